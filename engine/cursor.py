@@ -17,7 +17,7 @@ import pyarrow as pa
 from runnel.deadline import Patience
 from runnel.errors import DataError, Error, InterfaceError, NotSupportedError, OperationalError, ProgrammingError, internal
 from runnel.jobs import Job
-from runnel.rows import DECODE_ROWS, Result, Row
+from runnel.results.rows import DECODE_ROWS, Result, Row
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from runnel.base.forks import Origin
     from runnel.connection import Connection
-    from runnel.query_progress import QueryProgress
+    from runnel.results.progress import QueryProgress
     from runnel.statements.outcome import Outcome
 
 
@@ -156,7 +156,7 @@ class Cursor:
     def progress(self) -> QueryProgress | None:
         """How far the statement has come, step by step, tasks of Spark included; print it. May be called from any thread, also
         while another one is in `execute` or a fetch. None where nothing of it runs in this process (any longer)."""
-        from runnel.query_progress import progress_of
+        from runnel.results.progress import progress_of
 
         self._database.origin.check()
         job = self._starting if self._result is None else self._result.job
@@ -342,7 +342,7 @@ class Cursor:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: columns and the next rows, which stay to be fetched."""
-        from runnel.notebook import html_of
+        from runnel.results.notebook import html_of
 
         return html_of(None if self._is_closed else self._result, self._rowcount)
 

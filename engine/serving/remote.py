@@ -20,7 +20,7 @@ from runnel.cursor import Running
 from runnel.errors import DatabaseError, ErrorCode, InterfaceError, OperationalError
 from runnel.processors.sinks.result_queue import acquire
 from runnel.relation.nodes import Field
-from runnel.rows import Result
+from runnel.results.rows import Result
 from runnel.serving.messages import (
     HEADER,
     PROTOCOL,

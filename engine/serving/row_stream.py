@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from runnel.errors import ErrorCode, OperationalError
-from runnel.rows import Result
+from runnel.results.rows import Result
 from runnel.serving.open_calls import Context, OpenCall
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from runnel.base.frozen import frozen
 from runnel.connection import Connection
 from runnel.cursor import presentable
 from runnel.errors import DataError, Error, ErrorCode, OperationalError, ProgrammingError
-from runnel.rows import Result
+from runnel.results.rows import Result
 from runnel.serving.messages import (
     PROTOCOL,
     WrongMessage,

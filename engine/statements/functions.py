@@ -10,7 +10,7 @@ from runnel.expressions.aggregates.registry import AGGREGATES
 from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS, WindowFunction
 from runnel.expressions.functions import SQL_NAMES
 from runnel.expressions.python.function import PythonFunction
-from runnel.rows import Row
+from runnel.results.rows import Row
 from runnel.sqltypes import Kind, SqlType
 
 _TABLE_FUNCTIONS = (

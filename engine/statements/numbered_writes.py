@@ -21,7 +21,7 @@ from runnel.disk import OWN_FOLDER, replace_file, sync_folder
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError
 from runnel.planner.ddl import quoted, type_text
 from runnel.planner.plans import WritePlan
-from runnel.rows import Result
+from runnel.results.rows import Result
 from runnel.sealed import sealed, unsealed
 from runnel.statements.call import Caller
 

@@ -15,7 +15,7 @@ from runnel.expressions.kernels.values import python_values
 from runnel.expressions.nodes import Expression, Literal, Parameter
 from runnel.planner.plans import AlterJobPlan, CreateJobPlan, ExplainPlan, KeyGetPlan, Plan, QueryPlan, WritePlan
 from runnel.relation.nodes import Field
-from runnel.rows import Result, Row, Start, rows_as_batch
+from runnel.results.rows import Result, Row, Start, rows_as_batch
 from runnel.sqltypes import VARCHAR
 from runnel.statements.call import Call
 

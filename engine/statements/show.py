@@ -11,7 +11,7 @@ from runnel.connector import DataConnector
 from runnel.errors import Error, internal
 from runnel.planner.plans import SetPlan, ShowPlan
 from runnel.relation.nodes import Field
-from runnel.rows import Result, Row
+from runnel.results.rows import Result, Row
 from runnel.settings import SETTINGS, find
 from runnel.sqltypes import BIGINT, JSON, VARCHAR
 from runnel.statements.call import Call, Caller

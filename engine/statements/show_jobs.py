@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from runnel.relation.nodes import Field
-from runnel.rows import Result, Row
+from runnel.results.rows import Result, Row
 from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, TIMESTAMP_TZ, VARCHAR, SqlType
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from runnel.processor import Guarantee, JobContext
 from runnel.processors.sources.scan_state import SavedPartition
 from runnel.relation.nodes import Aggregate, Field, Filter, Project, Relation, Scan, references, walk
 from runnel.relation.over import Window
-from runnel.rows import Result, Row
+from runnel.results.rows import Result, Row
 from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType
 from runnel.statements.call import Call
 from runnel.statements.jobs import job_of, planned_job

@@ -12,7 +12,7 @@ from runnel.expressions.nodes import Column, walk
 from runnel.jobs import Job
 from runnel.planner.plans import ClearPlan, KeyPutPlan, WritePlan
 from runnel.relation.nodes import Field
-from runnel.rows import rows_as_batch
+from runnel.results.rows import rows_as_batch
 from runnel.statements.call import Call
 from runnel.statements.queries import constants, evaluate_over_row, with_room
 

@@ -7,7 +7,7 @@ from threading import Thread
 import pyarrow as pa
 
 import runnel
-from runnel.query_progress import QueryProgress, StepProgress
+from runnel.results.progress import QueryProgress, StepProgress
 
 
 def test_rows_by_step_while_a_query_waits_for_its_reader(connection: runnel.Connection) -> None:

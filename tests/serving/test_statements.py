@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import runnel
-from runnel.rows import Result
+from runnel.results.rows import Result
 from runnel.serving import statements
 from runnel.serving.sockets import End
 from runnel.serving.statements import LOST, UNREAD, OpenStatements

@@ -10,7 +10,7 @@ from runnel.errors import Error
 from runnel.relation.nodes import Field
 
 if TYPE_CHECKING:
-    from runnel.rows import Result
+    from runnel.results.rows import Result
 
 SHOWN_ROWS = 20
 SHOWN_CHARACTERS = 200
