@@ -52,9 +52,9 @@ if TYPE_CHECKING:
         Timestamp,
         TimestampFromTicks,
     )
-    from runnel.jobs import Job, JobStatus
     from runnel.named_jobs.named_job import NamedJob
     from runnel.processors import library
+    from runnel.runtime.light_job import Job, JobStatus
 
 apilevel = "2.0"
 """The DB-API that this module speaks."""
@@ -115,7 +115,7 @@ _HOMES = {
         *("BINARY", "DATETIME", "NUMBER", "ROWID", "STRING", "Binary", "Date", "DateFromTicks"),
         *("Time", "TimeFromTicks", "Timestamp", "TimestampFromTicks"),
     ),
-    "jobs": ("Job", "JobStatus"),
+    "runtime.light_job": ("Job", "JobStatus"),
     "named_jobs.named_job": ("NamedJob",),
     "processors": ("library",),
 }

@@ -20,7 +20,7 @@ from runnel.dag import DAG
 from runnel.database import Database
 from runnel.errors import ErrorCode, InterfaceError, NotSupportedError, ProgrammingError, suggest
 from runnel.expressions.context import EvaluationContext
-from runnel.jobs import Job, JobOptions
+from runnel.runtime.light_job import Job, JobOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

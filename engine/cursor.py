@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from runnel.deadline import Patience
 from runnel.errors import DataError, Error, InterfaceError, NotSupportedError, OperationalError, ProgrammingError, internal
-from runnel.jobs import Job
 from runnel.results.rows import DECODE_ROWS, Result, Row
+from runnel.runtime.light_job import Job
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:

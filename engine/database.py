@@ -16,13 +16,13 @@ from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import Registry
 from runnel.deadline import PatientLock, RunningStatement, RunningStatements, current
 from runnel.errors import InterfaceError
-from runnel.jobs import CLOSING, Jobs
 from runnel.memory import Memory
 from runnel.planner.bind_query import Environment, Pushdown
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.planner import plan as make_plan
 from runnel.planner.plans import KeyGetPlan, Plan
 from runnel.runtime.failures import timed_out
+from runnel.runtime.light_job import CLOSING, Jobs
 from runnel.settings import Settings, Value
 from runnel.sqltypes import SqlType
 from runnel.statements.arguments import argument_types, checked, checked_rows, column_type, converted

@@ -47,7 +47,6 @@ LEVELS = {
         "rendering",
     ),
     3: (
-        "jobs",
         "named_jobs",
         "runtime",
         "snapshots",

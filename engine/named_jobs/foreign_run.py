@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from runnel.disk import replace_file
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError
 from runnel.foreign.job_runtime import Commit, JobStart, RuntimeExecution, RuntimePlan, RuntimeProgress
-from runnel.jobs import JobOptions
 from runnel.named_jobs.record.record import Failure
+from runnel.runtime.light_job import JobOptions
 from runnel.runtime.metrics import ProcessorMetrics, VertexMetrics
 from runnel.runtime.snapshots import SnapshotReport
 from runnel.snapshots.store import SnapshotSize
 
 if TYPE_CHECKING:
-    from runnel.jobs import Jobs
     from runnel.named_jobs.record.record import JobRecord
     from runnel.named_jobs.run import PreparedJob
+    from runnel.runtime.light_job import Jobs
 
 PLAN = "plan.txt"
 """The engine's text of the query that the folder's state is of."""

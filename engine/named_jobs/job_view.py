@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runnel.errors import Error
-from runnel.jobs import Job, JobStatus
 from runnel.named_jobs.record.record import Failure, JobRecord
 from runnel.named_jobs.record.states import ENDED
 from runnel.named_jobs.run import Run
+from runnel.runtime.light_job import Job, JobStatus
 
 if TYPE_CHECKING:
     from runnel.named_jobs.foreign_run import ForeignExecution, ForeignRun

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from runnel.base.awaiting import Wake, until
 from runnel.deadline import GOES_ON, LOOK, PatientLock, current, waiting_time
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, internal
-from runnel.jobs import JobStatus
 from runnel.named_jobs.job_view import JobView
 from runnel.named_jobs.listeners import Listener
 from runnel.named_jobs.record.record import JobRecord
 from runnel.named_jobs.record.states import FAILED, NOT_RUNNING, SUSPENDED, check_allowed
 from runnel.named_jobs.run import Run
+from runnel.runtime.light_job import JobStatus
 
 if TYPE_CHECKING:
     from runnel.named_jobs.registry import NamedJobs

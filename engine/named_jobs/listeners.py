@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from runnel.base.frozen import frozen
-from runnel.jobs import JobStatus
+from runnel.runtime.light_job import JobStatus
 
 logger = logging.getLogger("runnel.job")
 

@@ -17,7 +17,6 @@ from runnel.deadline import seconds as seconds_left
 from runnel.deadline import waiting_time
 from runnel.errors import Error, ErrorCode, OperationalError, internal
 from runnel.foreign.job_runtime import TASKLETS
-from runnel.jobs import JobStatus
 from runnel.named_jobs.job_waiting import JobWaiting
 from runnel.named_jobs.listeners import StatusChange, tell
 from runnel.named_jobs.named_snapshots import check_name
@@ -39,6 +38,7 @@ from runnel.named_jobs.record.states import (
 from runnel.named_jobs.run import PreparedJob, Run
 from runnel.processor import Guarantee
 from runnel.processors.sources.scan import ScanMetaSupplier, beginnings_of
+from runnel.runtime.light_job import JobStatus
 
 if TYPE_CHECKING:
     from runnel.dag import DAG

@@ -17,7 +17,6 @@ from runnel.base.forks import closed_error, here, watch
 from runnel.deadline import Patience, PatientLock, undisturbed
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
 from runnel.foreign.job_runtime import TASKLETS
-from runnel.jobs import Jobs
 from runnel.named_jobs.errands import Errands
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.named_snapshots import NamedSnapshots
@@ -29,6 +28,7 @@ from runnel.named_jobs.state_evolution.adapted_store import AdaptedSnapshots, me
 from runnel.named_jobs.state_evolution.compatibility import Fate, check_fates, fates, told
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.sinks.write import settle_staged
+from runnel.runtime.light_job import Jobs
 from runnel.snapshots.store import MemorySnapshotStore, SnapshotStore
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from runnel.dag import DAG
 from runnel.deadline import GOES_ON, current
 from runnel.errors import ErrorCode, OperationalError
 from runnel.expressions.context import EvaluationContext
-from runnel.jobs import Job, JobOptions, Jobs
 from runnel.named_jobs.durability import Durability
 from runnel.named_jobs.record.record import Failure, JobRecord
 from runnel.named_jobs.state_evolution.adapted_store import kept_meanings
 from runnel.processor import Guarantee
+from runnel.runtime.light_job import Job, JobOptions, Jobs
 from runnel.runtime.snapshots import SnapshotCoordinator, SnapshotReport
 
 if TYPE_CHECKING:

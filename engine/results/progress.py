@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runnel.base.frozen import frozen
-from runnel.jobs import Job
+from runnel.runtime.light_job import Job
 
 
 @frozen

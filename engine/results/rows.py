@@ -18,9 +18,9 @@ import pyarrow as pa
 from runnel.base.forks import finalizer, here
 from runnel.errors import Error, InterfaceError, may_succeed_here
 from runnel.expressions.kernels.values import array_of, python_values
-from runnel.jobs import Job
 from runnel.processors.sinks.result_queue import ResultQueue
 from runnel.relation.nodes import Field
+from runnel.runtime.light_job import Job
 from runnel.sqltypes import Kind, SqlType, to_arrow
 
 Row = tuple[Any, ...]

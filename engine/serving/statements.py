@@ -8,8 +8,8 @@ from time import monotonic
 
 from runnel.deadline import Patience
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError
-from runnel.jobs import Job
 from runnel.results.rows import Result
+from runnel.runtime.light_job import Job
 from runnel.serving.sockets import End, client_end
 
 UNREAD = 60.0

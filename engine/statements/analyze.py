@@ -7,9 +7,9 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from runnel.errors import NotSupportedError
-from runnel.jobs import Job
 from runnel.planner.plans import ExplainPlan, KeyGetPlan, Plan, QueryPlan, WritePlan
 from runnel.results.rows import Result
+from runnel.runtime.light_job import Job
 from runnel.runtime.metrics import VertexMetrics
 from runnel.statements.call import Call
 

@@ -10,9 +10,9 @@ from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import scalar_of
-from runnel.jobs import Job, JobOptions
 from runnel.planner.plans import QueryPlan
 from runnel.relation.streams import event_time_type
+from runnel.runtime.light_job import Job, JobOptions
 
 if TYPE_CHECKING:
     from runnel.access import Access

@@ -22,7 +22,7 @@ from runnel.statements.call import Call
 if TYPE_CHECKING:
     from runnel.dag import DAG
     from runnel.database import Database
-    from runnel.jobs import Job
+    from runnel.runtime.light_job import Job
 
 logger = logging.getLogger("runnel.job")
 

@@ -11,10 +11,10 @@ from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, TIMESTAMP_TZ, VARCHAR, Sql
 
 if TYPE_CHECKING:
     from runnel.database import Database
-    from runnel.jobs import Job
     from runnel.named_jobs.foreign_run import ForeignExecution
     from runnel.named_jobs.named_job import NamedJob
     from runnel.named_jobs.record.store import UnreadableRecord
+    from runnel.runtime.light_job import Job
     from runnel.snapshots.manifest import Manifest
     from runnel.statements.call import Caller
 

@@ -19,7 +19,6 @@ from runnel.errors import ErrorCode, NotSupportedError, OperationalError, as_wri
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Column
 from runnel.foreign.job_runtime import TASKLETS
-from runnel.jobs import JobStatus
 from runnel.named_jobs.named_job import NamedJob
 from runnel.planner.comparison import Compared, plan_comparison
 from runnel.planner.final_rows import TimedRows, before, check_repeatable, gives_at_once, with_time
@@ -32,6 +31,7 @@ from runnel.processors.sources.scan_state import SavedPartition
 from runnel.relation.nodes import Aggregate, Field, Filter, Project, Relation, Scan, references, walk
 from runnel.relation.over import Window
 from runnel.results.rows import Result, Row
+from runnel.runtime.light_job import JobStatus
 from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType
 from runnel.statements.call import Call
 from runnel.statements.jobs import job_of, planned_job

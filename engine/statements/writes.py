@@ -9,10 +9,10 @@ import pyarrow as pa
 from runnel.connector import SinkRequest, WritableTable, WriteMode
 from runnel.errors import ErrorCode, OperationalError
 from runnel.expressions.nodes import Column, walk
-from runnel.jobs import Job
 from runnel.planner.plans import ClearPlan, KeyPutPlan, WritePlan
 from runnel.relation.nodes import Field
 from runnel.results.rows import rows_as_batch
+from runnel.runtime.light_job import Job
 from runnel.statements.call import Call
 from runnel.statements.queries import constants, evaluate_over_row, with_room
 

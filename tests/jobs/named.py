@@ -12,13 +12,13 @@ import pyarrow as pa
 from runnel.dag import DAG, between
 from runnel.errors import Error
 from runnel.expressions.context import EvaluationContext
-from runnel.jobs import Jobs
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.record.options import NamedJobOptions
 from runnel.named_jobs.record.record import JobRecord
 from runnel.named_jobs.registry import NamedJobs
 from runnel.named_jobs.run import PreparedJob
 from runnel.processor import Inbox, Outbox, Processor, ProcessorContext
+from runnel.runtime.light_job import Jobs
 from runnel.testing import ManualClock
 
 PATIENCE = 20

@@ -10,7 +10,7 @@ import pytest
 
 import runnel
 from runnel import Connection, JobStatus
-from runnel.jobs import Jobs
+from runnel.runtime.light_job import Jobs
 from runnel.testing import ManualClock
 from tests.jobs.feeds import PATIENCE, Feed, FeedConnector
 from tests.waiting import eventually

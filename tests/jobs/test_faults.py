@@ -14,9 +14,9 @@ import pytest
 
 import runnel
 from runnel.errors import OperationalError
-from runnel.jobs import JobStatus
 from runnel.named_jobs.named_job import NamedJob
 from runnel.processor import Guarantee, Inbox
+from runnel.runtime.light_job import JobStatus
 from runnel.snapshots.disk import Disk
 from runnel.snapshots.file_store import FileSnapshotStore
 from runnel.snapshots.manifest import NAME, read_manifest

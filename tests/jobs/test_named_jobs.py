@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from runnel.errors import DataError, Error, ErrorCode, InterfaceError, OperationalError, ProgrammingError
-from runnel.jobs import JobStatus
 from runnel.named_jobs.listeners import StatusChange
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.record.record import JobRecord
 from runnel.named_jobs.record.states import ENDED, TRANSITIONS
 from runnel.named_jobs.run import PreparedJob
 from runnel.processor import Guarantee
+from runnel.runtime.light_job import JobStatus
 from tests.jobs.named import PATIENCE, SECOND, Bench, World
 from tests.waiting import eventually
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from runnel.errors import DataError, Error, OperationalError
-from runnel.jobs import JobStatus
 from runnel.processor import Guarantee
+from runnel.runtime.light_job import JobStatus
 from tests.effort import some
 from tests.jobs.named import PATIENCE, SECOND, Bench, World
 from tests.waiting import eventually

@@ -105,7 +105,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     for name in (
         "runnel.named_jobs.registry.CLOSING",
         "runnel.named_jobs.named_job.CANCELLING",
-        "runnel.jobs.CLOSING",
+        "runnel.runtime.light_job.CLOSING",
         "runnel.database.LEFT_BEHIND",
     ):
         monkeypatch.setattr(name, 0.2)

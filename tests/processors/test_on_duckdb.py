@@ -18,12 +18,12 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey
 from runnel.foreign.fragment import InputRows, Unrenderable
-from runnel.jobs import Jobs
 from runnel.processors.over.on_duckdb import on_duckdb
 from runnel.processors.sinks.result import result_sink
 from runnel.processors.sources.scan import scan
 from runnel.processors.sources.values import values
 from runnel.relation.nodes import Aggregate, Field, Filter, Join, JoinKind, Project, Relation, Sort
+from runnel.runtime.light_job import Jobs
 from runnel.sqltypes import BIGINT, BOOLEAN, INTERVAL, VARCHAR
 from runnel.testing import ScriptedSource
 

@@ -26,10 +26,10 @@ from runnel.errors import (
     ProgrammingError,
 )
 from runnel.expressions.context import EvaluationContext
-from runnel.jobs import Job, JobOptions, Jobs, JobStatus
 from runnel.processor import Inbox, Processor
 from runnel.processors.sinks.result import result_sink
 from runnel.processors.sources.scan import scan
+from runnel.runtime.light_job import Job, JobOptions, Jobs, JobStatus
 from runnel.testing import PAUSE, ManualClock, ScriptedSource
 from tests.runtime.sample_processors import (
     Collect,

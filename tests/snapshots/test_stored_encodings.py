@@ -38,7 +38,6 @@ from runnel.errors import (
     ProgrammingError,
 )
 from runnel.expressions.kernels.result_size import TooManyRows
-from runnel.jobs import JobStatus
 from runnel.named_jobs.record.options import NamedJobOptions
 from runnel.named_jobs.record.record import Failure, JobRecord
 from runnel.processor import ExpiredPosition, Guarantee
@@ -47,6 +46,7 @@ from runnel.processors.sources.scan_state import decode as decode_partitions
 from runnel.processors.sources.scan_state import encode as encode_partitions
 from runnel.relation.state_identity import VERSION, Form, Meaning, Windows
 from runnel.relation.streams import WindowKind, WindowShape
+from runnel.runtime.light_job import JobStatus
 from runnel.serving.messages import error_message, error_of
 from runnel.snapshots.manifest import DamagedError, Manifest, Section, encode_manifest
 from runnel.sqltypes import BIGINT, DATE, VARCHAR, Kind, SqlType, array, decimal, map_of, row

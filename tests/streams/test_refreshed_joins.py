@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.jobs import Jobs
+from runnel.runtime.light_job import Jobs
 from runnel.testing.clock import ManualClock
 
 SCHEMA = pa.schema([("k", pa.int64()), ("n", pa.int64())])

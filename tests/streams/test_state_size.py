@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.jobs import Job
+from runnel.runtime.light_job import Job
 from tests.waiting import eventually
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.int64())])

@@ -15,8 +15,8 @@ from runnel.base.frozen import frozen
 from runnel.connector import Token
 from runnel.errors import Error, OperationalError
 from runnel.foreign.job_runtime import TASKLETS
-from runnel.jobs import JobStatus
 from runnel.named_jobs.record.options import NamedJobOptions
+from runnel.runtime.light_job import JobStatus
 
 FORMAT = 2
 """The version of a record's shape. The first had no checksum."""

@@ -13,7 +13,7 @@ COMPLETED     it ended as its inputs did
 from __future__ import annotations
 
 from runnel.errors import ErrorCode, OperationalError, as_written
-from runnel.jobs import JobStatus
+from runnel.runtime.light_job import JobStatus
 
 NOT_RUNNING, STARTING, RUNNING = JobStatus.NOT_RUNNING, JobStatus.STARTING, JobStatus.RUNNING
 SUSPENDED, EXPORTING = JobStatus.SUSPENDED, JobStatus.SUSPENDED_EXPORTING_SNAPSHOT
