@@ -16,11 +16,11 @@ from runnel.base.frozen import frozen
 from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier, Vertex
 from runnel.errors import Error, internal
 from runnel.processor import JobContext, Processor
+from runnel.runtime.edges.inputs import InputEdge, Inputs
+from runnel.runtime.edges.outbox import BaseOutbox, ResultOutbox, make_outbox
+from runnel.runtime.edges.queues import Queue
 from runnel.runtime.failures import cancelled, vertex_failure
-from runnel.runtime.inputs import InputEdge, Inputs
-from runnel.runtime.outbox import BaseOutbox, ResultOutbox, make_outbox
 from runnel.runtime.processor_tasklet import ProcessorTasklet
-from runnel.runtime.queues import Queue
 from runnel.runtime.tasklet import Tasklet
 from runnel.runtime.template import UNBOUNDED, TaskletPlan, Template
 

@@ -19,12 +19,12 @@ import pyarrow as pa
 from runnel.processor import ACTIVE, IDLE, Active, Barrier, Idle, Item, LatencyMarker, Processor, Watermark
 from runnel.runtime import snapshot_steps
 from runnel.runtime.context import TaskletContext
+from runnel.runtime.edges.inputs import InputEdge, Inputs
+from runnel.runtime.edges.outbox import BaseOutbox
 from runnel.runtime.failures import is_interrupt
 from runnel.runtime.idle import Backoff
-from runnel.runtime.inputs import InputEdge, Inputs
 from runnel.runtime.latency import MARK_INTERVAL, LatencyHistogram
 from runnel.runtime.long_calls import LONG_CALL, log_long_call
-from runnel.runtime.outbox import BaseOutbox
 from runnel.runtime.progress import DONE, MADE_PROGRESS, NO_PROGRESS, Progress
 from runnel.runtime.tasklet import Tasklet
 from runnel.runtime.tasklet_state import (

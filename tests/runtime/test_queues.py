@@ -12,10 +12,10 @@ from runnel.columns.key_hash import partition
 from runnel.dag import Routing
 from runnel.errors import InternalError, OperationalError
 from runnel.processor import DONE, IDLE, Barrier, Watermark
-from runnel.runtime.inputs import InputEdge, Inputs
-from runnel.runtime.outbox import make_outbox
+from runnel.runtime.edges.inputs import InputEdge, Inputs
+from runnel.runtime.edges.outbox import make_outbox
+from runnel.runtime.edges.queues import BatchInbox, Queue
 from runnel.runtime.progress import NO_PROGRESS, Progress
-from runnel.runtime.queues import BatchInbox, Queue
 from runnel.runtime.tasklet import Tasklet, take_turn
 from tests.runtime.sample_processors import numbers, values_of
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from runnel.errors import internal
 from runnel.processor import DONE, Active, Barrier, Idle, Item, LatencyMarker, Watermark
-from runnel.runtime.queues import BatchInbox, Queue, name_of
+from runnel.runtime.edges.queues import BatchInbox, Queue, name_of
 from runnel.watermarks import WatermarkCoalescer
 
 RecordBatch = pa.RecordBatch

@@ -16,7 +16,7 @@ from runnel.columns.key_hash import partition
 from runnel.dag import Routing
 from runnel.errors import OperationalError
 from runnel.processor import DONE, Item, LatencyMarker, ResultTarget
-from runnel.runtime.queues import Queue
+from runnel.runtime.edges.queues import Queue
 
 SnapshotTarget = Callable[[pa.RecordBatch], bool]
 RecordBatch = pa.RecordBatch
