@@ -21,8 +21,8 @@ from runnel.planner.bind_query import Environment, Pushdown
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.planner import plan as make_plan
 from runnel.planner.plans import KeyGetPlan, Plan
-from runnel.runtime.failures import timed_out
 from runnel.runtime.light_job import CLOSING, Jobs
+from runnel.runtime.tasklets.failures import timed_out
 from runnel.settings import Settings, Value
 from runnel.sqltypes import SqlType
 from runnel.statements.arguments import argument_types, checked, checked_rows, column_type, converted

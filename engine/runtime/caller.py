@@ -20,8 +20,8 @@ from runnel.runtime.clock import Clock
 from runnel.runtime.execution import Execution
 from runnel.runtime.idle import Parker
 from runnel.runtime.interrupts import interrupts_deferred
-from runnel.runtime.progress import MADE_PROGRESS
-from runnel.runtime.tasklet import Tasklet, take_turn
+from runnel.runtime.tasklets.progress import MADE_PROGRESS
+from runnel.runtime.tasklets.tasklet import Tasklet, take_turn
 
 
 class Pool(Protocol):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from runnel.deadline import Patience
 from runnel.runtime.clock import Clock
 from runnel.runtime.idle import Parker
-from runnel.runtime.progress import DONE, NO_PROGRESS
-from runnel.runtime.tasklet import Tasklet, take_turn
+from runnel.runtime.tasklets.progress import DONE, NO_PROGRESS
+from runnel.runtime.tasklets.tasklet import Tasklet, take_turn
 
 if TYPE_CHECKING:
     from runnel.runtime.execution import Execution

@@ -19,9 +19,9 @@ from runnel.processor import JobContext, Processor
 from runnel.runtime.edges.inputs import InputEdge, Inputs
 from runnel.runtime.edges.outbox import BaseOutbox, ResultOutbox, make_outbox
 from runnel.runtime.edges.queues import Queue
-from runnel.runtime.failures import cancelled, vertex_failure
-from runnel.runtime.processor_tasklet import ProcessorTasklet
-from runnel.runtime.tasklet import Tasklet
+from runnel.runtime.tasklets.failures import cancelled, vertex_failure
+from runnel.runtime.tasklets.processor_tasklet import ProcessorTasklet
+from runnel.runtime.tasklets.tasklet import Tasklet
 from runnel.runtime.template import UNBOUNDED, TaskletPlan, Template
 
 if TYPE_CHECKING:

@@ -28,12 +28,12 @@ from runnel.runtime.caller import Caller
 from runnel.runtime.clock import SYSTEM_CLOCK, Clock
 from runnel.runtime.dedicated import DedicatedThread
 from runnel.runtime.execution import Execution, ExecutionOptions
-from runnel.runtime.failures import cancelled, timed_out
 from runnel.runtime.interrupts import interrupts_deferred
 from runnel.runtime.latency import quantiles
 from runnel.runtime.metrics import VertexMetrics, vertex_metrics
-from runnel.runtime.progress import MADE_PROGRESS
-from runnel.runtime.tasklet import take_turn
+from runnel.runtime.tasklets.failures import cancelled, timed_out
+from runnel.runtime.tasklets.progress import MADE_PROGRESS
+from runnel.runtime.tasklets.tasklet import take_turn
 from runnel.runtime.template import Template
 from runnel.runtime.workers import Workers
 

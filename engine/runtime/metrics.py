@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runnel.base.frozen import frozen
 from runnel.runtime.latency import LatencyHistogram, quantiles
-from runnel.runtime.processor_tasklet import ProcessorTasklet
+from runnel.runtime.tasklets.processor_tasklet import ProcessorTasklet
 
 _NONE = -(1 << 63)
 

@@ -21,9 +21,9 @@ from runnel.memory import Memory
 from runnel.processor import JobContext
 from runnel.processors.sinks.result_queue import ResultQueue
 from runnel.runtime.execution import Execution, ExecutionOptions
-from runnel.runtime.progress import DONE, MADE_PROGRESS
 from runnel.runtime.snapshots import SnapshotCoordinator
-from runnel.runtime.tasklet import Tasklet
+from runnel.runtime.tasklets.progress import DONE, MADE_PROGRESS
+from runnel.runtime.tasklets.tasklet import Tasklet
 from runnel.runtime.template import Template
 from runnel.runtime.timers import NEVER, Timers
 from runnel.testing.clock import ManualClock

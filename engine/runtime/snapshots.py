@@ -31,8 +31,8 @@ from runnel.sqltypes import VARCHAR
 
 if TYPE_CHECKING:
     from runnel.runtime.execution import Execution
-    from runnel.runtime.processor_tasklet import ProcessorTasklet
-    from runnel.runtime.tasklet import Tasklet
+    from runnel.runtime.tasklets.processor_tasklet import ProcessorTasklet
+    from runnel.runtime.tasklets.tasklet import Tasklet
 
 logger = logging.getLogger("runnel.runtime")
 

@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from threading import Lock
 
-from runnel.runtime.tasklet import Tasklet
+from runnel.runtime.tasklets.tasklet import Tasklet
 
 NEVER = 1 << 62
 """Later than any monotonic time."""

@@ -21,8 +21,8 @@ from threading import Lock, Thread, current_thread, get_ident
 
 from runnel.runtime.clock import Clock
 from runnel.runtime.idle import LAST_DELAY, Backoff, Parker
-from runnel.runtime.progress import MADE_PROGRESS
-from runnel.runtime.tasklet import Tasklet, take_turn
+from runnel.runtime.tasklets.progress import MADE_PROGRESS
+from runnel.runtime.tasklets.tasklet import Tasklet, take_turn
 from runnel.runtime.timers import NEVER, Timers
 
 LOAD_PERIOD = 100_000_000

@@ -13,7 +13,7 @@ from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, compile_filter, evaluate
 from runnel.expressions.kernels.result_size import AT_A_TIME, SIZES, TooManyRows, check_call
 from runnel.expressions.nodes import Call, Column, Literal
-from runnel.runtime.failures import vertex_failure
+from runnel.runtime.tasklets.failures import vertex_failure
 from runnel.sqltypes import BIGINT, VARCHAR
 
 

@@ -15,10 +15,10 @@ from runnel.processor import JobContext
 from runnel.processors.sinks.result_queue import ResultQueue
 from runnel.runtime.execution import Execution, ExecutionOptions
 from runnel.runtime.idle import FIRST_DELAY, LAST_DELAY, Backoff, Parker
-from runnel.runtime.processor_tasklet import STEPS
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.runtime.snapshots import SnapshotCoordinator
-from runnel.runtime.tasklet_state import State
+from runnel.runtime.tasklets.processor_tasklet import STEPS
+from runnel.runtime.tasklets.state import State
 from runnel.runtime.template import Template, connected
 from runnel.runtime.timers import NEVER, Timers
 from runnel.runtime.workers import Workers

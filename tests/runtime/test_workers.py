@@ -6,8 +6,8 @@ from threading import get_ident
 
 import pytest
 
-from runnel.runtime.progress import NO_PROGRESS, Progress
-from runnel.runtime.tasklet import Tasklet
+from runnel.runtime.tasklets.progress import NO_PROGRESS, Progress
+from runnel.runtime.tasklets.tasklet import Tasklet
 from runnel.runtime.workers import Worker, Workers
 from runnel.testing import ManualClock
 

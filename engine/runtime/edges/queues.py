@@ -13,7 +13,7 @@ from collections import deque
 import pyarrow as pa
 
 from runnel.processor import Item
-from runnel.runtime.tasklet import Tasklet
+from runnel.runtime.tasklets.tasklet import Tasklet
 
 
 class Queue:

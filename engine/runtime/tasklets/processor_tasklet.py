@@ -17,17 +17,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from runnel.processor import ACTIVE, IDLE, Active, Barrier, Idle, Item, LatencyMarker, Processor, Watermark
-from runnel.runtime import snapshot_steps
-from runnel.runtime.context import TaskletContext
 from runnel.runtime.edges.inputs import InputEdge, Inputs
 from runnel.runtime.edges.outbox import BaseOutbox
-from runnel.runtime.failures import is_interrupt
 from runnel.runtime.idle import Backoff
 from runnel.runtime.latency import MARK_INTERVAL, LatencyHistogram
-from runnel.runtime.long_calls import LONG_CALL, log_long_call
-from runnel.runtime.progress import DONE, MADE_PROGRESS, NO_PROGRESS, Progress
-from runnel.runtime.tasklet import Tasklet
-from runnel.runtime.tasklet_state import (
+from runnel.runtime.tasklets import snapshot_steps
+from runnel.runtime.tasklets.context import TaskletContext
+from runnel.runtime.tasklets.failures import is_interrupt
+from runnel.runtime.tasklets.long_calls import LONG_CALL, log_long_call
+from runnel.runtime.tasklets.progress import DONE, MADE_PROGRESS, NO_PROGRESS, Progress
+from runnel.runtime.tasklets.state import (
     ALARM,
     COMPLETE,
     COMPLETE_EDGE,
@@ -43,6 +42,7 @@ from runnel.runtime.tasklet_state import (
     WATERMARK,
     State,
 )
+from runnel.runtime.tasklets.tasklet import Tasklet
 
 if TYPE_CHECKING:
     from runnel.runtime.execution import Execution

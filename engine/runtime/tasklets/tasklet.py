@@ -22,7 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Protocol
 
-from runnel.runtime.progress import DONE, MADE_PROGRESS, NO_PROGRESS, Progress
+from runnel.runtime.tasklets.progress import DONE, MADE_PROGRESS, NO_PROGRESS, Progress
 
 
 class Owner(Protocol):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runnel.runtime.tasklet_state import AWAIT_COMMIT, COMMIT, EMIT_BARRIER, END, FINISH_RESTORE, NEXT, PREPARE, SAVE
+from runnel.runtime.tasklets.state import AWAIT_COMMIT, COMMIT, EMIT_BARRIER, END, FINISH_RESTORE, NEXT, PREPARE, SAVE
 
 if TYPE_CHECKING:
-    from runnel.runtime.processor_tasklet import ProcessorTasklet
+    from runnel.runtime.tasklets.processor_tasklet import ProcessorTasklet
 
 
 def restore(tasklet: ProcessorTasklet) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from runnel.processor import JobContext, ProcessorContext
 
 if TYPE_CHECKING:
-    from runnel.runtime.processor_tasklet import ProcessorTasklet
+    from runnel.runtime.tasklets.processor_tasklet import ProcessorTasklet
 
 _logger = logging.getLogger("runnel.job")
 _set = object.__setattr__
