@@ -24,7 +24,7 @@ from runnel.deadline import Patience, PatientLock, current
 from runnel.named_jobs.named_snapshots import NamedSnapshots
 from runnel.named_jobs.record.options import NamedJobOptions
 from runnel.named_jobs.record.record import JobRecord
-from runnel.runtime.clock import SystemClock
+from runnel.runtime.threads.clock import SystemClock
 from runnel.snapshots.file_store import FileSnapshotStore
 from runnel.statements.numbered_writes import NumberedWrite
 from tests.waiting import eventually

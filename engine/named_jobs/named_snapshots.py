@@ -20,7 +20,7 @@ from runnel.deadline import LONGEST_WAIT, current
 from runnel.disk import sync_folder
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError, suggest
 from runnel.named_jobs.record.record import JobRecord
-from runnel.runtime.clock import Clock
+from runnel.runtime.threads.clock import Clock
 from runnel.snapshots.store import NO_VERTICES, MemorySnapshotStore, Outcome, SnapshotSize, SnapshotStore
 
 if TYPE_CHECKING:

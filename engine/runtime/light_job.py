@@ -24,18 +24,18 @@ from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.processor import JobContext
 from runnel.processors.sinks.result_queue import ResultQueue, acquire
-from runnel.runtime.caller import Caller
-from runnel.runtime.clock import SYSTEM_CLOCK, Clock
-from runnel.runtime.dedicated import DedicatedThread
 from runnel.runtime.execution import Execution, ExecutionOptions
-from runnel.runtime.interrupts import interrupts_deferred
 from runnel.runtime.latency import quantiles
 from runnel.runtime.metrics import VertexMetrics, vertex_metrics
 from runnel.runtime.tasklets.failures import cancelled, timed_out
 from runnel.runtime.tasklets.progress import MADE_PROGRESS
 from runnel.runtime.tasklets.tasklet import take_turn
 from runnel.runtime.template import Template
-from runnel.runtime.workers import Workers
+from runnel.runtime.threads.caller import Caller
+from runnel.runtime.threads.clock import SYSTEM_CLOCK, Clock
+from runnel.runtime.threads.dedicated import DedicatedThread
+from runnel.runtime.threads.interrupts import interrupts_deferred
+from runnel.runtime.threads.workers import Workers
 
 logger = logging.getLogger("runnel.job")
 

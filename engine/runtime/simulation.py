@@ -25,7 +25,7 @@ from runnel.runtime.snapshots import SnapshotCoordinator
 from runnel.runtime.tasklets.progress import DONE, MADE_PROGRESS
 from runnel.runtime.tasklets.tasklet import Tasklet
 from runnel.runtime.template import Template
-from runnel.runtime.timers import NEVER, Timers
+from runnel.runtime.threads.timers import NEVER, Timers
 from runnel.testing.clock import ManualClock
 
 

@@ -14,14 +14,14 @@ from runnel.expressions.context import EvaluationContext
 from runnel.processor import JobContext
 from runnel.processors.sinks.result_queue import ResultQueue
 from runnel.runtime.execution import Execution, ExecutionOptions
-from runnel.runtime.idle import FIRST_DELAY, LAST_DELAY, Backoff, Parker
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.runtime.snapshots import SnapshotCoordinator
 from runnel.runtime.tasklets.processor_tasklet import STEPS
 from runnel.runtime.tasklets.state import State
 from runnel.runtime.template import Template, connected
-from runnel.runtime.timers import NEVER, Timers
-from runnel.runtime.workers import Workers
+from runnel.runtime.threads.idle import FIRST_DELAY, LAST_DELAY, Backoff, Parker
+from runnel.runtime.threads.timers import NEVER, Timers
+from runnel.runtime.threads.workers import Workers
 from runnel.snapshots.store import MemorySnapshotStore, Outcome, SnapshotSize, VertexState, share_of
 from runnel.testing import ManualClock
 from tests.runtime.sample_processors import BuildThenProbe, ItemSource, Pass, ToResults, chain, numbers, source, values_of

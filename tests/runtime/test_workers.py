@@ -8,7 +8,7 @@ import pytest
 
 from runnel.runtime.tasklets.progress import NO_PROGRESS, Progress
 from runnel.runtime.tasklets.tasklet import Tasklet
-from runnel.runtime.workers import Worker, Workers
+from runnel.runtime.threads.workers import Worker, Workers
 from runnel.testing import ManualClock
 
 

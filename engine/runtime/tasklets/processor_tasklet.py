@@ -19,7 +19,6 @@ import pyarrow as pa
 from runnel.processor import ACTIVE, IDLE, Active, Barrier, Idle, Item, LatencyMarker, Processor, Watermark
 from runnel.runtime.edges.inputs import InputEdge, Inputs
 from runnel.runtime.edges.outbox import BaseOutbox
-from runnel.runtime.idle import Backoff
 from runnel.runtime.latency import MARK_INTERVAL, LatencyHistogram
 from runnel.runtime.tasklets import snapshot_steps
 from runnel.runtime.tasklets.context import TaskletContext
@@ -43,6 +42,7 @@ from runnel.runtime.tasklets.state import (
     State,
 )
 from runnel.runtime.tasklets.tasklet import Tasklet
+from runnel.runtime.threads.idle import Backoff
 
 if TYPE_CHECKING:
     from runnel.runtime.execution import Execution

@@ -19,11 +19,11 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import count
 from threading import Lock, Thread, current_thread, get_ident
 
-from runnel.runtime.clock import Clock
-from runnel.runtime.idle import LAST_DELAY, Backoff, Parker
 from runnel.runtime.tasklets.progress import MADE_PROGRESS
 from runnel.runtime.tasklets.tasklet import Tasklet, take_turn
-from runnel.runtime.timers import NEVER, Timers
+from runnel.runtime.threads.clock import Clock
+from runnel.runtime.threads.idle import LAST_DELAY, Backoff, Parker
+from runnel.runtime.threads.timers import NEVER, Timers
 
 LOAD_PERIOD = 100_000_000
 """Nanoseconds over which the load of the workers is looked at."""

@@ -16,12 +16,12 @@ from contextlib import suppress
 from threading import Lock
 from typing import Protocol
 
-from runnel.runtime.clock import Clock
 from runnel.runtime.execution import Execution
-from runnel.runtime.idle import Parker
-from runnel.runtime.interrupts import interrupts_deferred
 from runnel.runtime.tasklets.progress import MADE_PROGRESS
 from runnel.runtime.tasklets.tasklet import Tasklet, take_turn
+from runnel.runtime.threads.clock import Clock
+from runnel.runtime.threads.idle import Parker
+from runnel.runtime.threads.interrupts import interrupts_deferred
 
 
 class Pool(Protocol):

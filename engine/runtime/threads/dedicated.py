@@ -7,10 +7,10 @@ from threading import Thread, current_thread
 from typing import TYPE_CHECKING
 
 from runnel.deadline import Patience
-from runnel.runtime.clock import Clock
-from runnel.runtime.idle import Parker
 from runnel.runtime.tasklets.progress import DONE, NO_PROGRESS
 from runnel.runtime.tasklets.tasklet import Tasklet, take_turn
+from runnel.runtime.threads.clock import Clock
+from runnel.runtime.threads.idle import Parker
 
 if TYPE_CHECKING:
     from runnel.runtime.execution import Execution
