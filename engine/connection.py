@@ -203,7 +203,7 @@ class Connection:
         raises becomes a DataError. Several threads may call it at once. It isn't kept in a directory: create it
         after each `connect`. A name that is taken is a ProgrammingError; `replace` takes another function's place.
         """
-        from runnel.own_functions import FunctionOptions, create_function
+        from runnel.session.functions import FunctionOptions, create_function
 
         self._database.check_open()
         options = FunctionOptions(scalar, nulls, deterministic, replace)
@@ -231,7 +231,7 @@ class Connection:
         BY in the brackets, without one in any. Of a group without rows the value is NULL. With `nulls="skip"` rows in which an
         argument is NULL are left out. Everything else is as in `create_function`.
         """
-        from runnel.own_functions import FunctionOptions, create_function
+        from runnel.session.functions import FunctionOptions, create_function
 
         self._database.check_open()
         options = FunctionOptions(scalar, nulls, True, replace, is_aggregate=True)
@@ -242,7 +242,7 @@ class Connection:
 
     def drop_function(self, name: str) -> None:
         """Takes back what `create_function` made. Statements that run go on with it."""
-        from runnel.own_functions import drop_function
+        from runnel.session.functions import drop_function
 
         self._database.check_open()
         drop_function(self._database, name)

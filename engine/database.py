@@ -33,10 +33,10 @@ from runnel.statements.run import run, run_many
 if TYPE_CHECKING:
     from runnel.access import Access
     from runnel.duckdb.kernel import DuckDBKernel
-    from runnel.durable import Directory
     from runnel.foreign.fragment import FragmentEngine
     from runnel.named_jobs.registry import NamedJobs
     from runnel.planner.plans import WritePlan
+    from runnel.session.directory import Directory
     from runnel.statements.numbered_writes import NumberedWrites
 
 SEARCH_PATH = ("public",)
@@ -381,7 +381,7 @@ class Database:
     def _open_saved(self, directory: Directory) -> None:
         """Takes the saved catalog in. A mapping whose table can't be opened now (a file that is gone) keeps its name, and
         says why when it is used."""
-        from runnel.unavailable import open_or_explain
+        from runnel.session.unavailable import open_or_explain
 
         try:
             saved = directory.load()
@@ -420,7 +420,7 @@ def _share_of_duckdb(limit: int) -> int | None:
 
 def _directory(path: object) -> Directory:
     # Loaded on first use: most connections are in memory.
-    from runnel.durable import Directory
+    from runnel.session.directory import Directory
 
     if not isinstance(path, str | Path):
         raise InterfaceError(f"the directory of a connection is a str or Path, not a value of class {type(path).__name__}")

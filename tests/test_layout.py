@@ -63,15 +63,12 @@ LEVELS = {
         "cursor",
         "database",
         "dbapi20",
-        "durable",
-        "opening",
-        "own_functions",
         "results",
         "serving",
+        "session",
         "settings",
         "spark",
         "statements",
-        "unavailable",
     ),
 }
 LEVEL_OF = {name: level for level, names in LEVELS.items() for name in names}

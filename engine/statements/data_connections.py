@@ -8,8 +8,8 @@ from runnel.catalog import DataConnection, Mapping, Snapshot
 from runnel.connector import ColumnDefinition, Connector, DataConnector, MappingDefinition
 from runnel.connectors.registry import Registry
 from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
-from runnel.opening import open_table
 from runnel.planner.plans import CreateDataConnectionPlan, DropPlan
+from runnel.session.table_options import open_table
 from runnel.statements.call import Call
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from runnel.catalog import CatalogObject, Index, Mapping, Registration, View
 from runnel.connector import IndexedTable, MappingDefinition
 from runnel.errors import ErrorCode, ProgrammingError, suggest
-from runnel.opening import open_table
 from runnel.planner.plans import CreateIndexPlan, CreateMappingPlan, CreateViewPlan, DropPlan
+from runnel.session.table_options import open_table
 from runnel.statements.call import Call
 from runnel.statements.data_connections import connector_and_definition, drop_data_connection
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from runnel.catalog import Snapshot, Table, TableColumn
 from runnel.connector import MappingDefinition, ReadableTable, ScanRequest, Source
 from runnel.connectors.registry import Registry
-from runnel.durable import SavedMapping
 from runnel.errors import Error, ErrorCode, OperationalError
-from runnel.opening import open_table
+from runnel.session.directory import SavedMapping
+from runnel.session.table_options import open_table
 
 if TYPE_CHECKING:
     from runnel.access import Access
