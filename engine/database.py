@@ -187,7 +187,7 @@ class Database:
         if self._named_jobs is None:
             # Loaded on first use: most connections have none.
             from runnel.named_jobs.registry import NamedJobs
-            from runnel.statements.jobs import prepare_job
+            from runnel.statements.jobs.jobs import prepare_job
 
             with self.definitions:
                 if self._named_jobs is None:
@@ -365,7 +365,7 @@ class Database:
         """The table that a table function opens, within bounds if need be."""
         # Loaded on first use: most connections never name a file, or the state of a job.
         if name in ("job_state", "snapshot_state"):
-            from runnel.statements.state_tables import state_table
+            from runnel.statements.jobs.state_tables import state_table
 
             return state_table(self, name, positional, named, is_confined=is_confined)
         from runnel.connectors.files.connector import file_table

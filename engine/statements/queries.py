@@ -117,7 +117,7 @@ def run_explain(database: Database, plan: ExplainPlan, call: Call) -> Result:
     inner = plan.plan
     heading: list[str] = []
     if isinstance(inner, CreateJobPlan | AlterJobPlan):
-        from runnel.statements.jobs import explain_job
+        from runnel.statements.jobs.jobs import explain_job
 
         inner, heading, is_all = explain_job(database, inner)
         if is_all and plan.format == "text":

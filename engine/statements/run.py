@@ -50,7 +50,7 @@ def _load_handlers() -> None:
                 from runnel.statements.verify_job import verify_job
 
                 return verify_job(database, plan, call)
-            from runnel.statements import jobs
+            from runnel.statements.jobs import jobs
 
             outcome: Outcome = getattr(jobs, name)(database, plan, call)
             return outcome

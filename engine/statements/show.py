@@ -85,13 +85,13 @@ def _settings(database: Database) -> Result:
 
 
 def _jobs(database: Database, caller: Caller) -> Result:
-    from runnel.statements.show_jobs import show_jobs
+    from runnel.statements.jobs.show import show_jobs
 
     return show_jobs(database, caller)
 
 
 def _snapshots(database: Database) -> Result:
-    from runnel.statements.show_jobs import show_snapshots
+    from runnel.statements.jobs.show import show_snapshots
 
     return show_snapshots(database)
 

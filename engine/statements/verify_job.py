@@ -34,7 +34,7 @@ from runnel.results.rows import Result, Row
 from runnel.runtime.light_job import JobStatus
 from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType
 from runnel.statements.call import Call
-from runnel.statements.jobs import job_of, planned_job
+from runnel.statements.jobs.jobs import job_of, planned_job
 from runnel.statements.queries import parallelism
 from runnel.statements.replay import ReplayedTable, WrittenTable, check_retained
 from runnel.statements.verified_moment import Moment, moment_of

@@ -14,7 +14,7 @@ import runnel
 from runnel.connectors.spark.jobs.streaming import _check_checkpoint
 from runnel.connectors.spark.session.connect_client import _named_checkpoint
 from runnel.foreign.job_runtime import RuntimePlan
-from runnel.statements.job_runtimes import foreign_plan
+from runnel.statements.jobs.runtimes import foreign_plan
 
 
 def plan_of(query: str, one: int, two: int) -> RuntimePlan:

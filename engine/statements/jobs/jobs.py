@@ -49,7 +49,7 @@ def planned_job(database: Database, record: JobRecord) -> tuple[WritePlan, Evalu
     its expressions know."""
     if record.modules:
         # Loaded on first use: few jobs have any.
-        from runnel.statements.job_modules import load_modules
+        from runnel.statements.jobs.modules import load_modules
 
         load_modules(database, record.modules)
     types = argument_types(record.arguments)
@@ -89,7 +89,7 @@ def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
 
 
 def _prepare_foreign(database: Database, record: JobRecord, plan: WritePlan, evaluation: EvaluationContext) -> PreparedJob:
-    from runnel.statements.job_runtimes import foreign_plan
+    from runnel.statements.jobs.runtimes import foreign_plan
 
     try:
         foreign = foreign_plan(database, plan, record.runtime)
@@ -162,7 +162,7 @@ def create_job(database: Database, plan: CreateJobPlan, call: Call) -> int:
             _check_owned(jobs.snapshots.get(options.initial_snapshot), call)
     modules = {}
     if options.modules:
-        from runnel.statements.job_modules import read_modules
+        from runnel.statements.jobs.modules import read_modules
 
         modules = read_modules(options.modules, call.caller.access)
     record = JobRecord(
@@ -193,7 +193,7 @@ def _runtime(database: Database, options: NamedJobOptions, write: WritePlan) -> 
             f"a job on {options.runtime} can't begin with a snapshot", hint="leave one of the two options out"
         )
     # Loaded on first use: few jobs have a choice.
-    from runnel.statements.job_runtimes import choose_runtime
+    from runnel.statements.jobs.runtimes import choose_runtime
 
     return choose_runtime(database, options, write, may_start=True).runtime
 
@@ -319,7 +319,7 @@ def explain_job(database: Database, plan: CreateJobPlan | AlterJobPlan) -> tuple
     the lines are all that there is to say, as another engine makes the plan."""
     assert plan.write is not None
     if isinstance(plan, CreateJobPlan):
-        from runnel.statements.job_runtimes import choose_runtime
+        from runnel.statements.jobs.runtimes import choose_runtime
 
         options = read_options(plan.options)
         choice = choose_runtime(database, options, plan.write, may_start=False)
