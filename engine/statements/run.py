@@ -47,7 +47,7 @@ def _load_handlers() -> None:
         def handle(database: Database, plan: Any, call: Call) -> Outcome:
             # Loaded on first use: most connections have no named jobs.
             if name == "verify_job":
-                from runnel.statements.verify_job import verify_job
+                from runnel.statements.verify.verify import verify_job
 
                 return verify_job(database, plan, call)
             from runnel.statements.jobs import jobs

@@ -36,9 +36,9 @@ from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType
 from runnel.statements.call import Call
 from runnel.statements.jobs.jobs import job_of, planned_job
 from runnel.statements.queries import parallelism
-from runnel.statements.replay import ReplayedTable, WrittenTable, check_retained
-from runnel.statements.verified_moment import Moment, moment_of
-from runnel.statements.verify_options import Sample, read_sample
+from runnel.statements.verify.moment import Moment, moment_of
+from runnel.statements.verify.options import Sample, read_sample
+from runnel.statements.verify.replay import ReplayedTable, WrittenTable, check_retained
 
 if TYPE_CHECKING:
     from runnel.database import Database

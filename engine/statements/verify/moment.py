@@ -20,7 +20,7 @@ from runnel.processors.sinks.sink_watermarks import watermarks_in
 from runnel.processors.sources.scan_state import SavedPartition, decode
 from runnel.snapshots.store import ENDED, SnapshotStore
 from runnel.statements.call import Call
-from runnel.statements.replay import WrittenTable
+from runnel.statements.verify.replay import WrittenTable
 
 if TYPE_CHECKING:
     from runnel.database import Database
