@@ -16,7 +16,6 @@ from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import Registry
 from runnel.deadline import PatientLock, RunningStatement, RunningStatements, current
 from runnel.errors import InterfaceError
-from runnel.memory import Memory
 from runnel.planner.bind_query import Environment, Pushdown
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.planner import plan as make_plan
@@ -29,6 +28,7 @@ from runnel.statements.arguments import argument_types, checked, checked_rows, c
 from runnel.statements.call import OWNER, Call, Caller, OnStart
 from runnel.statements.outcome import Outcome
 from runnel.statements.run import run, run_many
+from runnel.storage.memory_budget import Memory
 
 if TYPE_CHECKING:
     from runnel.access import Access

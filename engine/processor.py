@@ -25,7 +25,7 @@ from runnel.expressions.context import EvaluationContext
 
 if TYPE_CHECKING:
     from runnel.duckdb.kernel import DuckDBKernel
-    from runnel.memory import Memory
+    from runnel.storage.memory_budget import Memory
 
 
 @frozen

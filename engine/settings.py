@@ -16,7 +16,7 @@ from typing import Any
 
 from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, ProgrammingError, suggest
-from runnel.memory import default_limit
+from runnel.storage.memory_budget import default_limit
 
 Value = str | int | bool | float
 

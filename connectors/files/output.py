@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from runnel.connectors.files.options import CODECS
 from runnel.connectors.files.storage import RemotePath, created, local, remove
-from runnel.disk import sync_file
 from runnel.errors import Error, OperationalError
+from runnel.storage.durable_files import sync_file
 
 
 @contextmanager

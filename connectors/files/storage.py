@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from runnel.access import LOCAL_SCHEMES, Access, is_name_below, refused
 from runnel.connectors.confined_path import ConfinedPath, confined
-from runnel.disk import sync_folder
 from runnel.errors import OperationalError, ProgrammingError, without_password
+from runnel.storage.durable_files import sync_folder
 
 OWN_NAME = "part-"
 """How names begin that are given to one file only, ever."""

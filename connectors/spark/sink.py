@@ -29,10 +29,10 @@ from runnel.connectors.spark.origin import schema_text
 from runnel.connectors.spark.session.session import Spark, spark_errors
 from runnel.connectors.spark.table import SparkSinkTable
 from runnel.connectors.spark.types import ddl, quoted
-from runnel.disk import sync_file, sync_folder
 from runnel.errors import OperationalError, ProgrammingError
 from runnel.processor import Guarantee
 from runnel.sqltypes import Kind, to_arrow
+from runnel.storage.durable_files import sync_file, sync_folder
 
 PART_BYTES = 64 << 20
 """So much is gathered before Spark is given it."""

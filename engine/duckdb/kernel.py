@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.base.forks import closed_error, here, pin, watch
 from runnel.duckdb.errors import translated
-from runnel.spill import PrivateFolder
+from runnel.storage.spill import PrivateFolder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runnel.disk import replace_file
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError
 from runnel.foreign.job_runtime import Commit, JobStart, RuntimeExecution, RuntimePlan, RuntimeProgress
 from runnel.named_jobs.record.record import Failure
@@ -15,6 +14,7 @@ from runnel.runtime.light_job import JobOptions
 from runnel.runtime.metrics import ProcessorMetrics, VertexMetrics
 from runnel.runtime.snapshots import SnapshotReport
 from runnel.snapshots.store import SnapshotSize
+from runnel.storage.durable_files import replace_file
 
 if TYPE_CHECKING:
     from runnel.named_jobs.record.record import JobRecord

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
 from runnel.deadline import LONGEST_WAIT, current
-from runnel.disk import sync_folder
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError, suggest
 from runnel.named_jobs.record.record import JobRecord
 from runnel.runtime.threads.clock import Clock
 from runnel.snapshots.store import NO_VERTICES, MemorySnapshotStore, Outcome, SnapshotSize, SnapshotStore
+from runnel.storage.durable_files import sync_folder
 
 if TYPE_CHECKING:
     from runnel.snapshots.file_store import FileSnapshotStore

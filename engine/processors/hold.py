@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from runnel.dag import ProcessorFactory
-from runnel.memory import Memory, Reservation, size_of
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.storage.memory_budget import Memory, Reservation, size_of
 
 if TYPE_CHECKING:
-    from runnel.spill import SpillFile
+    from runnel.storage.spill import SpillFile
 
 MOST_BYTES = 1 << 28
 """So many bytes are kept in memory at most, even where there is no limit."""

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from asyncio import Future
 
     from runnel.duckdb.kernel import DuckDBKernel
-    from runnel.memory import Memory
     from runnel.named_jobs.durability import Durability
     from runnel.sqltypes import SqlType
+    from runnel.storage.memory_budget import Memory
 
 BUDGET = 1_000_000
 """Nanoseconds that the thread that fetches spends on a job, in all, before the workers take over."""

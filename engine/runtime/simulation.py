@@ -17,7 +17,6 @@ import pyarrow as pa
 from runnel.dag import DAG
 from runnel.errors import Error
 from runnel.expressions.context import EvaluationContext
-from runnel.memory import Memory
 from runnel.processor import JobContext
 from runnel.processors.sinks.result_queue import ResultQueue
 from runnel.runtime.execution import Execution, ExecutionOptions
@@ -26,6 +25,7 @@ from runnel.runtime.tasklets.progress import DONE, MADE_PROGRESS
 from runnel.runtime.tasklets.tasklet import Tasklet
 from runnel.runtime.template import Template
 from runnel.runtime.threads.timers import NEVER, Timers
+from runnel.storage.memory_budget import Memory
 from runnel.testing.clock import ManualClock
 
 

@@ -23,9 +23,9 @@ from runnel.base.frozen import frozen
 from runnel.catalog import CatalogObject, DataConnection, Index, Mapping, View, WatermarkClause
 from runnel.columns.type_records import type_of, type_record
 from runnel.connector import ColumnDefinition, MappingDefinition
-from runnel.disk import OWN_FILE, OWN_FOLDER, Held, replace_file
 from runnel.errors import ErrorCode, OperationalError
-from runnel.sealed import sealed, unsealed
+from runnel.storage.durable_files import OWN_FILE, OWN_FOLDER, Held, replace_file
+from runnel.storage.sealed_json import sealed, unsealed
 
 FORMAT = 2
 """The version of the catalog file's shape. The first had no checksum."""

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from xxhash import xxh3_64
 
-from runnel.disk import sync_file, sync_folder
+from runnel.storage.durable_files import sync_file, sync_folder
 
 ALIGNMENT = 64
 """Sections of a file begin at multiples of this, as Arrow likes its buffers best."""

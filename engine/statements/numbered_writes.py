@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from runnel.base.frozen import frozen
 from runnel.connector import REFUSALS, Sink, SinkRequest, Token, WriteMode
 from runnel.deadline import PatientLock, RunningStatement
-from runnel.disk import OWN_FOLDER, replace_file, sync_folder
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError
 from runnel.planner.ddl import quoted, type_text
 from runnel.planner.plans import WritePlan
 from runnel.results.rows import Result
-from runnel.sealed import sealed, unsealed
 from runnel.statements.call import Caller
+from runnel.storage.durable_files import OWN_FOLDER, replace_file, sync_folder
+from runnel.storage.sealed_json import sealed, unsealed
 
 if TYPE_CHECKING:
     from runnel.database import Database

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier, Supplier
 from runnel.expressions.context import EvaluationContext
-from runnel.memory import Memory
 from runnel.processor import Item, JobContext, Processor, Watermark
+from runnel.storage.memory_budget import Memory
 from runnel.testing.bench import Bench, Conditions, Limits
 from runnel.testing.rows import assert_rows, rows_of
 

@@ -9,7 +9,6 @@ from threading import Barrier, Thread
 
 import pytest
 
-from runnel.disk import sync_folder
 from runnel.errors import OperationalError
 from runnel.named_jobs import named_snapshots
 from runnel.named_jobs.named_snapshots import NamedSnapshots
@@ -17,6 +16,7 @@ from runnel.named_jobs.record.options import NamedJobOptions
 from runnel.named_jobs.record.record import JobRecord
 from runnel.snapshots.file_store import FileSnapshotStore
 from runnel.snapshots.store import MemorySnapshotStore, Outcome, SnapshotStore
+from runnel.storage.durable_files import sync_folder
 from runnel.testing import ManualClock
 from tests.jobs.named import PATIENCE, numbers
 

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 
 from runnel.columns.key_hash import hash_columns
-from runnel.memory import Reservation
 from runnel.processors.stateful import late_output as diverting
 from runnel.processors.stream_joins import as_of_join as module
 from runnel.processors.stream_joins.as_of_join import as_of_join, superseded
 from runnel.processors.stream_joins.sorted_runs import Rows, Run
 from runnel.relation.stream_joins import AsOfShape
 from runnel.relation.streams import TimeBound
+from runnel.storage.memory_budget import Reservation
 from runnel.testing import assert_rows, verify_processor
 from tests.effort import some
 from tests.processors.disorder import check_promises, stream_of

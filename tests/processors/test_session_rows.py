@@ -14,13 +14,13 @@ import pytest
 
 from runnel.errors import DataError, OperationalError
 from runnel.expressions.nodes import Column
-from runnel.memory import Memory
 from runnel.processor import Item, Watermark
 from runnel.processors.sessions import session_output as module
 from runnel.processors.sessions.session_merge import OpenSessions
 from runnel.processors.sessions.session_rows import session_rows
 from runnel.relation.streams import TimeBound
 from runnel.sqltypes import BIGINT, TINYINT, SqlType
+from runnel.storage.memory_budget import Memory
 from runnel.testing import verify_processor
 from tests.effort import some
 

@@ -10,10 +10,10 @@ import pytest
 import runnel
 from runnel.errors import OperationalError
 from runnel.expressions.nodes import Aggregate, SortKey
-from runnel.memory import Memory
 from runnel.processors.over.window import window
 from runnel.relation.over import UP_TO_PEERS, WHOLE_PARTITION, WindowCall
 from runnel.sqltypes import BIGINT
+from runnel.storage.memory_budget import Memory
 from runnel.testing import verify_processor
 from tests.processors.random_tables import columns_of, duckdb_rows, fields_of, random_table
 

@@ -12,7 +12,6 @@ import pytest
 from runnel.errors import DataError, OperationalError
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import SortKey
-from runnel.memory import Memory, Reservation
 from runnel.processors.grouping.aggregate import aggregate
 from runnel.processors.grouping.aggregation import Stage
 from runnel.processors.grouping.set_operation import set_operation
@@ -20,7 +19,8 @@ from runnel.processors.joins import build_side as join_table
 from runnel.processors.joins import spilled as spilled_join
 from runnel.processors.sorting import sort, sorted_runs
 from runnel.relation.nodes import JoinKind
-from runnel.spill import PrivateFolder
+from runnel.storage.memory_budget import Memory, Reservation
+from runnel.storage.spill import PrivateFolder
 from runnel.testing import assert_rows, verify_processor
 from runnel.testing.rows import rows_of
 from tests.processors.random_tables import columns_of, duckdb_rows, outputs, random_table
@@ -205,7 +205,7 @@ def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(_: Memory) -> Any:
         return Path("/dev/full").open("r+b", buffering=0)
 
-    monkeypatch.setattr("runnel.spill._opened", opened)
+    monkeypatch.setattr("runnel.storage.spill._opened", opened)
     memory = Memory(LIMIT)
     file = memory.file()
     batch = pa.RecordBatch.from_pydict({"a": list(range(50_000))})

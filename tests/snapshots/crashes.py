@@ -19,12 +19,12 @@ import pyarrow as pa
 
 import runnel
 from runnel.dag import DAG
-from runnel.memory import Memory
 from runnel.processor import Inbox, Processor, Watermark
 from runnel.processors.sinks.result import ResultSink
 from runnel.runtime.simulation import Simulation, SimulationOptions, StandstillError
 from runnel.runtime.snapshots import SnapshotCoordinator
 from runnel.snapshots.store import MemorySnapshotStore
+from runnel.storage.memory_budget import Memory
 from runnel.testing.rows import rows_of
 from tests.streams.generated import Bench, Case, Rows, _shown, agree
 from tests.streams.scripted_table import IDLE

@@ -16,7 +16,7 @@ from runnel.connectors.imap.sink import MapSink
 from runnel.connectors.spark import options as spark_options
 from runnel.connectors.spark import versioned_sink as spark_version_sink
 from runnel.connectors.spark.jobs.sink import JobSink
-from runnel.sealed import unsealed
+from runnel.storage.sealed_json import unsealed
 from tests.effort import takes_long
 from tests.spark.crash_images import COUNTED, STAGED, WRITTEN, Held, Images
 from tests.spark.crashing_world import KINDS, STAND_INS, WINDOWS, World

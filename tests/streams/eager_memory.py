@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from runnel.memory import Memory, Reservation
 from runnel.processors.stateful import late_output as diverting
 from runnel.processors.time_windows import spilled_frames, spilled_groups
+from runnel.storage.memory_budget import Memory, Reservation
 
 PART = 2_000
 """About how many bytes are worked on at once."""

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.memory import Memory
 from runnel.processor import Processor, Watermark
 from runnel.processors.joins.join import JoinShape, join
 from runnel.processors.stream_joins import as_of_join
@@ -19,6 +18,7 @@ from runnel.relation.nodes import JoinKind
 from runnel.relation.stream_joins import AsOfShape
 from runnel.relation.streams import TimeBound
 from runnel.snapshots.store import share_of
+from runnel.storage.memory_budget import Memory
 from runnel.testing.bench import BenchInbox
 from tests.processors.places import CollectingOutbox, job_context, place
 from tests.processors.random_tables import columns_of, fields_of

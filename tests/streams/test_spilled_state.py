@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel import spill
 from runnel.catalog import EventTime
 from runnel.connector import EventTimeMark
-from runnel.memory import Memory
+from runnel.storage import spill
+from runnel.storage.memory_budget import Memory
 from tests.effort import ALL, crossed, some
 from tests.snapshots.crashes import Crashes, tried
 from tests.streams.eager_memory import spill_eagerly

@@ -34,8 +34,8 @@ from runnel.connectors.imap.storage.manifest import NAME as MANIFEST
 from runnel.connectors.imap.storage.manifest import Manifest, read_manifest
 from runnel.connectors.imap.storage.records import Record, decode, encode
 from runnel.connectors.imap.storage.staging import StagedRows, Staging
-from runnel.disk import sync_folder
 from runnel.errors import OperationalError
+from runnel.storage.durable_files import sync_folder
 
 LEAST_LOG = 16 << 20
 """A log shorter than this is not worth a checkpoint."""

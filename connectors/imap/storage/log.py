@@ -19,8 +19,8 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from runnel.disk import Held, sync_file
 from runnel.errors import OperationalError
+from runnel.storage.durable_files import Held, sync_file
 
 logger = logging.getLogger("runnel.maps")
 

@@ -22,11 +22,11 @@ from runnel.connector import REFUSALS, Sink, SinkRequest, Token, WritableTable, 
 from runnel.connectors.spark.session.session import Spark, spark_errors
 from runnel.connectors.spark.sink import GatheringSink
 from runnel.connectors.spark.types import own_batch
-from runnel.disk import replace_file
 from runnel.errors import Error, ErrorCode, IntegrityError, OperationalError
 from runnel.foreign.job_runtime import JobWrite
 from runnel.processor import Guarantee
-from runnel.sealed import sealed, unsealed
+from runnel.storage.durable_files import replace_file
+from runnel.storage.sealed_json import sealed, unsealed
 
 FILE = "committed.json"
 FORMAT = 2

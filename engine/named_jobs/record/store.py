@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runnel.disk import OWN_FOLDER, replace_file, sync_folder
 from runnel.errors import ErrorCode, OperationalError
 from runnel.named_jobs.record.record import FORMAT, JobRecord
-from runnel.sealed import sealed, unsealed
+from runnel.storage.durable_files import OWN_FOLDER, replace_file, sync_folder
+from runnel.storage.sealed_json import sealed, unsealed
 
 if TYPE_CHECKING:
     from runnel.snapshots.store import SnapshotStore

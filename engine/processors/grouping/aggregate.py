@@ -11,11 +11,11 @@ from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import evaluate
 from runnel.expressions.nodes import Aggregate, Expression
-from runnel.memory import Reservation
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.grouping.aggregation import Aggregation, Stage, spread_out
 from runnel.processors.grouping.group_state import WEIGHT, GroupState, Partial, exported, partial_of
 from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.storage.memory_budget import Reservation
 
 PASS_ON_SHARE = 0.5
 """An accumulating stage whose groups are more than this share of its rows passes its states on at once: keeping them would

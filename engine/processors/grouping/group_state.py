@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from runnel.base.frozen import frozen
 from runnel.columns.batches import join_arrays, make_batch
 from runnel.expressions.aggregates.states import Collect, Column, Request, State
-from runnel.memory import Reservation, size_of, too_large
 from runnel.processors.grouping.grouping import group
 from runnel.processors.grouping.hash_partitions import DEEPEST, Partitions
+from runnel.storage.memory_budget import Reservation, size_of, too_large
 
 BUFFERED_ROWS = 1 << 19
 """How many rows are buffered before they are collapsed, at least."""

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from runnel.columns.batches import indexes
 from runnel.columns.key_hash import hash_columns
-from runnel.memory import Memory
+from runnel.storage.memory_budget import Memory
 
 if TYPE_CHECKING:
-    from runnel.spill import SpillFile
+    from runnel.storage.spill import SpillFile
 
 BITS = 4
 COUNT = 1 << BITS

@@ -10,10 +10,10 @@ import pyarrow as pa
 from runnel.columns.batches import MAX_ROWS, Indexes, from_numbers, indexes, make_batch, no_rows
 from runnel.dag import ProcessorFactory
 from runnel.expressions.aggregates.states import Count, filled
-from runnel.memory import Reservation
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.grouping.group_state import WEIGHT, GroupState, Layout, Partial
 from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.storage.memory_budget import Reservation
 
 
 class SetOperation(EmittingProcessor):

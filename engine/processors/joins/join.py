@@ -17,11 +17,11 @@ from runnel.columns.key_hash import keyed_state
 from runnel.dag import ProcessorFactory
 from runnel.errors import OperationalError
 from runnel.expressions.nodes import Expression
-from runnel.memory import Reservation, size_of, too_large
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.joins.build_side import KEEPS_RIGHT, NEEDS_RIGHT, UNKNOWNS, JoinPlan, JoinShape, JoinTable
 from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.relation.nodes import Field
+from runnel.storage.memory_budget import Reservation, size_of, too_large
 
 if TYPE_CHECKING:
     from runnel.processors.joins.spilled import SpilledJoin

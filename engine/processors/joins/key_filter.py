@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.memory import size_of
 from runnel.sqltypes import Kind, SqlType
+from runnel.storage.memory_budget import size_of
 
 MOST_KEYS = 50_000
 """Of more different keys than these only the smallest and the largest are kept."""

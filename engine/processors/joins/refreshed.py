@@ -19,13 +19,13 @@ from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier
 from runnel.errors import Error, ErrorCode
 from runnel.expressions.kernels.result_size import TooManyRows
 from runnel.expressions.nodes import Expression
-from runnel.memory import Reservation, size_of, too_large
 from runnel.processor import Inbox, JobContext, Outbox, Processor, ProcessorContext
 from runnel.processors.calc import SLOW_ROWS, Transform, compile_transform, divided, pieces, works_slowly
 from runnel.processors.joins.build_side import JoinPlan, JoinShape, JoinTable
 from runnel.processors.sources.scan import FAR_FUTURE, OpenPartition
 from runnel.processors.stateful.buffered import EmittingProcessor, accumulated_too_much
 from runnel.relation.nodes import Field
+from runnel.storage.memory_budget import Reservation, size_of, too_large
 
 WEIGHT = 2
 """How much memory a version needs for each byte: its rows in one piece, and the index."""

@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from runnel.columns.batches import Indexes, join_batches, no_rows
 from runnel.expressions.context import EvaluationContext
-from runnel.memory import Memory, Reservation, size_of
 from runnel.processors.grouping.hash_partitions import DEEPEST, Partitions
 from runnel.processors.joins.build_side import KEEPS_LEFT, KEEPS_RIGHT, NEEDS_RIGHT, JoinPlan, JoinTable
 from runnel.processors.joins.marks import BuildFacts
-from runnel.spill import SpillFile
+from runnel.storage.memory_budget import Memory, Reservation, size_of
+from runnel.storage.spill import SpillFile
 
 WEIGHT = 2
 MOST_BYTES = 1 << 30

@@ -20,15 +20,15 @@ from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Column, Expression
 from runnel.expressions.properties import can_fail, is_volatile
 from runnel.foreign.fragment import InputRows, Unrenderable
-from runnel.memory import Memory, Reservation, size_of, too_large
 from runnel.processor import Processor, ProcessorContext
 from runnel.processors.grouping.hash_partitions import DEEPEST, Partitions
 from runnel.processors.over.calls import ROW_BYTES, CompiledWindow, by_arrangement, computed
 from runnel.processors.over.nested import Nested
 from runnel.relation.nodes import Field
 from runnel.relation.over import Window, WindowCall
-from runnel.spill import SpillFile
 from runnel.sqltypes import BOOLEAN
+from runnel.storage.memory_budget import Memory, Reservation, size_of, too_large
+from runnel.storage.spill import SpillFile
 
 _Places = tuple[int, ...]
 

@@ -11,7 +11,6 @@ from runnel.columns.batches import join_batches
 from runnel.dag import ProcessorFactory
 from runnel.errors import OperationalError
 from runnel.expressions.nodes import Expression
-from runnel.memory import Reservation, size_of
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import constant
 from runnel.processors.over.calls import ROW_BYTES, CompiledWindow, by_arrangement
@@ -19,6 +18,7 @@ from runnel.processors.over.frames import check_offset
 from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.relation.nodes import Field
 from runnel.relation.over import WindowCall
+from runnel.storage.memory_budget import Reservation, size_of
 
 if TYPE_CHECKING:
     from runnel.processors.over.spilled import SpilledWindow

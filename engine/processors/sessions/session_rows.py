@@ -15,7 +15,6 @@ from runnel.columns.batches import MAX_ROWS, Indexes, from_flags, from_numbers, 
 from runnel.columns.key_hash import keyed_state
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Column
-from runnel.memory import size_of
 from runnel.processor import Watermark
 from runnel.processors.sessions.ended_sessions import is_ended_state
 from runnel.processors.sessions.session_merge import LEAST, OpenSessions
@@ -24,6 +23,7 @@ from runnel.processors.sources.partition_watermarks import LEAST_TIME
 from runnel.processors.stateful.late_output import DivertingProcessor
 from runnel.processors.stateful.until_watermark import TAKEN_SHARE, WEIGHT
 from runnel.relation.streams import TimeBound
+from runnel.storage.memory_budget import size_of
 
 _WATERMARK = pa.schema([pa.field("$watermark", pa.int64())])
 

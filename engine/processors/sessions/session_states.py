@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import Indexes, Mask, from_numbers, indexes, numbers, validity
-from runnel.memory import Memory, size_of
 from runnel.processors.grouping.group_state import GroupState, Layout, Partial, exported, partial_of
 from runnel.processors.sessions.session_merge import OpenSessions
+from runnel.storage.memory_budget import Memory, size_of
 
 SESSION = 0
 """The number of the key that is the session's number; the other keys follow."""

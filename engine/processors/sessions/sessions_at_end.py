@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from runnel.columns.batches import empty_columns, join_batches
 from runnel.errors import OperationalError
-from runnel.memory import Reservation, size_of, too_large
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.grouping.hash_partitions import DEEPEST, Partitions
 from runnel.processors.sessions.session_merge import OpenSessions
 from runnel.processors.sessions.session_output import Held, SessionPlan
 from runnel.processors.stateful.buffered import EmittingProcessor
-from runnel.spill import SpillFile
+from runnel.storage.memory_budget import Reservation, size_of, too_large
+from runnel.storage.spill import SpillFile
 
 ROW_BYTES = 64
 """What finding its session takes for a row, beside the row."""

@@ -15,15 +15,15 @@ from runnel.columns.batches import MAX_ROWS, join_batches
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
 from runnel.expressions.nodes import Expression, SortKey
-from runnel.memory import Reservation, size_of
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import row_count
 from runnel.processors.sorting.ordering import Ordering
 from runnel.processors.sorting.sorted_runs import Chunks, RunLayout, bounded, chunks, merged
 from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.storage.memory_budget import Reservation, size_of
 
 if TYPE_CHECKING:
-    from runnel.spill import SpillFile
+    from runnel.storage.spill import SpillFile
 
 LEAST_BUFFER = 8192
 """A top-N sorts again when it holds twice the rows it needs, but not before it holds this many."""

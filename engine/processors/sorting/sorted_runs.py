@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import MAX_ROWS, join_batches, make_batch
 from runnel.expressions.kernels.sorting import Direction, sorted_rows
-from runnel.memory import size_of
+from runnel.storage.memory_budget import size_of
 
 CHUNK_BYTES = 1 << 22
 """About how many bytes a chunk has at most."""

@@ -8,10 +8,10 @@ from collections import deque
 
 import pyarrow as pa
 
-from runnel.memory import LEAST_SHARE, Reservation, state_too_large
 from runnel.processor import Inbox, Outbox, ProcessorContext
 from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.processors.stateful.late_rows import LateRows
+from runnel.storage.memory_budget import LEAST_SHARE, Reservation, state_too_large
 
 RESULTS, LATE = 0, 1
 

@@ -28,10 +28,10 @@ from runnel.columns.batches import (
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
 from runnel.expressions.nodes import Expression
-from runnel.memory import Memory, size_of
 from runnel.processor import Watermark
 from runnel.processors.sources.partition_watermarks import event_times, less
 from runnel.relation.streams import TimeBound
+from runnel.storage.memory_budget import Memory, size_of
 
 NEVER = np.iinfo(np.int64).max
 ALWAYS = np.iinfo(np.int64).min

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from runnel.columns.batches import join_batches
 from runnel.columns.key_hash import keyed_state
-from runnel.memory import Reservation
 from runnel.processor import Watermark
 from runnel.processors.stateful.late_output import DivertingProcessor
 from runnel.processors.stateful.row_buffer import CompiledHolding, HeldRows
+from runnel.storage.memory_budget import Reservation
 
 WEIGHT = 2
 """How much memory is needed for each byte that waits: to put rows in order."""

@@ -30,8 +30,8 @@ from runnel.columns.batches import (
     validity,
 )
 from runnel.columns.key_hash import Hashes
-from runnel.memory import Memory
 from runnel.processors.sources.partition_watermarks import GREATEST_TIME, event_times
+from runnel.storage.memory_budget import Memory
 
 LARGEST_RUN = 1 << 20
 """Rows from which on runs aren't put together any more."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import MAX_ROWS, Indexes, Mask, indexes, join_batches
-from runnel.memory import size_of
+from runnel.storage.memory_budget import size_of
 
 BUCKETS = 1 << 18
 """Rows are found by so many buckets of their keys' hashes; those of other keys in the bucket come along."""

@@ -17,7 +17,6 @@ import pyarrow as pa
 from runnel.columns.batches import MAX_ROWS, Indexes, Mask, indexes, join_batches, no_rows
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Expression
-from runnel.memory import LEAST_BYTES
 from runnel.processor import Watermark
 from runnel.processors.joins.build_side import KEEPS_LEFT, KEEPS_RIGHT, UNKNOWNS, JoinPlan, JoinShape, JoinTable
 from runnel.processors.sources.partition_watermarks import less
@@ -27,6 +26,7 @@ from runnel.processors.stream_joins.interval_plan import holds_of
 from runnel.processors.stream_joins.sorted_runs import NEVER, Rows, Run, times_of
 from runnel.relation.nodes import Field
 from runnel.relation.stream_joins import TimedShape, WaitingSide
+from runnel.storage.memory_budget import LEAST_BYTES
 
 LEFT, RIGHT = 0, 1
 

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import Mask, indexes
-from runnel.memory import Memory
 from runnel.processors.grouping.group_state import WEIGHT, Layout, Partial
 from runnel.processors.time_windows.timed_groups import TimedGroups
 from runnel.processors.time_windows.timed_runs import DueTimes, with_keys
+from runnel.storage.memory_budget import Memory
 
 
 class GivenGroups:

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from runnel.columns.batches import Indexes, from_numbers, indexes, numbers
 from runnel.columns.key_hash import Hashes, hash_columns
-from runnel.memory import LEAST_BYTES, Memory
 from runnel.processors.grouping.group_state import WEIGHT, Layout, Partial, appended, exported, partial_of
 from runnel.processors.time_windows.frames import Combine, FrameTimes, WindowFrames
 from runnel.processors.time_windows.spilled_groups import BITS, COUNT, DEEPEST
+from runnel.storage.memory_budget import LEAST_BYTES, Memory
 
 LARGEST = 2
 """A leaf is divided when its frames take so many times what is combined at once."""

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from runnel.columns.batches import from_numbers, indexes, numbers
 from runnel.columns.key_hash import Hashes, hash_columns
-from runnel.memory import LEAST_BYTES, Memory, too_large
 from runnel.processors.grouping.group_state import WEIGHT, Layout, Partial, exported, partial_of
 from runnel.processors.time_windows.timed_runs import NEVER, DueTimes, TimedRun, sorted_run, with_keys
+from runnel.storage.memory_budget import LEAST_BYTES, Memory, too_large
 
 if TYPE_CHECKING:
     import numpy.typing as npt

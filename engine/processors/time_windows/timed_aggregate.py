@@ -20,7 +20,6 @@ from runnel.expressions.aggregates.states import filled
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import evaluate
 from runnel.expressions.nodes import Aggregate, Expression
-from runnel.memory import Reservation
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.grouping.aggregate import PASS_ON_SHARE
 from runnel.processors.grouping.aggregation import Aggregation, Stage, spread_out
@@ -31,6 +30,7 @@ from runnel.processors.time_windows.given_groups import GivenGroups
 from runnel.processors.time_windows.timed_groups import TimedGroups, is_rows
 from runnel.processors.time_windows.timed_runs import DueTimes, with_keys
 from runnel.relation.streams import TimeBound
+from runnel.storage.memory_budget import Reservation
 
 _WATERMARKS = pa.schema([("watermark", pa.int64()), ("time", pa.int64())])
 

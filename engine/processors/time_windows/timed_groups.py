@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from runnel.columns.batches import MAX_ROWS, indexes, join_arrays, make_batch, numbers, repeated
 from runnel.columns.key_hash import RUN_METADATA, SAVER_METADATA
-from runnel.memory import Memory, size_of
 from runnel.processors.grouping.group_state import GroupState, Layout, Partial, appended, partial_of
 from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.sources.partition_watermarks import event_times
 from runnel.processors.time_windows.timed_runs import NEVER, DueTimes, TimedRun, sorted_run, with_keys
+from runnel.storage.memory_budget import Memory, size_of
 
 if TYPE_CHECKING:
     from runnel.processors.time_windows.spilled_groups import SpilledGroups

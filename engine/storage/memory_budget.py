@@ -20,7 +20,7 @@ import pyarrow as pa
 from runnel.errors import ErrorCode, OperationalError
 
 if TYPE_CHECKING:
-    from runnel.spill import SpillFile
+    from runnel.storage.spill import SpillFile
 
 HELD_SHARE = 0.4
 """Which part of the limit operators may hold at rest."""
@@ -69,13 +69,13 @@ class Memory:
     def file(self) -> SpillFile:
         """A new file for rows that are let go."""
         # Loaded on first use: few queries need it.
-        from runnel.spill import SpillFile
+        from runnel.storage.spill import SpillFile
 
         return SpillFile(self)
 
     def mapped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The same rows in a file."""
-        from runnel.spill import mapped
+        from runnel.storage.spill import mapped
 
         return mapped(batch, self)
 

@@ -22,7 +22,7 @@ from runnel.columns.batches import slices
 from runnel.errors import OperationalError
 
 if TYPE_CHECKING:
-    from runnel.memory import Memory
+    from runnel.storage.memory_budget import Memory
 
 SPILLED_ROWS = 1 << 14
 """The most rows of one batch in a file, so that reading a file needs little memory."""
