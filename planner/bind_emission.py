@@ -19,8 +19,8 @@ from runnel.expressions.nodes import walk as expression_walk
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.bind_query import Binder
 from runnel.planner.bind_write import writable
+from runnel.planner.rewriting import project_columns
 from runnel.planner.rules.constant_folding import fold
-from runnel.planner.rules.rewriting import project_columns
 from runnel.planner.scope import Scope
 from runnel.planner.supported import position_of
 from runnel.planner.syntax import EmissionClauses, Name

@@ -20,7 +20,7 @@ from runnel.planner import physical, physical_streams
 from runnel.planner.estimates import estimate, literal_count
 from runnel.planner.index_choice import OrderColumn, choose_index
 from runnel.planner.physical import Physical
-from runnel.planner.rules.rewriting import conjunction, renumber, substitute
+from runnel.planner.rewriting import conjunction, renumber, substitute
 from runnel.relation import nodes as logical
 from runnel.relation.nodes import Field, JoinKind, Relation
 from runnel.relation.over import Window, WindowCall

@@ -17,7 +17,7 @@ from dataclasses import replace
 from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.planner import physical, physical_streams
 from runnel.planner.physical import Physical
-from runnel.planner.rules.rewriting import substitute
+from runnel.planner.rewriting import substitute
 from runnel.relation.streams import TimeBound
 
 Bounded = tuple[tuple[Expression, TimeBound], ...]

@@ -14,7 +14,7 @@ from runnel.planner.estimates import estimate
 from runnel.planner.event_time import bound_of, constant_of, time_bounds
 from runnel.planner.grouped_windows import GroupedWindows, grouped_windows
 from runnel.planner.physical import Physical
-from runnel.planner.rules.rewriting import conjunction, renumber
+from runnel.planner.rewriting import conjunction, renumber
 from runnel.relation.nodes import Aggregate, Field, Relation, references
 from runnel.relation.streams import Emission, WindowKind
 

@@ -15,7 +15,7 @@ from runnel.expressions.nodes import Expression, columns_of
 from runnel.foreign.fragment import Unrenderable
 from runnel.planner import physical
 from runnel.planner.physical import Hold, Physical, Shared
-from runnel.planner.rules.rewriting import renumber, substitute
+from runnel.planner.rewriting import renumber, substitute
 from runnel.planner.sharing_tables import with_inputs
 from runnel.relation.nodes import MARKS, Field, JoinKind, Scan
 

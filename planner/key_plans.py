@@ -7,7 +7,7 @@ from typing import NamedTuple
 from runnel.connector import KeyedTable
 from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, Parameter, conjuncts
 from runnel.planner.estimates import literal_count
-from runnel.planner.rules.rewriting import renumber
+from runnel.planner.rewriting import renumber
 from runnel.relation.nodes import Filter, Limit, Project, Relation, Scan
 
 

@@ -18,7 +18,7 @@ from runnel.planner import physical, physical_streams
 from runnel.planner.estimates import estimate
 from runnel.planner.event_time import Bounds, bound_of, time_bounds
 from runnel.planner.physical import Physical
-from runnel.planner.rules.rewriting import conjunction, shift
+from runnel.planner.rewriting import conjunction, shift
 from runnel.planner.time_links import interval_shape, timed_shape
 from runnel.relation.nodes import Fragment, Join, JoinKind, Relation, Scan, walk
 from runnel.relation.stream_joins import AsOfShape

@@ -9,6 +9,7 @@ from dataclasses import replace
 from runnel.errors import NotSupportedError
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Call, Column, Expression
+from runnel.planner.rewriting import conjunction, project_columns, shift
 from runnel.planner.rules.pulled import (
     Pulled,
     fails,
@@ -21,7 +22,6 @@ from runnel.planner.rules.pulled import (
     where_present,
     with_outer,
 )
-from runnel.planner.rules.rewriting import conjunction, project_columns, shift
 from runnel.relation.nodes import Aggregate, Filter, Join, JoinKind, Project, Relation, references
 from runnel.relation.nodes import walk as relations_of
 from runnel.relation.subqueries import OuterColumn

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from runnel.deadline import check_time
 from runnel.planner.estimates import Estimates
-from runnel.planner.rules.rewriting import renumber
+from runnel.planner.rewriting import renumber
 from runnel.relation.nodes import Join, JoinKind, Project, Relation, references, transform
 
 _SWAPPED = {

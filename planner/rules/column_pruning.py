@@ -13,7 +13,7 @@ from typing import Any
 
 from runnel.deadline import check_time
 from runnel.expressions.nodes import Expression, columns_of
-from runnel.planner.rules.rewriting import project_columns, renumber
+from runnel.planner.rewriting import project_columns, renumber
 from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,

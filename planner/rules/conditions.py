@@ -12,7 +12,7 @@ from datetime import time
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Cast, Expression, Literal, conjuncts, transform
-from runnel.planner.rules.rewriting import conjunction
+from runnel.planner.rewriting import conjunction
 from runnel.relation.nodes import Relation
 from runnel.relation.nodes import transform as transform_relation
 from runnel.sqltypes import DATE, Kind

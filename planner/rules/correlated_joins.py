@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runnel.expressions.nodes import Call, Column, Expression, conjuncts
+from runnel.planner.rewriting import conjunction, project_columns, shift, substitute
 from runnel.planner.rules.anchoring import Anchoring
 from runnel.planner.rules.pulled import (
     Pulled,
@@ -16,7 +17,6 @@ from runnel.planner.rules.pulled import (
     where_present,
     with_outer,
 )
-from runnel.planner.rules.rewriting import conjunction, project_columns, shift, substitute
 from runnel.relation.nodes import Join, JoinKind, Relation, references
 from runnel.sqltypes import BOOLEAN
 

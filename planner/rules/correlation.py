@@ -21,6 +21,7 @@ from runnel.deadline import check_time
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey, columns_of, conjuncts, walk
+from runnel.planner.rewriting import conjunction, is_trivial, substitute
 from runnel.planner.rules.anchoring import Anchoring
 from runnel.planner.rules.correlated_joins import pull_join
 from runnel.planner.rules.pulled import (
@@ -36,7 +37,6 @@ from runnel.planner.rules.pulled import (
     with_inner,
     with_outer,
 )
-from runnel.planner.rules.rewriting import conjunction, is_trivial, substitute
 from runnel.relation.nodes import (
     Aggregate,
     Expand,

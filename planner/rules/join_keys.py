@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Expression, columns_of, conjuncts
-from runnel.planner.rules.rewriting import conjunction, shift
+from runnel.planner.rewriting import conjunction, shift
 from runnel.relation.nodes import Join, JoinKind, Relation, transform
 
 _EQUALITIES = ("eq", "is_not_distinct")

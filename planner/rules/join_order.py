@@ -19,7 +19,7 @@ from runnel.deadline import check_time
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, columns_of, conjuncts
 from runnel.planner.estimates import domain_size, estimate
-from runnel.planner.rules.rewriting import conjunction, renumber, shift
+from runnel.planner.rewriting import conjunction, renumber, shift
 from runnel.relation.nodes import Filter, Join, JoinKind, Project, Relation, references
 from runnel.sqltypes import BOOLEAN
 

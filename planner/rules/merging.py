@@ -12,7 +12,7 @@ from dataclasses import replace
 from runnel.deadline import check_time
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression, conjuncts, walk
-from runnel.planner.rules.rewriting import conjunction, is_trivial, substitute
+from runnel.planner.rewriting import conjunction, is_trivial, substitute
 from runnel.relation.nodes import Filter, Project, Relation, Values, transform
 
 

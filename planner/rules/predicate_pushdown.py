@@ -24,7 +24,7 @@ from typing import Any
 from runnel.deadline import check_time
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts
-from runnel.planner.rules.rewriting import conjunction, divide, reads_only, shift, substitute
+from runnel.planner.rewriting import conjunction, divide, reads_only, shift, substitute
 from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,

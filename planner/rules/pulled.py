@@ -11,7 +11,7 @@ from dataclasses import replace
 from runnel.base.frozen import frozen
 from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Call, Case, Column, Expression, Literal, columns_of, transform, walk
-from runnel.planner.rules.rewriting import shift
+from runnel.planner.rewriting import shift
 from runnel.relation.nodes import Project, Relation, references
 from runnel.relation.subqueries import OuterColumn
 from runnel.sqltypes import BOOLEAN

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Expression, conjuncts
-from runnel.planner.rules.rewriting import conjunction, renumber
+from runnel.planner.rewriting import conjunction, renumber
 from runnel.relation.nodes import Filter, Relation, Scan, transform
 
 
