@@ -16,7 +16,7 @@ from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import Registry
 from runnel.deadline import PatientLock, RunningStatement, RunningStatements, current
 from runnel.errors import InterfaceError
-from runnel.planner.bind_query import Environment, Pushdown
+from runnel.planner.bind.query import Environment, Pushdown
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.planner import plan as make_plan
 from runnel.planner.plans import KeyGetPlan, Plan

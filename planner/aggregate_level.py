@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from runnel.base.frozen import frozen
 from runnel.errors import ProgrammingError
 from runnel.expressions.nodes import Column, Expression
-from runnel.planner.collected import OuterCollected
+from runnel.planner.bind.select_parts import OuterCollected
 from runnel.relation.subqueries import OuterColumn, OuterValue, map_outer_in
 
 

@@ -10,16 +10,9 @@ from sqlglot import exp
 
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.nodes import Aggregate, Expression
-from runnel.planner.collected import (
-    Aggregates,
-    AggregateValue,
-    Collector,
-    GroupingValue,
-    OuterCollected,
-    QueryBinder,
-)
-from runnel.planner.ordering import sort_key
-from runnel.planner.scope import Scope
+from runnel.planner.bind.ordering import sort_key
+from runnel.planner.bind.scope import Scope
+from runnel.planner.bind.select_parts import Aggregates, AggregateValue, Collector, GroupingValue, OuterCollected, QueryBinder
 from runnel.planner.supported import function_call, position_of
 from runnel.sqltypes import BIGINT
 

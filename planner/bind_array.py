@@ -9,8 +9,8 @@ from sqlglot import exp
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, SortKey
-from runnel.planner.collected import QueryBinder
-from runnel.planner.scope import Scope
+from runnel.planner.bind.scope import Scope
+from runnel.planner.bind.select_parts import QueryBinder
 from runnel.relation.nodes import Aggregate, Limit, Project, Relation, Sort, references
 from runnel.relation.subqueries import ScalarSubquery
 from runnel.sqltypes import NULL, VARCHAR, array

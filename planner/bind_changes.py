@@ -12,7 +12,7 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.bind_windows import named_table
 
 if TYPE_CHECKING:
-    from runnel.planner.bind_query import Binder
+    from runnel.planner.bind.query import Binder
 
 
 def changes_of(binder: Binder, arguments: list[Any], position: Position | None) -> Table:

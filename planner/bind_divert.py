@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from runnel.connector import ReadableTable, SinkRequest, WritableTable, WriteMode
 from runnel.errors import Position, ProgrammingError
-from runnel.planner.bind_write import writable
+from runnel.planner.bind.write import writable
 from runnel.planner.syntax import Name
 from runnel.processors.sources.malformed_records import FIELDS, Divert
 from runnel.sqltypes import VARCHAR
 
 if TYPE_CHECKING:
-    from runnel.planner.bind_query import Binder
+    from runnel.planner.bind.query import Binder
 
 START = Position(1, 1, 0)
 

@@ -16,12 +16,12 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.expressions.nodes import walk as expression_walk
+from runnel.planner.bind.query import Binder
+from runnel.planner.bind.scope import Scope
+from runnel.planner.bind.write import writable
 from runnel.planner.bind_expression import ExpressionBinder
-from runnel.planner.bind_query import Binder
-from runnel.planner.bind_write import writable
 from runnel.planner.rewriting import project_columns
 from runnel.planner.rules.constant_folding import fold
-from runnel.planner.scope import Scope
 from runnel.planner.supported import position_of
 from runnel.planner.syntax import EmissionClauses, Name
 from runnel.relation.nodes import Aggregate, Expand, Filter, Limit, Project, Relation, Sort, Union, references, walk

@@ -18,10 +18,10 @@ from runnel.expressions import build
 from runnel.expressions.aggregates.window_functions import is_window_function
 from runnel.expressions.coercion import convert
 from runnel.expressions.nodes import WINDOW_FINAL, Aggregate, Expression, Literal, Parameter
+from runnel.planner.bind.scope import check_schema
+from runnel.planner.bind.select_parts import Aggregates
 from runnel.planner.bind_aggregate import AggregateBinder, call_of, is_aggregate
-from runnel.planner.collected import Aggregates
 from runnel.planner.number_literals import number_literal
-from runnel.planner.scope import check_schema
 from runnel.planner.supported import function_call, sql_type_of, unwrapped
 from runnel.relation.subqueries import Exists, ScalarSubquery
 from runnel.sqltypes import (

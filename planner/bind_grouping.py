@@ -19,7 +19,7 @@ from runnel.errors import Position, ProgrammingError
 from runnel.expressions.aggregates.registry import function_of
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Call, Case, Column, Expression, InList, Literal
-from runnel.planner.collected import GroupingValue
+from runnel.planner.bind.select_parts import GroupingValue
 from runnel.planner.supported import unwrapped
 from runnel.relation.nodes import Expand, Field, Project, Relation, Union, Values, references
 from runnel.sqltypes import BIGINT, BOOLEAN

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runnel.errors import ProgrammingError, as_written
 from runnel.expressions.nodes import Column, Expression, transform
-from runnel.planner.collected import AggregateValue, GroupingValue, OuterCollected, WindowValue
+from runnel.planner.bind.select_parts import AggregateValue, GroupingValue, OuterCollected, WindowValue
 from runnel.relation.nodes import Aggregate, references
 from runnel.relation.subqueries import (
     SUBQUERIES,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression
-from runnel.planner.convert import changed, converted, decimal_key
+from runnel.planner.bind.convert import changed, converted, decimal_key
 from runnel.relation.nodes import Relation, references
 from runnel.relation.subqueries import InSubquery
 from runnel.sqltypes import BOOLEAN, SqlType, common_type, loses_digits

@@ -15,9 +15,9 @@ from sqlglot import exp
 from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Column, Expression, Literal
+from runnel.planner.bind.scope import Bound, Scope, ScopeColumn
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.rules.constant_folding import fold
-from runnel.planner.scope import Bound, Scope, ScopeColumn
 from runnel.planner.supported import function_call, position_of
 from runnel.planner.table_arguments import PARTITION, WINDOW_FUNCTIONS
 from runnel.relation.nodes import Filter, Project, Relation
@@ -25,8 +25,8 @@ from runnel.relation.streams import AssignWindows, ImposeOrder, WindowKind, Wind
 from runnel.sqltypes import Kind
 
 if TYPE_CHECKING:
-    from runnel.planner.bind_from import FromBinder
-    from runnel.planner.bind_query import Binder
+    from runnel.planner.bind.from_clause import FromBinder
+    from runnel.planner.bind.query import Binder
 
 _PARAMETERS = {
     "IMPOSE_ORDER": ("input", "time_col", "lag"),

@@ -13,7 +13,7 @@ from dataclasses import replace
 from runnel.base.frozen import frozen
 from runnel.catalog import Registration, Snapshot, Table, TableColumn
 from runnel.dag import DAG
-from runnel.planner.bind_query import Binder, Environment
+from runnel.planner.bind.query import Binder, Environment
 from runnel.planner.choose import choose
 from runnel.planner.lower import lower
 from runnel.planner.parse import parse

@@ -13,7 +13,7 @@ from runnel.catalog import DataConnection, Mapping, Snapshot, Table, View, Water
 from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
-from runnel.planner.scope import check_schema
+from runnel.planner.bind.scope import check_schema
 from runnel.planner.shown_options import without_secrets
 from runnel.sqltypes import VARCHAR, Kind, SqlType
 

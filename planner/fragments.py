@@ -37,7 +37,7 @@ from runnel.relation.over import Window
 from runnel.relation.subqueries import GroupLimit, Series
 
 if TYPE_CHECKING:
-    from runnel.planner.bind_query import Pushdown
+    from runnel.planner.bind.query import Pushdown
 
 _OPEN = (Aggregate, Expand, Filter, GroupLimit, Join, Limit, Project, Series, SetOperation, Sort, Union, Unnest, Window)
 """Nodes whose inputs are computed once and as a whole, so that a fragment may be one of them."""

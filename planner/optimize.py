@@ -17,7 +17,7 @@ from runnel.relation.nodes import Join, Relation, Scan, walk
 from runnel.relation.subqueries import SUBQUERIES, CommonRows
 
 if TYPE_CHECKING:
-    from runnel.planner.bind_query import Binder
+    from runnel.planner.bind.query import Binder
 
 
 def everything(relation: Relation) -> list[Relation]:
@@ -55,7 +55,7 @@ def simplified(binder: Binder, bound: Relation) -> Relation:
     bound = bounded(binder, bound)
     if not _has_commons(binder):
         return apply(bound, check=check)
-    from runnel.planner.bound_tables import copied_where_needed, rewritten
+    from runnel.planner.bind.bound_tables import copied_where_needed, rewritten
 
     return rewritten(copied_where_needed(bound), lambda relation: apply(relation, check=check))
 
@@ -72,7 +72,7 @@ def pushed_down(binder: Binder, logical: Relation) -> tuple[Relation, str]:
 
     if not _has_commons(binder):
         return with_fragments(logical, binder.snapshot, pushdown)
-    from runnel.planner.bound_tables import rewritten
+    from runnel.planner.bind.bound_tables import rewritten
 
     reasons: list[str] = []
 
@@ -95,7 +95,7 @@ def chosen(
     root = choose_root(relation, binder.snapshot)
     commons: dict[int, Physical] = {}
     if _has_commons(binder):
-        from runnel.planner.bound_tables import commons_in
+        from runnel.planner.bind.bound_tables import commons_in
 
         commons = {number: choose(node.relation, binder.snapshot) for number, node in commons_in(relation).items()}
     return _shared(root, logical, has_engines, commons)

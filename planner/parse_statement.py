@@ -9,8 +9,8 @@ from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
+from runnel.planner.bind.scope import CATALOG, check_schema
 from runnel.planner.parse_query import parse_expression, parse_query
-from runnel.planner.scope import CATALOG, check_schema
 from runnel.planner.syntax import Name, Query
 from runnel.planner.tokens import TokenReader, word_of
 

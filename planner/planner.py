@@ -19,7 +19,7 @@ from runnel.errors import InterfaceError, NotSupportedError, ProgrammingError, i
 from runnel.expressions.nodes import Parameter
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.planner import syntax
-from runnel.planner.bind_query import Binder, Environment
+from runnel.planner.bind.query import Binder, Environment
 from runnel.planner.choose import choose, choose_write
 from runnel.planner.key_plans import key_lookup
 from runnel.planner.lower import lower
@@ -55,7 +55,7 @@ from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
-    from runnel.planner.bind_write import Write
+    from runnel.planner.bind.write import Write
 
 
 def plan(sql: str, snapshot: Snapshot, parameter_types: tuple[SqlType, ...], environment: Environment) -> Plan:
@@ -203,7 +203,7 @@ def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
 
 def _bound_write(binder: Binder, statement: syntax.Insert | syntax.Update | syntax.Delete) -> Write:
     # Loaded on first use, so that a process that only reads starts sooner.
-    from runnel.planner.bind_write import bind_delete, bind_insert, bind_update
+    from runnel.planner.bind.write import bind_delete, bind_insert, bind_update
 
     match statement:
         case syntax.Insert():
@@ -286,7 +286,7 @@ def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
 
 def _show(binder: Binder, statement: syntax.Show) -> Plan:
     """The columns of a table, or those of views, which have to be bound."""
-    from runnel.planner.information_schema import view_fields
+    from runnel.planner.bind.information_schema import view_fields
 
     rows: tuple[tuple[str | None, ...], ...]
     if statement.name is None:

@@ -21,7 +21,7 @@ from runnel.expressions.evaluate import compile_expression, evaluate, evaluate_c
 from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Call, Cast, Column, Expression, InList, Literal, walk
 from runnel.foreign.fragment import Unrenderable
-from runnel.planner.bind_query import Binder
+from runnel.planner.bind.query import Binder
 from runnel.planner.parse import parse
 from runnel.planner.syntax import Query
 from runnel.relation.nodes import Project, Scan

@@ -9,7 +9,7 @@ import pytest
 from runnel.errors import NotSupportedError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Literal
-from runnel.planner.bind_query import Environment
+from runnel.planner.bind.query import Environment
 from runnel.planner.describe import plain
 from runnel.planner.explain import explain
 from runnel.planner.planner import plan

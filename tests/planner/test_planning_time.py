@@ -15,8 +15,8 @@ import runnel
 from runnel import database
 from runnel.deadline import within_time
 from runnel.expressions.nodes import Literal
-from runnel.planner import bound_tables
-from runnel.planner.bind_select import SelectBinder
+from runnel.planner.bind import bound_tables
+from runnel.planner.bind.select import SelectBinder
 from runnel.planner.parse import parse
 from runnel.planner.planner import _plan
 from runnel.planner.rules import RULES, apply

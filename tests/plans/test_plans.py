@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runnel.errors import Error
-from runnel.planner.bind_query import Environment
+from runnel.planner.bind.query import Environment
 from runnel.planner.explain import explain
 from runnel.planner.planner import plan
 from runnel.planner.plans import QueryPlan

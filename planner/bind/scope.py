@@ -17,7 +17,7 @@ from runnel.relation.subqueries import OuterColumn
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
-    from runnel.planner.collected import Collector
+    from runnel.planner.bind.select_parts import Collector
 
 
 CATALOG = "runnel"

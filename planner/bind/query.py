@@ -18,12 +18,12 @@ from runnel.catalog import CatalogObject, Dependency, Snapshot, Table, View
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression
+from runnel.planner.bind.convert import renamed
+from runnel.planner.bind.ordering import checked_ordinal, ordinal, sort_key
+from runnel.planner.bind.scope import Scope, check_schema, scope_of
+from runnel.planner.bind.select import SelectBinder
 from runnel.planner.bind_expression import ExpressionBinder
-from runnel.planner.bind_select import SelectBinder
-from runnel.planner.convert import renamed
-from runnel.planner.ordering import checked_ordinal, ordinal, sort_key
 from runnel.planner.parse import parse
-from runnel.planner.scope import Scope, check_schema, scope_of
 from runnel.planner.supported import position_of
 from runnel.planner.syntax import Query
 from runnel.relation.nodes import Field, Limit, Relation, Sort, Values, references
@@ -33,7 +33,7 @@ from runnel.sqltypes import BIGINT, NULL, SqlType
 if TYPE_CHECKING:
     from runnel.expressions.python.function import PythonFunction
     from runnel.foreign.fragment import FragmentEngine
-    from runnel.planner.bound_tables import BoundTables
+    from runnel.planner.bind.bound_tables import BoundTables
 
 FileTable = Callable[[str, list[Any], dict[str, Any], bool], Table]
 
@@ -176,7 +176,7 @@ class Binder:
         try:
             found = self.snapshot.get(name, position)
         except ProgrammingError as error:
-            from runnel.planner.hints import file_hint
+            from runnel.planner.bind.hints import file_hint
 
             error.hint = file_hint(name) or error.hint
             raise
@@ -209,7 +209,7 @@ class Binder:
     def _bound(self, name: str, common: CommonTable) -> Relation:
         if not common.is_recursive:
             return self.inside(common.visible).query(common.tree, common.outer)
-        from runnel.planner.bind_recursive import recursion
+        from runnel.planner.bind.recursive import recursion
 
         return recursion(self, name, common, common.outer)
 
@@ -217,7 +217,7 @@ class Binder:
     def _tables(self) -> BoundTables:
         if self.bound_tables is None:
             # Loaded on first use: most statements have neither common tables nor views.
-            from runnel.planner.bound_tables import BoundTables
+            from runnel.planner.bind.bound_tables import BoundTables
 
             self.bound_tables = BoundTables(may_share=not self.environment.in_job)
         return self.bound_tables
@@ -327,7 +327,7 @@ class Binder:
 
     def _combined(self, left: Relation, right: Relation, tree: Any) -> Relation:
         position = position_of(tree.expression, self.sql)
-        from runnel.planner.set_operations import intersect_or_except, union  # few queries need it
+        from runnel.planner.bind.set_operations import intersect_or_except, union  # few queries need it
 
         distinct = bool(tree.args.get("distinct"))
         if isinstance(tree, exp.Union):
@@ -354,7 +354,7 @@ class Binder:
 
 
 def _refers_to(tree: Any, name: str) -> bool:
-    from runnel.planner.bind_recursive import refers_to
+    from runnel.planner.bind.recursive import refers_to
 
     return refers_to(tree, name)
 

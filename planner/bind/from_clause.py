@@ -13,9 +13,9 @@ from runnel.connector import ReadableTable
 from runnel.errors import DatabaseError, NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal, transform
+from runnel.planner.bind.convert import exact_cast, renamed
+from runnel.planner.bind.scope import INFORMATION_SCHEMA, Bound, Scope, ScopeColumn, check_schema, scope_of
 from runnel.planner.bind_expression import ExpressionBinder
-from runnel.planner.convert import exact_cast, renamed
-from runnel.planner.scope import INFORMATION_SCHEMA, Bound, Scope, ScopeColumn, check_schema, scope_of
 from runnel.planner.supported import function_call, position_of
 from runnel.planner.table_arguments import WINDOW_FUNCTIONS
 from runnel.relation.nodes import Join, JoinKind, Project, Relation, Scan, Unnest, Values, references
@@ -24,7 +24,7 @@ from runnel.relation.subqueries import DependentJoin, UnnestTogether, deepened, 
 from runnel.sqltypes import BOOLEAN, VARCHAR, Kind, common_type, loses_digits
 
 if TYPE_CHECKING:
-    from runnel.planner.bind_query import Binder
+    from runnel.planner.bind.query import Binder
 
 ONE_ROW = Values(rows=((),), columns=())
 _SIDES = {"": JoinKind.INNER, "LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL}
@@ -143,7 +143,7 @@ class FromBinder:
         check_schema(tree.text("catalog"), tree.text("db"), position)
         if tree.text("db").lower() == INFORMATION_SCHEMA:
             # Loaded on first use: few statements ask for it.
-            from runnel.planner.information_schema import schema_table
+            from runnel.planner.bind.information_schema import schema_table
 
             bound = self._scan(schema_table(tree.name, self._binder, position), alias or tree.name, names, position)
             columns = tuple(replace(column, schema=INFORMATION_SCHEMA) for column in bound.scope.columns)
@@ -208,7 +208,7 @@ class FromBinder:
                 positional.append(binder.bind(argument))
         lower = name.lower()
         if lower in ("generate_series", "generate_stream"):
-            from runnel.planner.bind_series import generator
+            from runnel.planner.bind.series import generator
 
             with_ordinality = bool(tree.args.get("ordinality"))
             return generator(lower, positional, named, with_ordinality, self._at(tree.this))
@@ -216,7 +216,7 @@ class FromBinder:
             raise NotSupportedError("WITH ORDINALITY goes with GENERATE_SERIES and UNNEST", position=self._at(tree))
         if lower in _FILE_FUNCTIONS:
             return self._file(lower, positional, named, self._at(tree))
-        from runnel.planner.hints import table_function_hint
+        from runnel.planner.bind.hints import table_function_hint
 
         raise ProgrammingError(
             f'table function "{name}" does not exist', hint=table_function_hint(name), position=self._at(tree)
@@ -353,7 +353,7 @@ class FromBinder:
             return self._item(tree, left)
         except ProgrammingError as error:
             if isinstance(tree, exp.Subquery):
-                from runnel.planner.hints import lateral_hint
+                from runnel.planner.bind.hints import lateral_hint
 
                 error.hint = lateral_hint(error, left.scope) or error.hint
             raise

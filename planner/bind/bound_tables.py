@@ -26,7 +26,7 @@ from runnel.relation.over import Window
 from runnel.relation.subqueries import SUBQUERIES, CommonRows, Recursion, WorkingTable, outer_columns
 
 if TYPE_CHECKING:
-    from runnel.planner.bind_query import Numbers
+    from runnel.planner.bind.query import Numbers
 
 COPIED_STEPS = 64
 """Up to this many relational nodes, copies counted, a common table is always copied."""

@@ -18,14 +18,14 @@ from runnel.columns.batches import empty_columns
 from runnel.connector import BATCH_ROWS, END, End, ReadableTable, ScanRequest, Source, SourcePartition, WritableTable
 from runnel.errors import DatabaseError, ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions.kernels.values import array_of
-from runnel.planner.scope import CATALOG
+from runnel.planner.bind.scope import CATALOG
 from runnel.planner.shown_options import shown_options
 from runnel.processor import JobContext
 from runnel.relation.nodes import Field
 from runnel.sqltypes import BOOLEAN, INTEGER, JSON, VARCHAR, SqlType
 
 if TYPE_CHECKING:
-    from runnel.planner.bind_query import Binder
+    from runnel.planner.bind.query import Binder
 
 NAME = "information_schema"
 SCHEMA = "public"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Aggregate, Expression
-from runnel.planner.scope import Scope
+from runnel.planner.bind.scope import Scope
 from runnel.relation.nodes import Relation
 from runnel.relation.subqueries import OuterValue
 from runnel.sqltypes import SqlType
@@ -16,7 +16,7 @@ from runnel.sqltypes import SqlType
 if TYPE_CHECKING:
     from runnel.catalog import Snapshot
     from runnel.expressions.python.function import PythonFunction
-    from runnel.planner.bind_query import Environment
+    from runnel.planner.bind.query import Environment
 
 
 class QueryBinder(Protocol):

@@ -6,7 +6,7 @@ from functools import partial
 
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
-from runnel.planner.convert import changed, common_types, converted, decimal_key, distinct_rows, exact_cast
+from runnel.planner.bind.convert import changed, common_types, converted, decimal_key, distinct_rows, exact_cast
 from runnel.relation.nodes import Aggregate, Relation, SetOperation, Union
 from runnel.sqltypes import SqlType, loses_digits
 

@@ -14,15 +14,15 @@ from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions.nodes import walk as expressions_in
-from runnel.planner.convert import common_types, converted, renamed
-from runnel.planner.scope import Scope
-from runnel.planner.set_operations import union, unrounded
+from runnel.planner.bind.convert import common_types, converted, renamed
+from runnel.planner.bind.scope import Scope
+from runnel.planner.bind.set_operations import union, unrounded
 from runnel.planner.supported import position_of
 from runnel.relation.nodes import Aggregate, Field, Join, JoinKind, Relation, SetOperation, Union, walk
 from runnel.relation.subqueries import SUBQUERIES, DependentJoin, Recursion, WorkingTable
 
 if TYPE_CHECKING:
-    from runnel.planner.bind_query import Binder, CommonTable
+    from runnel.planner.bind.query import Binder, CommonTable
 
 MOST_WIDENINGS = 50
 

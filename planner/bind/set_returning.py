@@ -16,19 +16,19 @@ from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, transform, walk
+from runnel.planner.bind.select_parts import AggregateValue, WindowValue
+from runnel.planner.bind.series import generator
 from runnel.planner.bind_expression import ExpressionBinder
-from runnel.planner.bind_series import generator
-from runnel.planner.collected import AggregateValue, WindowValue
 from runnel.planner.supported import function_call
 from runnel.relation.nodes import Change, Generate, Relation, Unnest
 from runnel.relation.subqueries import Series, UnnestTogether
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
-    from runnel.planner.bind_select import Upper
+    from runnel.planner.bind.scope import Scope
+    from runnel.planner.bind.select import Upper
+    from runnel.planner.bind.select_parts import Aggregates, QueryBinder
     from runnel.planner.bind_window import Windows
-    from runnel.planner.collected import Aggregates, QueryBinder
-    from runnel.planner.scope import Scope
 
 
 @frozen(kw_only=True)

@@ -15,18 +15,18 @@ from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, SortKey, transform
+from runnel.planner.bind.convert import distinct_rows
+from runnel.planner.bind.from_clause import FromBinder
+from runnel.planner.bind.ordering import checked_ordinal, ordinal, sort_key
+from runnel.planner.bind.scope import Scope, check_schema
+from runnel.planner.bind.select_parts import Aggregates, WindowValue
 from runnel.planner.bind_expression import ExpressionBinder
-from runnel.planner.bind_from import FromBinder
-from runnel.planner.collected import Aggregates, WindowValue
-from runnel.planner.convert import distinct_rows
-from runnel.planner.ordering import checked_ordinal, ordinal, sort_key
-from runnel.planner.scope import Scope, check_schema
 from runnel.planner.supported import position_of, unwrapped
 from runnel.relation.nodes import Aggregate, Change, Filter, Project, Relation, Sort, references
 
 if TYPE_CHECKING:
-    from runnel.planner.bind_query import Binder
-    from runnel.planner.bind_sets import SetCall
+    from runnel.planner.bind.query import Binder
+    from runnel.planner.bind.set_returning import SetCall
     from runnel.planner.bind_window import Windows
     from runnel.relation.over import WindowCall
 
@@ -102,7 +102,7 @@ class SelectBinder:
             self._windows = self._new_windows(tree)
         keys, upper = self._parts(tree)
         if upper.sets and keys:
-            from runnel.planner.bind_sets import sets_before_groups
+            from runnel.planner.bind.set_returning import sets_before_groups
 
             relation, keys, upper = sets_before_groups(relation, keys, upper)
         if keys or self._aggregates.calls or tree.args.get("group") is not None or upper.having is not None:
@@ -110,7 +110,7 @@ class SelectBinder:
         elif self._aggregates.groupings:
             raise ProgrammingError("GROUPING needs GROUP BY", position=self._aggregates.groupings[0].position)
         if upper.sets:
-            from runnel.planner.bind_sets import check_no_set
+            from runnel.planner.bind.set_returning import check_no_set
 
             check_no_set(upper.having, "HAVING")
             check_no_set(upper.qualify, "QUALIFY")
@@ -121,7 +121,7 @@ class SelectBinder:
         if upper.qualify is not None:
             relation = Filter(input=relation, condition=upper.qualify, position=upper.qualify.position)
         if upper.sets:
-            from runnel.planner.bind_sets import with_sets
+            from runnel.planner.bind.set_returning import with_sets
 
             relation, change = with_sets(relation, upper.sets)
             upper = replace(upper, having=None, windows=(), qualify=None, sets=()).mapped(change)
@@ -141,7 +141,7 @@ class SelectBinder:
         try:
             return ExpressionBinder(self._binder, self._scope, "WHERE").condition(where.this)
         except ProgrammingError as error:
-            from runnel.planner.hints import alias_hint
+            from runnel.planner.bind.hints import alias_hint
 
             error.hint = alias_hint(error, tree) or error.hint
             raise
@@ -161,7 +161,7 @@ class SelectBinder:
         """A binder for a clause in which UNNEST may stand."""
         if not self._binder.may_have_sets:
             return ExpressionBinder(self._binder, self._scope, clause, aggregates, windows)
-        from runnel.planner.bind_sets import SetBinder
+        from runnel.planner.bind.set_returning import SetBinder
 
         return SetBinder(self._binder, self._scope, clause, aggregates, windows, self._set_calls)
 
