@@ -18,9 +18,9 @@ from runnel.expressions import build
 from runnel.expressions.aggregates.window_functions import is_window_function
 from runnel.expressions.coercion import convert
 from runnel.expressions.nodes import WINDOW_FINAL, Aggregate, Expression, Literal, Parameter
+from runnel.planner.bind.grouping.aggregate import AggregateBinder, call_of, is_aggregate
 from runnel.planner.bind.scope import check_schema
 from runnel.planner.bind.select_parts import Aggregates
-from runnel.planner.bind_aggregate import AggregateBinder, call_of, is_aggregate
 from runnel.planner.number_literals import number_literal
 from runnel.planner.supported import function_call, sql_type_of, unwrapped
 from runnel.relation.subqueries import Exists, ScalarSubquery
@@ -345,7 +345,7 @@ class ExpressionBinder(AggregateBinder):
 
     def _window(self, tree: Any) -> Expression:
         # Loaded on first use: most statements have no OVER.
-        from runnel.planner.bind_window import window_value
+        from runnel.planner.bind.grouping.over import window_value
 
         return window_value(tree, self._windows, self._query, self._clause)
 

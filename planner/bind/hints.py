@@ -8,8 +8,8 @@ from typing import Any
 from sqlglot import exp
 
 from runnel.errors import Error, suggest
+from runnel.planner.bind.grouping.aggregate import is_aggregate
 from runnel.planner.bind.scope import Scope
-from runnel.planner.bind_aggregate import is_aggregate
 from runnel.planner.supported import function_call
 
 _READERS = {

@@ -25,9 +25,9 @@ from runnel.planner.supported import position_of, unwrapped
 from runnel.relation.nodes import Aggregate, Change, Filter, Project, Relation, Sort, references
 
 if TYPE_CHECKING:
+    from runnel.planner.bind.grouping.over import Windows
     from runnel.planner.bind.query import Binder
     from runnel.planner.bind.set_returning import SetCall
-    from runnel.planner.bind_window import Windows
     from runnel.relation.over import WindowCall
 
 
@@ -148,7 +148,7 @@ class SelectBinder:
 
     def _new_windows(self, tree: Any) -> Windows:
         # Loaded on first use: most statements have no OVER.
-        from runnel.planner.bind_window import Windows
+        from runnel.planner.bind.grouping.over import Windows
 
         windows = Windows(self._binder, self._scope, self._aggregates)
         windows.define(tree.args.get("windows") or ())
@@ -227,7 +227,7 @@ class SelectBinder:
         if group is None:
             return keys
         if group.args.get("all"):
-            from runnel.planner.bind_groups import is_above_groups
+            from runnel.planner.bind.grouping.grouped_scope import is_above_groups
 
             found = [item.expression for item in items]
             return list(dict.fromkeys(item for item in found if not is_above_groups(item)))
@@ -243,7 +243,7 @@ class SelectBinder:
 
         special = (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)
         if any(isinstance(unwrapped(item), special) for item in group.expressions):
-            from runnel.planner.bind_grouping import grouping_sets
+            from runnel.planner.bind.grouping.grouping_sets import grouping_sets
 
             self._sets = grouping_sets(group.expressions, number, self._at(group) or self._at(tree))
             return keys
@@ -257,7 +257,7 @@ class SelectBinder:
             key = items[checked_ordinal(place, len(items), "GROUP BY", self._at(item))].expression
         else:
             key = self._alias_of(item, items) or self._row_binder("GROUP BY", None, None).bind(item)
-        from runnel.planner.bind_groups import is_above_groups
+        from runnel.planner.bind.grouping.grouped_scope import is_above_groups
 
         if is_above_groups(key):
             raise ProgrammingError("GROUP BY can't group by an aggregate or a window function", position=self._at(item))
@@ -330,7 +330,7 @@ class SelectBinder:
         calls: tuple[AggregateCall, ...] = tuple(self._aggregates.calls)
         group_keys, names = tuple(keys), tuple(_key_name(key, i) for i, key in enumerate(keys))
         if self._sets is not None and any(len(kept) < len(keys) for kept in self._sets) | (len(self._sets) > 1):
-            from runnel.planner.bind_grouping import grouped_by_sets
+            from runnel.planner.bind.grouping.grouping_sets import grouped_by_sets
 
             found = grouped_by_sets(relation, keys, self._sets, calls)
             relation, group_keys, calls = found.relation, found.keys, found.calls
@@ -339,14 +339,14 @@ class SelectBinder:
         grouped = Aggregate(
             input=relation, keys=group_keys, aggregates=calls, names=names, position=self._at(tree.args.get("group") or tree)
         )
-        from runnel.planner.bind_groups import AboveGroups
+        from runnel.planner.bind.grouping.grouped_scope import AboveGroups
 
         above = AboveGroups(keys, self._sets or (tuple(range(len(keys))),), grouped)
         return grouped, upper.mapped(above.rewritten)
 
     def _windowed(self, tree: Any, relation: Relation, upper: Upper) -> tuple[Relation, Upper]:
         """Puts the windows in; their values are columns behind the others."""
-        from runnel.planner.bind_window import with_windows
+        from runnel.planner.bind.grouping.over import with_windows
 
         width = len(relation.fields)
         window = with_windows(relation, upper.windows, self._at(tree))
@@ -388,7 +388,7 @@ class SelectBinder:
         columns = references(projected.fields)
         keys = tuple(key._replace(expression=columns[places[key.expression]]) for key in order)
         if on:
-            from runnel.planner.bind_window import first_rows
+            from runnel.planner.bind.grouping.over import first_rows
 
             projected = first_rows(projected, [columns[places[item]] for item in on], keys, self._at(tree))
         if order:

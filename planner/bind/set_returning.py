@@ -25,10 +25,10 @@ from runnel.relation.subqueries import Series, UnnestTogether
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
+    from runnel.planner.bind.grouping.over import Windows
     from runnel.planner.bind.scope import Scope
     from runnel.planner.bind.select import Upper
     from runnel.planner.bind.select_parts import Aggregates, QueryBinder
-    from runnel.planner.bind_window import Windows
 
 
 @frozen(kw_only=True)

@@ -17,9 +17,9 @@ from runnel.planner.supported import function_call, position_of
 from runnel.sqltypes import BIGINT
 
 if TYPE_CHECKING:
-    from runnel.planner.aggregate_level import Level
+    from runnel.planner.bind.grouping.aggregate_level import Level
+    from runnel.planner.bind.grouping.over import Windows
     from runnel.planner.bind_expression import ExpressionBinder
-    from runnel.planner.bind_window import Windows
 
 MOST_GROUPING_ARGUMENTS = 31
 
@@ -71,7 +71,7 @@ class AggregateBinder(ABC):
     def _aggregate(self, tree: Any, predicate: Any) -> Expression:
         if self._aggregates is None and self._scope.outer is None:
             raise self._misplaced(tree, self._clause)
-        from runnel.planner.aggregate_level import level_of
+        from runnel.planner.bind.grouping.aggregate_level import level_of
 
         call = self._plain("an aggregate function", None).aggregate_of(tree, predicate)
         level = level_of(call.expressions)
@@ -112,7 +112,7 @@ class AggregateBinder(ABC):
         """The call of an aggregate function, its arguments (and its FILTER) bound by this binder."""
         # Loaded on first use, as in `is_aggregate`: most look-ups and writes have no aggregate.
         from runnel.expressions.aggregates.registry import aggregate_call
-        from runnel.planner.aggregate_order import ordered_call
+        from runnel.planner.bind.grouping.aggregate_order import ordered_call
 
         position = self._at(tree)
         name, given = call_of(tree)
@@ -161,7 +161,7 @@ class AggregateBinder(ABC):
                 f"GROUPING takes 1 to {MOST_GROUPING_ARGUMENTS} arguments, not {len(arguments)}", position=position
             )
         inner = self._plain("GROUPING", None)
-        from runnel.planner.aggregate_level import level_of
+        from runnel.planner.bind.grouping.aggregate_level import level_of
 
         bound = [inner.bind(argument) for argument in arguments]
         level = level_of(bound)

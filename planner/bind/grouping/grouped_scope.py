@@ -42,7 +42,7 @@ class AboveGroups:
         if isinstance(expression, AggregateValue):
             return replace(self._columns[self._first_call + expression.index], position=expression.position)
         if isinstance(expression, GroupingValue):
-            from runnel.planner.bind_grouping import grouping_value
+            from runnel.planner.bind.grouping.grouping_sets import grouping_value
 
             number = self._columns[len(self._keys)] if self._first_call > len(self._keys) else None
             return grouping_value(expression, self._keys, self._sets, number)
