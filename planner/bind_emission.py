@@ -17,9 +17,9 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.expressions.nodes import walk as expression_walk
 from runnel.planner.bind.query import Binder
+from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope
 from runnel.planner.bind.write import writable
-from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.rewriting import project_columns
 from runnel.planner.rules.constant_folding import fold
 from runnel.planner.supported import position_of

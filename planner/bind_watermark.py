@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from runnel.catalog import WatermarkClause
 from runnel.errors import NotSupportedError, Position, ProgrammingError
-from runnel.planner.intervals import parse_interval
+from runnel.planner.bind.scalars.intervals import parse_interval
 from runnel.planner.supported import position_of, unwrapped
 from runnel.planner.syntax import MappingWatermark
 

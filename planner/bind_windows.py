@@ -15,8 +15,8 @@ from sqlglot import exp
 from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Column, Expression, Literal
+from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Bound, Scope, ScopeColumn
-from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.rules.constant_folding import fold
 from runnel.planner.supported import function_call, position_of
 from runnel.planner.table_arguments import PARTITION, WINDOW_FUNCTIONS

@@ -137,7 +137,7 @@ class TokenRewriter:
         reader = self._reader
         if not reader.index or word_of(reader.tokens[reader.index - 1]) != "INTERVAL":
             return False
-        from runnel.planner.intervals import has_units
+        from runnel.planner.bind.scalars.intervals import has_units
 
         return has_units(reader.tokens[reader.index].text, reader.peek(1))
 

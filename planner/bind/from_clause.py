@@ -14,8 +14,8 @@ from runnel.errors import DatabaseError, NotSupportedError, Position, Programmin
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal, transform
 from runnel.planner.bind.convert import exact_cast, renamed
+from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import INFORMATION_SCHEMA, Bound, Scope, ScopeColumn, check_schema, scope_of
-from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.supported import function_call, position_of
 from runnel.planner.table_arguments import WINDOW_FUNCTIONS
 from runnel.relation.nodes import Join, JoinKind, Project, Relation, Scan, Unnest, Values, references

@@ -20,9 +20,9 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Expression
 from runnel.planner.bind.convert import renamed
 from runnel.planner.bind.ordering import checked_ordinal, ordinal, sort_key
+from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope, check_schema, scope_of
 from runnel.planner.bind.select import SelectBinder
-from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.parse import parse
 from runnel.planner.supported import position_of
 from runnel.planner.syntax import Query

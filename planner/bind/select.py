@@ -18,9 +18,9 @@ from runnel.expressions.nodes import Column, Expression, SortKey, transform
 from runnel.planner.bind.convert import distinct_rows
 from runnel.planner.bind.from_clause import FromBinder
 from runnel.planner.bind.ordering import checked_ordinal, ordinal, sort_key
+from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope, check_schema
 from runnel.planner.bind.select_parts import Aggregates, WindowValue
-from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.supported import position_of, unwrapped
 from runnel.relation.nodes import Aggregate, Change, Filter, Project, Relation, Sort, references
 
@@ -180,7 +180,7 @@ class SelectBinder:
                 items += self._chosen(tree.find(exp.Star), found, binder)
                 continue
             if isinstance(tree, exp.Dot) and isinstance(tree.expression, exp.Star):
-                from runnel.planner.bind_special import fields_of
+                from runnel.planner.bind.scalars.special import fields_of
 
                 row = binder.bind(tree.this)
                 items += [Item(field, field_name, None) for field, field_name in fields_of(row, self._at(tree))]

@@ -11,8 +11,8 @@ from runnel.errors import NotSupportedError, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, conjuncts, walk
 from runnel.planner.bind.query import Binder
+from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope, ScopeColumn
-from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.key_plans import equated_key
 from runnel.planner.syntax import Delete, Insert, Name, Update
 from runnel.relation.nodes import Field, Filter, Project, Relation, Scan, Values, references

@@ -19,7 +19,7 @@ from runnel.sqltypes import BIGINT
 if TYPE_CHECKING:
     from runnel.planner.bind.grouping.aggregate_level import Level
     from runnel.planner.bind.grouping.over import Windows
-    from runnel.planner.bind_expression import ExpressionBinder
+    from runnel.planner.bind.scalars.expression import ExpressionBinder
 
 MOST_GROUPING_ARGUMENTS = 31
 
@@ -56,7 +56,7 @@ class AggregateBinder(ABC):
     def _filter(self, tree: Any) -> Expression:
         inner = tree.this
         if call_of(inner)[0].startswith("JSON_"):
-            from runnel.planner.bind_json import aggregate
+            from runnel.planner.bind.scalars.json import aggregate
 
             return aggregate(self.bind, inner, call_of(inner)[0], self._at(tree), tree.expression)
         if not self.is_aggregate(call_of(inner)[0]):

@@ -18,9 +18,9 @@ from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS, is_
 from runnel.expressions.coercion import convert, takes_type
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey, walk
 from runnel.planner.bind.ordering import sort_key
+from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope
 from runnel.planner.bind.select_parts import Aggregates, QueryBinder, WindowValue
-from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.supported import function_call, position_of
 from runnel.relation.nodes import Filter, Project, Relation, references
 from runnel.relation.over import UP_TO_PEERS, WHOLE_PARTITION, Bound, BoundKind, Exclusion, Frame, FrameUnit, Window, WindowCall

@@ -19,9 +19,9 @@ from runnel.expressions.aggregates.window_functions import is_window_function
 from runnel.expressions.coercion import convert
 from runnel.expressions.nodes import WINDOW_FINAL, Aggregate, Expression, Literal, Parameter
 from runnel.planner.bind.grouping.aggregate import AggregateBinder, call_of, is_aggregate
+from runnel.planner.bind.scalars.numbers import number_literal
 from runnel.planner.bind.scope import check_schema
 from runnel.planner.bind.select_parts import Aggregates
-from runnel.planner.number_literals import number_literal
 from runnel.planner.supported import function_call, sql_type_of, unwrapped
 from runnel.relation.subqueries import Exists, ScalarSubquery
 from runnel.sqltypes import (
@@ -85,10 +85,10 @@ class ExpressionBinder(AggregateBinder):
 
     def _special(self, tree: Any) -> Expression | None:
         # Loaded on first use: few statements have what is bound there.
-        from runnel.planner.bind_special import special
+        from runnel.planner.bind.scalars.special import special
 
         if isinstance(tree, exp.Array):
-            from runnel.planner.bind_array import array_of_query, query_of
+            from runnel.planner.bind.scalars.array import array_of_query, query_of
 
             query = query_of(tree)
             if query is not None:
@@ -122,7 +122,7 @@ class ExpressionBinder(AggregateBinder):
             return self._compare_rows(tree, left, right)
         if isinstance(tree, _COMPARISONS) and isinstance(right, (exp.Any, exp.All)):
             # Loaded on first use: few statements compare with all values of a set.
-            from runnel.planner.bind_quantified import quantified
+            from runnel.planner.bind.scalars.quantified import quantified
 
             return quantified(self, self._query, self._around, tree, function)
         return build.call(function, [self.bind(left), self.bind(right)], self._at(tree))
@@ -145,7 +145,7 @@ class ExpressionBinder(AggregateBinder):
 
     def _compare_rows(self, tree: Any, left: Any, right: Any) -> Expression:
         # Loaded on first use: few statements compare rows.
-        from runnel.planner.bind_rows import compared_rows
+        from runnel.planner.bind.scalars.row_comparison import compared_rows
 
         if len(left.expressions) != len(right.expressions):
             raise ProgrammingError("rows of different lengths can't be compared", position=self._at(tree))
@@ -217,7 +217,7 @@ class ExpressionBinder(AggregateBinder):
         elif isinstance(right, exp.Null):
             name = "null"
         elif isinstance(right, exp.JSON):
-            from runnel.planner.bind_special import is_json
+            from runnel.planner.bind.scalars.special import is_json
 
             return is_json(self.bind, tree, self._at(tree))
         else:
@@ -232,7 +232,7 @@ class ExpressionBinder(AggregateBinder):
 
     def _interval(self, tree: Any) -> Expression:
         # Loaded on first use: few statements have an interval.
-        from runnel.planner.intervals import parse_interval
+        from runnel.planner.bind.scalars.intervals import parse_interval
 
         value, is_months = parse_interval(tree, self._at(tree))
         kind = INTERVAL_MONTH if is_months else INTERVAL
@@ -285,7 +285,7 @@ class ExpressionBinder(AggregateBinder):
         count = len(relation.fields)
         if count != len(operands):
             raise ProgrammingError(f"the subquery of IN has {count} columns, {len(operands)} expected", position=position)
-        from runnel.planner.bind_in import in_subquery  # few queries need it
+        from runnel.planner.bind.scalars.in_subquery import in_subquery  # few queries need it
 
         return in_subquery(operands, relation, "IN", position)
 
@@ -317,7 +317,7 @@ class ExpressionBinder(AggregateBinder):
                 f"window function {name} needs OVER", hint=f"write {name}(…) OVER (…)", position=self._at(tree)
             )
         if name.startswith("JSON_") or name in ("MAP[", "X'"):
-            from runnel.planner.bind_special import worded_call
+            from runnel.planner.bind.scalars.special import worded_call
 
             return worded_call(self.bind, tree, name, arguments, self._at(tree))
         if name == "GET_DDL":

@@ -15,17 +15,17 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, Parameter, walk
 from runnel.planner.bind.convert import converted
+from runnel.planner.bind.scalars.in_subquery import comparison_type, in_subquery
 from runnel.planner.bind.scope import Scope
 from runnel.planner.bind.select_parts import AggregateValue, GroupingValue, OuterCollected
-from runnel.planner.bind_in import comparison_type, in_subquery
 from runnel.planner.supported import position_of
 from runnel.relation.nodes import Aggregate, Project, Relation, Unnest, Values, references
 from runnel.relation.subqueries import OuterColumn, OuterValue, ScalarSubquery, map_outer_in
 from runnel.sqltypes import BIGINT, BOOLEAN, Kind, loses_digits
 
 if TYPE_CHECKING:
+    from runnel.planner.bind.scalars.expression import ExpressionBinder
     from runnel.planner.bind.select_parts import QueryBinder
-    from runnel.planner.bind_expression import ExpressionBinder
 
 _ORDERED = ("lt", "le", "gt", "ge")
 _SYMBOLS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=", "ne": "<>"}

@@ -11,12 +11,12 @@ from sqlglot import exp
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Call, Expression, Literal
-from runnel.planner import bind_json
+from runnel.planner.bind.scalars import json as bind_json
 from runnel.planner.supported import position_of, sql_type_of
 from runnel.sqltypes import BIGINT, NULL, VARBINARY, VARCHAR, Kind, can_cast
 
 if TYPE_CHECKING:
-    from runnel.planner.bind_expression import ExpressionBinder
+    from runnel.planner.bind.scalars.expression import ExpressionBinder
 
 Bind = Callable[[Any], Expression]
 
