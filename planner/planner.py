@@ -148,7 +148,7 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
     check_streaming(logical, statement.unbounded_state)
     if statement.emission is not None:
         # Loaded on first use: few statements have these clauses.
-        from runnel.planner.bind_emission import check_told
+        from runnel.planner.bind.streams.emission import check_told
 
         check_told(logical, statement.emission)
     _note_indexes(binder, logical)
@@ -408,7 +408,7 @@ def _watermark(statement: syntax.CreateMapping) -> WatermarkClause | None:
     if statement.watermark is None:
         return None
     # Loaded on first use: few mappings have one.
-    from runnel.planner.bind_watermark import watermark_clause
+    from runnel.planner.bind.streams.watermark import watermark_clause
 
     return watermark_clause(statement.watermark, statement.sql)
 

@@ -73,7 +73,7 @@ class FromBinder:
             if call is not None and call[0] in WINDOW_FUNCTIONS:
                 return self._windows(tree, alias, names)
             if call is not None and call[0] == "CHANGES":
-                from runnel.planner.bind_changes import changes_of
+                from runnel.planner.bind.streams.changes import changes_of
 
                 return self._scan(
                     changes_of(self._binder, *call[1:], self._at(tree)), alias or "changes", names, self._at(tree)
@@ -101,7 +101,7 @@ class FromBinder:
 
     def _windows(self, tree: Any, alias: str | None, names: tuple[str, ...]) -> Bound:
         # Loaded on first use: few statements have windows over time.
-        from runnel.planner.bind_windows import WindowBinder
+        from runnel.planner.bind.streams.time_windows import WindowBinder
 
         position = self._at(tree)
         if tree.args.get("ordinality"):
@@ -163,7 +163,7 @@ class FromBinder:
         """All columns of a table; `names` are new names for those that are not hidden."""
         divert = None
         if isinstance(table, ReadableTable) and table.divert_to is not None:
-            from runnel.planner.bind_divert import divert_of
+            from runnel.planner.bind.streams.malformed_records import divert_of
 
             divert = divert_of(self._binder, table, position)
         scan: Relation = Scan(table=table, columns=tuple(range(len(table.columns))), divert=divert, position=position)
@@ -325,7 +325,7 @@ class FromBinder:
 
     def _join_as_of(self, left: Bound, right: Bound, join: Any, version: Any) -> Bound:
         # Loaded on first use: few statements have one.
-        from runnel.planner.bind_as_of import as_of, at_version, version_of
+        from runnel.planner.bind.streams.as_of import as_of, at_version, version_of
 
         position = self._at(join.this)
         kind = _SIDES[(join.args.get("side") or "").upper()]

@@ -120,7 +120,7 @@ class Binder:
         if query.emission is None:
             return self.query(query.expression, None)
         # Loaded on first use: few statements have these clauses.
-        from runnel.planner.bind_emission import with_emission
+        from runnel.planner.bind.streams.emission import with_emission
 
         self.emits = True
         return with_emission(self, self.query(query.expression, None), query.emission)
@@ -146,7 +146,7 @@ class Binder:
 
     def _with_state_name(self, relation: Relation, tree: Any) -> Relation:
         # Loaded on first use: few statements have such a hint.
-        from runnel.planner.bind_state_names import with_state_name
+        from runnel.planner.bind.streams.state_names import with_state_name
 
         return with_state_name(relation, tree, self.sql)
 

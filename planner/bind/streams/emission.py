@@ -37,7 +37,7 @@ def with_emission(binder: Binder, relation: Relation, clauses: EmissionClauses) 
     found = _lowest(relation, clauses)
     if found is None and clauses.late_table is not None and clauses.every is None and clauses.lateness is None:
         # Loaded on first use: few joins have it.
-        from runnel.planner.bind_late_joins import has_joins, with_late_of_joins, with_subqueries_as_joins
+        from runnel.planner.bind.streams.late_joins import has_joins, with_late_of_joins, with_subqueries_as_joins
 
         if _asks_a_stream(relation):
             relation = with_subqueries_as_joins(relation)

@@ -9,7 +9,7 @@ from sqlglot import exp
 from runnel.catalog import Table, View
 from runnel.connector import KeyedTable
 from runnel.errors import NotSupportedError, Position, ProgrammingError
-from runnel.planner.bind_windows import named_table
+from runnel.planner.bind.streams.time_windows import named_table
 
 if TYPE_CHECKING:
     from runnel.planner.bind.query import Binder
