@@ -247,7 +247,7 @@ def _aggregate(node: logical.Aggregate, snapshot: Snapshot) -> Physical:
 
 def _join(node: logical.Join, snapshot: Snapshot) -> Physical:
     if node.is_unbounded:
-        from runnel.planner.stream_joins import choose_stream_join
+        from runnel.planner.event_time.joins import choose_stream_join
 
         streaming = choose_stream_join(node, lambda below: choose(below, snapshot))
         if streaming is not None:
@@ -269,14 +269,14 @@ def _join(node: logical.Join, snapshot: Snapshot) -> Physical:
     )
     if not node.is_unbounded:
         return chosen
-    from runnel.planner.stream_joins import refreshed
+    from runnel.planner.event_time.joins import refreshed
 
     return refreshed(chosen, node)
 
 
 def _as_of_join(node: AsOfJoin, snapshot: Snapshot) -> Physical:
     # Loaded on first use: few statements have one.
-    from runnel.planner.stream_joins import choose_as_of_join
+    from runnel.planner.event_time.joins import choose_as_of_join
 
     return choose_as_of_join(node, lambda below: choose(below, snapshot))
 
@@ -354,7 +354,7 @@ def _union(node: logical.Union, snapshot: Snapshot) -> Physical:
     parts = tuple(choose(part, snapshot) for part in node.parts)
     watermarks = None
     if node.is_unbounded:
-        from runnel.planner.event_time import union_watermarks
+        from runnel.planner.event_time.bounds import union_watermarks
 
         watermarks = union_watermarks(node)[1]
     return physical.Union(fields=node.fields, rows=estimate(node), parts=parts, watermarks=watermarks)

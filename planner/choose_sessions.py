@@ -7,7 +7,7 @@ from collections.abc import Callable
 from runnel.expressions.nodes import Column, Expression
 from runnel.planner import physical_streams
 from runnel.planner.estimates import estimate
-from runnel.planner.event_time import time_bounds
+from runnel.planner.event_time.bounds import time_bounds
 from runnel.planner.physical import Physical
 from runnel.relation.nodes import Project, Relation, references
 from runnel.relation.streams import AssignWindows

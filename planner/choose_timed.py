@@ -11,7 +11,7 @@ from runnel.expressions.nodes import Column, Expression, columns_of
 from runnel.planner import physical, physical_streams
 from runnel.planner.choose_late import passing_late, set_number, with_late_filter
 from runnel.planner.estimates import estimate
-from runnel.planner.event_time import bound_of, constant_of, time_bounds
+from runnel.planner.event_time.bounds import bound_of, constant_of, time_bounds
 from runnel.planner.grouped_windows import GroupedWindows, grouped_windows
 from runnel.planner.physical import Physical
 from runnel.planner.rewriting import conjunction, renumber

@@ -10,9 +10,9 @@ from runnel.planner import physical, physical_streams
 from runnel.planner.choose_late import passing_late, with_late_filter
 from runnel.planner.choose_timed import late_rows
 from runnel.planner.estimates import estimate
-from runnel.planner.event_time import time_bounds
+from runnel.planner.event_time.bounds import time_bounds
+from runnel.planner.event_time.over_streams import Stage, places_of, sort_bound, stages_of
 from runnel.planner.physical import Physical
-from runnel.planner.window_times import Stage, places_of, sort_bound, stages_of
 from runnel.relation.nodes import Sort, references
 from runnel.relation.over import Window
 

@@ -9,7 +9,7 @@ from runnel.errors import NotSupportedError
 from runnel.expressions import build
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Column, Expression, Literal
-from runnel.planner.event_time import time_bounds
+from runnel.planner.event_time.bounds import time_bounds
 from runnel.relation.nodes import (
     LEFT_ONLY,
     Aggregate,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts
-from runnel.planner.event_time import moved_column, time_bounds
+from runnel.planner.event_time.bounds import moved_column, time_bounds
 from runnel.planner.rewriting import conjunction, renumber, substitute
 from runnel.relation.nodes import Aggregate, Filter, Join, JoinKind, Project, Relation, references
 from runnel.relation.streams import AssignWindows, WindowKind

@@ -196,7 +196,7 @@ def _notice(logical: Relation) -> str:
 def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
     """As `streaming.check_streaming`, loaded when there is an input without end."""
     if relation.is_unbounded:
-        from runnel.planner.streaming import check_streaming
+        from runnel.planner.event_time.check import check_streaming
 
         check_streaming(relation, unbounded_state)
 

@@ -8,7 +8,7 @@ from typing import Any
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Call, Expression, columns_of, conjuncts
-from runnel.planner.event_time import time_bounds
+from runnel.planner.event_time.bounds import time_bounds
 from runnel.planner.rewriting import column, shift
 from runnel.relation.nodes import JoinKind, Relation, Scan
 from runnel.relation.streams import AsOfJoin

@@ -11,7 +11,7 @@ from typing import Any
 
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import columns_of
-from runnel.planner.event_time import bound_of, time_bounds
+from runnel.planner.event_time.bounds import bound_of, time_bounds
 from runnel.relation.nodes import Aggregate, Join, Relation, SetOperation, Sort, walk
 from runnel.relation.over import Window
 from runnel.relation.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
@@ -26,14 +26,14 @@ def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
     if isinstance(relation, Join | AsOfJoin):
         if relation.is_unbounded:
             # Loaded on first use: few statements join streams.
-            from runnel.planner.stream_joins import check_join
+            from runnel.planner.event_time.joins import check_join
 
             check_join(relation, unbounded_state)
         return
     if isinstance(relation, Window):
         if relation.input.never_ends:
             # Loaded on first use: few statements have OVER on a stream.
-            from runnel.planner.window_refusals import check_window
+            from runnel.planner.event_time.refusals import check_window
 
             check_window(relation, unbounded_state)
         return
@@ -73,7 +73,7 @@ def _aggregate(node: Aggregate) -> None:
 def _sort(node: Sort) -> None:
     if node.input.never_ends:
         # Loaded on first use: few statements sort a stream.
-        from runnel.planner.window_times import sort_bound
+        from runnel.planner.event_time.over_streams import sort_bound
 
         if sort_bound(node) is not None:
             return

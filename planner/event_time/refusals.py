@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from runnel.errors import NotSupportedError
-from runnel.planner.event_time import Bounds, bound_of, time_bounds
-from runnel.planner.window_order import Refusal, reach_of
-from runnel.planner.window_times import stages_of
+from runnel.planner.event_time.bounds import Bounds, bound_of, time_bounds
+from runnel.planner.event_time.ordered_windows import Refusal, reach_of
+from runnel.planner.event_time.over_streams import stages_of
 from runnel.relation.nodes import walk
 from runnel.relation.over import Window, WindowCall
 from runnel.relation.streams import ImposeOrder

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from runnel.expressions.kernels.buffers import DAY_US
 from runnel.expressions.nodes import Call, Cast, Column, Expression, conjuncts
-from runnel.planner.event_time import Bounds, constant_of, time_bounds
+from runnel.planner.event_time.bounds import Bounds, constant_of, time_bounds
 from runnel.planner.rewriting import conjunction
 from runnel.relation.nodes import Join, JoinKind
 from runnel.relation.stream_joins import IntervalShape, TimedShape, TimeLink, WaitingSide

@@ -53,7 +53,7 @@ def bound_of(expression: Expression, bounds: Bounds) -> TimeBound | None:
     step = _exact_step(expression)
     if step is None:
         # Loaded on first use: few keys are computed so.
-        from runnel.planner.rounded_times import rounded
+        from runnel.planner.event_time.truncation import rounded
 
         step = rounded(expression)
     bound = None if step is None else bound_of(step[0], bounds)
@@ -132,7 +132,7 @@ def _sort(node: Sort) -> Bounds:
     if not node.input.never_ends:
         return {}
     # Loaded on first use: few queries on streams have one.
-    from runnel.planner.window_times import bounds_above_sort
+    from runnel.planner.event_time.over_streams import bounds_above_sort
 
     return bounds_above_sort(node)
 
@@ -142,7 +142,7 @@ def _window(node: Window) -> Bounds:
         # The rows come at the end of the input, which others that the watermark comes from may outlive.
         return {}
     # Loaded on first use: few queries on streams have one.
-    from runnel.planner.window_times import bounds_above
+    from runnel.planner.event_time.over_streams import bounds_above
 
     return bounds_above(node, time_bounds(node.input))
 
@@ -193,7 +193,7 @@ def _join(node: Join) -> Bounds:
     width, right = len(node.left.fields), time_bounds(node.right)
     if node.kind is JoinKind.FULL and left and right:
         # Loaded on first use: few queries on streams have one.
-        from runnel.planner.time_links import tied
+        from runnel.planner.event_time.join_bounds import tied
 
         right = as_tied(right, tied(node, left, right))
     return {**left, **{width + place: bound for place, bound in right.items()}}

@@ -16,10 +16,10 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Cast, Column, Expression, conjuncts
 from runnel.planner import physical, physical_streams
 from runnel.planner.estimates import estimate
-from runnel.planner.event_time import Bounds, bound_of, time_bounds
+from runnel.planner.event_time.bounds import Bounds, bound_of, time_bounds
+from runnel.planner.event_time.join_bounds import interval_shape, timed_shape
 from runnel.planner.physical import Physical
 from runnel.planner.rewriting import conjunction, shift
-from runnel.planner.time_links import interval_shape, timed_shape
 from runnel.relation.nodes import Fragment, Join, JoinKind, Relation, Scan, walk
 from runnel.relation.stream_joins import AsOfShape
 from runnel.relation.streams import AsOfJoin, ImposeOrder
