@@ -299,7 +299,7 @@ def _show(binder: Binder, statement: syntax.Show) -> Plan:
         rows = tuple((column.name, str(column.type), "NO", None) for column in binder.view_fields(found))
     else:
         # Loaded on first use.
-        from runnel.planner.ddl import watermark_of
+        from runnel.planner.explain.ddl import watermark_of
 
         rows = tuple(
             (item.name, str(item.type), "YES" if item.hidden else "NO", watermark_of(found.table, number))

@@ -250,7 +250,7 @@ LARGE = {"asyncio", "duckdb", "hashlib", "numpy.random", "pandas", "polars", "py
 LARGE |= {"pyarrow.dataset", "pyarrow.parquet"}
 FOR_LATER = {
     *("connectors.arrow.tables", "connectors.files.connector", "connectors.imap.connector", "connectors.pushed.table"),
-    *("planner.bind.write", "planner.describe", "planner.explain"),
+    *("planner.bind.write", "planner.explain.nodes", "planner.explain.explain"),
     *("planner.parse_changes", "planner.parse_definitions", "planner.parse_settings"),
     *(
         "processors.grouping.aggregate",

@@ -18,7 +18,7 @@ from runnel.base.frozen import frozen
 from runnel.connector import REFUSALS, Sink, SinkRequest, Token, WriteMode
 from runnel.deadline import PatientLock, RunningStatement
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError
-from runnel.planner.ddl import quoted, type_text
+from runnel.planner.explain.ddl import quoted, type_text
 from runnel.planner.plans import WritePlan
 from runnel.results.rows import Result
 from runnel.statements.call import Caller

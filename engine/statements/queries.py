@@ -112,7 +112,7 @@ def run_explain(database: Database, plan: ExplainPlan, call: Call) -> Result:
 
         return Result((Field("plan", VARCHAR),), [(line,) for line in analyze(database, plan, call)])
     # Loaded on first use: few processes explain anything.
-    from runnel.planner.explain import explain
+    from runnel.planner.explain.explain import explain
 
     inner = plan.plan
     heading: list[str] = []

@@ -19,7 +19,7 @@ from runnel.connector import BATCH_ROWS, END, End, ReadableTable, ScanRequest, S
 from runnel.errors import DatabaseError, ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions.kernels.values import array_of
 from runnel.planner.bind.scope import CATALOG
-from runnel.planner.shown_options import shown_options
+from runnel.planner.explain.redaction import shown_options
 from runnel.processor import JobContext
 from runnel.relation.nodes import Field
 from runnel.sqltypes import BOOLEAN, INTEGER, JSON, VARCHAR, SqlType

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal
-from runnel.planner.describe import describe
-from runnel.planner.explain import tree_text
+from runnel.planner.explain.explain import tree_text
+from runnel.planner.explain.nodes import describe
 from runnel.relation.nodes import Filter, Join, JoinKind, Project, Relation, Scan
 from runnel.relation.subqueries import InSubquery
 from runnel.sqltypes import BOOLEAN, INTEGER, VARCHAR

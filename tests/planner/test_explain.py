@@ -10,8 +10,8 @@ from runnel.errors import NotSupportedError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Literal
 from runnel.planner.bind.query import Environment
-from runnel.planner.describe import plain
-from runnel.planner.explain import explain
+from runnel.planner.explain.explain import explain
+from runnel.planner.explain.nodes import plain
 from runnel.planner.planner import plan
 from runnel.planner.plans import Plan, ShowPlan
 from runnel.sqltypes import BIGINT, INTEGER

@@ -19,7 +19,9 @@ from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Call, Column
-from runnel.planner import describe, describe_streams, identity_expressions, physical
+from runnel.planner import identity_expressions, physical
+from runnel.planner.explain import nodes as describe
+from runnel.planner.explain import streams as describe_streams
 from runnel.planner.identity_nodes import RULES
 from runnel.planner.lower import RULES as VERTICES
 from runnel.planner.physical import Physical

@@ -321,7 +321,7 @@ class ExpressionBinder(AggregateBinder):
 
             return worded_call(self.bind, tree, name, arguments, self._at(tree))
         if name == "GET_DDL":
-            from runnel.planner.ddl import get_ddl
+            from runnel.planner.explain.ddl import get_ddl
 
             self._query.note("catalog", "", self._query.snapshot.version)
             bound = [self.bind(argument) for argument in arguments]

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from runnel.planner import physical_streams
-from runnel.planner.describe_parts import (
+from runnel.planner.explain.parts import (
     Description,
     Properties,
     aggregate,

@@ -12,7 +12,7 @@ from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.connector import IndexLookup
 from runnel.planner import physical
-from runnel.planner.describe_parts import (
+from runnel.planner.explain.parts import (
     Description,
     Properties,
     aggregate,
@@ -28,7 +28,7 @@ from runnel.planner.describe_parts import (
     watermark_of,
     window,
 )
-from runnel.planner.describe_streams import STREAM_RULES
+from runnel.planner.explain.streams import STREAM_RULES
 from runnel.planner.physical import Physical
 from runnel.relation import nodes as logical
 from runnel.relation.nodes import Relation

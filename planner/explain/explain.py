@@ -13,8 +13,8 @@ from typing import Any
 
 from runnel.dag import DAG, Edge, Routing
 from runnel.errors import NotSupportedError
-from runnel.planner.describe import Node, describe
-from runnel.planner.describe_parts import listed, plain
+from runnel.planner.explain.nodes import Node, describe
+from runnel.planner.explain.parts import listed, plain
 from runnel.planner.physical import Physical
 from runnel.planner.plans import ClearPlan, KeyGetPlan, KeyPutPlan, Plan, QueryPlan, WritePlan
 from runnel.relation.nodes import Relation
@@ -45,7 +45,7 @@ def _job(plan: QueryPlan | WritePlan, stage: str, parallelism: int) -> Node | DA
         return plan.dag(parallelism)
     if stage == "state":
         # Loaded on first use: few ask for it.
-        from runnel.planner.describe_state import describe_state
+        from runnel.planner.explain.state import describe_state
 
         assert isinstance(plan.physical, Physical)
         return describe_state(plan.physical)

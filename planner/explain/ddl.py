@@ -14,7 +14,7 @@ from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.bind.scope import check_schema
-from runnel.planner.shown_options import without_secrets
+from runnel.planner.explain.redaction import without_secrets
 from runnel.sqltypes import VARCHAR, Kind, SqlType
 
 KINDS = ("relation", "dataconnection")

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from runnel.planner import physical, physical_streams
-from runnel.planner.describe import Node, describe, refreshed_every
-from runnel.planner.describe_parts import listed, time_span
+from runnel.planner.explain.nodes import Node, describe, refreshed_every
+from runnel.planner.explain.parts import listed, time_span
 from runnel.planner.physical import Physical
 from runnel.relation.nodes import Field
 from runnel.relation.stream_joins import WaitingSide
