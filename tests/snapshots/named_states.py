@@ -16,7 +16,7 @@ import runnel
 from runnel.catalog import EventTime
 from runnel.columns.key_hash import KEY_METADATA
 from runnel.connection import Connection
-from runnel.planner.vertex_meanings import vertex_meanings
+from runnel.planner.identity.vertices import vertex_meanings
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.runtime.snapshots import SnapshotCoordinator
 from runnel.snapshots.store import MEANINGS, MemorySnapshotStore

@@ -10,7 +10,7 @@ import pytest
 
 from runnel.named_jobs.state_evolution.adapted_store import AdaptedSnapshots
 from runnel.named_jobs.state_evolution.compatibility import Fate, fates
-from runnel.planner.vertex_meanings import vertex_meanings
+from runnel.planner.identity.vertices import vertex_meanings
 from runnel.snapshots.file_store import FileSnapshotStore
 from runnel.testing.rows import rows_of
 from tests.effort import crossed

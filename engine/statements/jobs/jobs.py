@@ -108,7 +108,7 @@ def _prepare_foreign(database: Database, record: JobRecord, plan: WritePlan, eva
 
 
 def _meanings(plan: WritePlan) -> dict[str, str]:
-    from runnel.planner.vertex_meanings import vertex_meanings
+    from runnel.planner.identity.vertices import vertex_meanings
 
     assert isinstance(plan.physical, Physical)
     return {vertex: meaning.encode() for vertex, meaning in vertex_meanings(plan.physical, 2).items()}

@@ -14,13 +14,7 @@ from runnel.columns.type_records import type_spelling
 from runnel.errors import internal
 from runnel.expressions.nodes import Expression
 from runnel.planner import physical, physical_streams
-from runnel.planner.identity_expressions import (
-    named_texts,
-    outer_text,
-    outer_texts,
-    span_text,
-    text,
-)
+from runnel.planner.identity.expressions import named_texts, outer_text, outer_texts, span_text, text
 from runnel.planner.physical import Physical
 from runnel.relation.nodes import Field, JoinKind
 from runnel.relation.streams import WindowKind
