@@ -15,7 +15,7 @@ from runnel.catalog import Registration, Snapshot, Table, TableColumn
 from runnel.dag import DAG
 from runnel.planner.bind.query import Binder, Environment
 from runnel.planner.choose import choose
-from runnel.planner.lower import lower
+from runnel.planner.lower.lower import lower
 from runnel.planner.parse import parse
 from runnel.planner.physical import Physical, tables_of
 from runnel.planner.plans import QueryPlan

@@ -22,7 +22,7 @@ from runnel.planner import syntax
 from runnel.planner.bind.query import Binder, Environment
 from runnel.planner.choose import choose, choose_write
 from runnel.planner.key_plans import key_lookup
-from runnel.planner.lower import lower
+from runnel.planner.lower.lower import lower
 from runnel.planner.optimize import bounded, chosen, everything, pushed_down, simplified, tables_in
 from runnel.planner.parse import parse
 from runnel.planner.physical import Physical

@@ -10,8 +10,8 @@ from runnel.catalog import Table
 from runnel.dag import Supplier, Vertex
 from runnel.expressions.nodes import Literal
 from runnel.planner import physical
-from runnel.planner.lower import RULES
-from runnel.planner.lowering import Lowering, Output
+from runnel.planner.lower.dag_builder import Lowering, Output
+from runnel.planner.lower.lower import RULES
 from runnel.planner.physical import Physical
 from runnel.relation.nodes import Aggregate, Generate, Join, Relation, Scan, Sort, Values, transform
 from runnel.relation.over import Window

@@ -24,7 +24,7 @@ from runnel.planner.explain import nodes as describe
 from runnel.planner.explain import streams as describe_streams
 from runnel.planner.identity import expressions as identity_expressions
 from runnel.planner.identity.nodes import RULES
-from runnel.planner.lower import RULES as VERTICES
+from runnel.planner.lower.lower import RULES as VERTICES
 from runnel.planner.physical import Physical
 from runnel.relation.state_identity import Form
 from runnel.sqltypes import BIGINT, Kind, SqlType, array, decimal, map_of, row

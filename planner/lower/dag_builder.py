@@ -14,7 +14,7 @@ from runnel.planner.physical import Physical
 from runnel.planner.physical_streams import LateRows
 
 if TYPE_CHECKING:
-    from runnel.planner.lower_shared import SharedVertices
+    from runnel.planner.lower.shared import SharedVertices
 
 
 HOLD = "hold"
@@ -142,7 +142,7 @@ class Lowering:
         its own, and those of a late filter below."""
         if any(sides):
             # Loaded on first use: few queries have it.
-            from runnel.planner.lower_late import write_late_rows
+            from runnel.planner.lower.late_rows import write_late_rows
 
             filters, self.late_filters = self.late_filters, []
             write_late_rows(self, sides, rows, filters)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runnel.dag import Vertex, between
-from runnel.planner.lowering import LATE_ROWS, WRITE, Lowering, Output
+from runnel.planner.lower.dag_builder import LATE_ROWS, WRITE, Lowering, Output
 from runnel.planner.physical_streams import LateRows
 from runnel.processors.calc import calc
 from runnel.processors.sinks.write import late_write

@@ -15,7 +15,7 @@ from runnel.dag import DAG, Edge, Vertex
 from runnel.planner.physical import Shared
 
 if TYPE_CHECKING:
-    from runnel.planner.lowering import Lowering, Output
+    from runnel.planner.lower.dag_builder import Lowering, Output
 
 
 @frozen

@@ -8,7 +8,7 @@ from runnel.base.frozen import frozen
 from runnel.dag import Supplier
 from runnel.expressions.nodes import Expression
 from runnel.planner import physical, physical_streams
-from runnel.planner.lowering import ACCUMULATE, AGGREGATE, COMBINE, Lowering, Output, key_names
+from runnel.planner.lower.dag_builder import ACCUMULATE, AGGREGATE, COMBINE, Lowering, Output, key_names
 from runnel.planner.physical import column_names
 from runnel.processors.grouping.aggregation import Stage
 

@@ -19,7 +19,7 @@ from runnel.connector import Source
 from runnel.dag import DAG, between
 from runnel.planner import physical, physical_streams
 from runnel.planner.choose import needed_rows
-from runnel.planner.lowering import (
+from runnel.planner.lower.dag_builder import (
     ACCUMULATE,
     AGGREGATE,
     CALC,
@@ -91,7 +91,7 @@ def source_of(node: physical.SourceScan, place: str = "") -> Source:
 def _shared(to: Lowering, node: physical.Shared) -> Output:
     if to.shared is None:
         # Loaded on first use: few queries read a stream twice.
-        from runnel.planner.lower_shared import SharedVertices
+        from runnel.planner.lower.shared import SharedVertices
 
         to.shared = SharedVertices()
     return to.shared.use(to, node)
@@ -217,7 +217,7 @@ def _aggregate_by_key(to: Lowering, node: physical.HashAggregate, rows: Output, 
 def _stream_aggregate(
     to: Lowering, node: physical_streams.TimedAggregate | physical_streams.FramedAggregate | physical_streams.SessionAggregate
 ) -> Output:
-    from runnel.planner.lower_aggregates import lower_stream_aggregate
+    from runnel.planner.lower.aggregates import lower_stream_aggregate
 
     expressions = (*node.keys, *(item for call in node.aggregates for item in call.expressions))
     rows = to.in_pieces(to.lower(node.input), expressions)
@@ -226,7 +226,7 @@ def _stream_aggregate(
 
 def _join(to: Lowering, node: physical.HashJoin) -> Output:
     if node.refresh is not None:
-        from runnel.planner.lower_refreshed import lower_refreshed_join
+        from runnel.planner.lower.refreshed_joins import lower_refreshed_join
 
         return lower_refreshed_join(to, node)
     from runnel.processors.joins.join import JoinShape, join
@@ -256,13 +256,13 @@ def _join(to: Lowering, node: physical.HashJoin) -> Output:
 
 
 def _interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> Output:
-    from runnel.planner.lower_streams import lower_interval_join
+    from runnel.planner.lower.streams import lower_interval_join
 
     return lower_interval_join(to, node)
 
 
 def _timed_join(to: Lowering, node: physical_streams.TimedJoin) -> Output:
-    from runnel.planner.lower_streams import lower_timed_join
+    from runnel.planner.lower.streams import lower_timed_join
 
     return lower_timed_join(to, node)
 
@@ -279,7 +279,7 @@ def _lookup_join(to: Lowering, node: physical_streams.LookupJoin) -> Output:
 
 
 def _as_of_join(to: Lowering, node: physical_streams.AsOfJoin) -> Output:
-    from runnel.planner.lower_streams import lower_as_of_join
+    from runnel.planner.lower.streams import lower_as_of_join
 
     return lower_as_of_join(to, node)
 
@@ -292,13 +292,13 @@ def _sort(to: Lowering, node: physical.Sort) -> Output:
 
 
 def _late_filter(to: Lowering, node: physical_streams.LateFilter) -> Output:
-    from runnel.planner.lower_streams import lower_late_filter
+    from runnel.planner.lower.streams import lower_late_filter
 
     return lower_late_filter(to, node)
 
 
 def _timed_sort(to: Lowering, node: physical_streams.TimedSort) -> Output:
-    from runnel.planner.lower_streams import timed_sort_of
+    from runnel.planner.lower.streams import timed_sort_of
 
     return to.with_late(to.follow(to.lower(node.input), SORT, timed_sort_of(node), 1), node.late)
 
@@ -372,7 +372,7 @@ def _window(to: Lowering, node: physical.Window) -> Output:
 
 
 def _timed_window(to: Lowering, node: physical_streams.TimedWindow) -> Output:
-    from runnel.planner.lower_streams import timed_window_of
+    from runnel.planner.lower.streams import timed_window_of
 
     rows = to.lower(node.input)
     names = column_names(node.fields)
