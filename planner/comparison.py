@@ -16,12 +16,12 @@ from runnel.dag import DAG
 from runnel.planner.bind.query import Binder, Environment
 from runnel.planner.choose import choose
 from runnel.planner.lower.lower import lower
-from runnel.planner.parse import parse
+from runnel.planner.parse.statement import parse
+from runnel.planner.parse.syntax import Query
 from runnel.planner.physical import Physical, tables_of
 from runnel.planner.plans import QueryPlan
 from runnel.planner.rules import apply
 from runnel.planner.sharing_tables import share_tables
-from runnel.planner.syntax import Query
 from runnel.relation.nodes import Relation, Scan, transform
 from runnel.sqltypes import SqlType
 

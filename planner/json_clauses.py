@@ -13,7 +13,7 @@ from typing import Protocol
 from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
-from runnel.planner.tokens import TokenReader, word_of
+from runnel.planner.parse.tokens import TokenReader, word_of
 
 CLAUSE = "\0"
 """Stands in front of a clause."""

@@ -8,9 +8,9 @@ from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError, suggest
-from runnel.planner.parse_definitions import read_options
-from runnel.planner.parse_statement import StatementReader
-from runnel.planner.tokens import word_of
+from runnel.planner.parse.ddl import read_options
+from runnel.planner.parse.reader import StatementReader
+from runnel.planner.parse.tokens import word_of
 
 UNBOUNDED_STATE = "allowUnboundedState"
 _BOOLEANS = {"true": True, "false": False}

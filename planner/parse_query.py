@@ -43,9 +43,9 @@ from sqlglot.tokenizer_core import Token
 
 from runnel.errors import Error, NotSupportedError, Position, ProgrammingError
 from runnel.planner import supported
+from runnel.planner.parse.tokens import DIALECT, position_at, word_of
 from runnel.planner.parse_tokens import MARK, TYPE, TokenRewriter
 from runnel.planner.token_checks import check_nothing_lost, check_tokens
-from runnel.planner.tokens import DIALECT, position_at, word_of
 from runnel.sqltypes import SqlType
 
 MAX_DEPTH = 100

@@ -28,8 +28,8 @@ from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
 from runnel.planner import json_clauses, table_arguments
-from runnel.planner.parse_types import TYPE_WORDS, parse_type
-from runnel.planner.tokens import DIALECT, TokenReader, is_word, position_at, word_of
+from runnel.planner.parse.tokens import DIALECT, TokenReader, is_word, position_at, word_of
+from runnel.planner.parse.types import TYPE_WORDS, parse_type
 from runnel.sqltypes import SqlType
 
 MARK = "\0"

@@ -12,7 +12,7 @@ from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError, suggest
-from runnel.planner.tokens import TokenReader, is_word, position_at, word_of
+from runnel.planner.parse.tokens import TokenReader, is_word, position_at, word_of
 
 PARTITION = "PARTITION BY OF A TABLE"
 """The name of the call that the PARTITION BY of an argument becomes; no token has this text."""

@@ -251,7 +251,7 @@ LARGE |= {"pyarrow.dataset", "pyarrow.parquet"}
 FOR_LATER = {
     *("connectors.arrow.tables", "connectors.files.connector", "connectors.imap.connector", "connectors.pushed.table"),
     *("planner.bind.write", "planner.explain.nodes", "planner.explain.explain"),
-    *("planner.parse_changes", "planner.parse_definitions", "planner.parse_settings"),
+    *("planner.parse.dml", "planner.parse.ddl", "planner.parse.settings"),
     *(
         "processors.grouping.aggregate",
         "processors.calc",
@@ -268,7 +268,7 @@ FOR_LATER = {
     ),
     *("dbapi20", "runtime.simulation", "runtime.snapshots", "statements.batches", "statements.definitions"),
     *("statements.show", "statements.writes", "testing"),
-    *("named_jobs.registry", "planner.parse_jobs", "planner.identity.vertices", "statements.jobs.jobs", "statements.jobs.show"),
+    *("named_jobs.registry", "planner.parse.jobs", "planner.identity.vertices", "statements.jobs.jobs", "statements.jobs.show"),
 }
 """Our modules that `SELECT 1` has no use for. What is loaded before the first answer is what a new process waits for."""
 MOST_MODULES = 151

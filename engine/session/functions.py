@@ -13,7 +13,7 @@ from runnel.expressions.aggregates.registry import is_aggregate
 from runnel.expressions.aggregates.window_functions import is_window_function
 from runnel.expressions.build import is_function
 from runnel.expressions.python.function import PythonFunction
-from runnel.planner.parse_types import parse_type
+from runnel.planner.parse.types import parse_type
 from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, VARBINARY, VARCHAR, Kind, SqlType, from_arrow
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Call, Cast, Column, Expression, InList, Literal, walk
 from runnel.foreign.fragment import Unrenderable
 from runnel.planner.bind.query import Binder
-from runnel.planner.parse import parse
-from runnel.planner.syntax import Query
+from runnel.planner.parse.statement import parse
+from runnel.planner.parse.syntax import Query
 from runnel.relation.nodes import Project, Scan
 from runnel.relation.nodes import walk as nodes_of
 from runnel.rendering.render import Rendering

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runnel.errors import Error
-from runnel.planner.parse import parse
+from runnel.planner.parse.statement import parse
 
 HERE = Path(__file__).parent
 

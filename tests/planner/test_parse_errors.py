@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runnel.errors import Error
-from runnel.planner.parse import parse
+from runnel.planner.parse.statement import parse
 
 FILE = Path(__file__).parent / "invalid_statements.txt"
 

@@ -9,7 +9,7 @@ from time import monotonic
 import pytest
 
 from runnel.errors import DatabaseError, NotSupportedError, ProgrammingError
-from runnel.planner.parse import parse
+from runnel.planner.parse.statement import parse
 
 HERE = Path(__file__).parent
 STATEMENTS = (HERE / "valid_statements.sql").read_text().splitlines()

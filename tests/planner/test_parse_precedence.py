@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from runnel.errors import Error
-from runnel.planner.parse import parse
+from runnel.planner.parse.statement import parse
 from runnel.planner.supported import sql_type_of
 
 OPERATORS = {

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from runnel.connector import WriteMode
-from runnel.planner import syntax
-from runnel.planner.parse import parse
+from runnel.planner.parse import syntax
+from runnel.planner.parse.statement import parse
 
 
 def test_create_mapping() -> None:

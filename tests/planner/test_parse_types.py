@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runnel.errors import Error
-from runnel.planner.parse_types import MAX_NESTING, parse_type
+from runnel.planner.parse.types import MAX_NESTING, parse_type
 
 TYPES = {
     "boolean": "BOOLEAN",

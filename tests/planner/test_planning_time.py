@@ -17,7 +17,7 @@ from runnel.deadline import within_time
 from runnel.expressions.nodes import Literal
 from runnel.planner.bind import bound_tables
 from runnel.planner.bind.select import SelectBinder
-from runnel.planner.parse import parse
+from runnel.planner.parse.statement import parse
 from runnel.planner.planner import _plan
 from runnel.planner.rules import RULES, apply
 from runnel.planner.rules.build_side import choose_build_side

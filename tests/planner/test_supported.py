@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.planner import supported
-from runnel.planner.parse import parse
+from runnel.planner.parse.statement import parse
+from runnel.planner.parse.syntax import Query
 from runnel.planner.supported import ALLOWED, check
-from runnel.planner.syntax import Query
 
 VALID = (Path(__file__).parent / "valid_statements.sql").read_text().splitlines()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from runnel.connector import ReadableTable, SinkRequest, WritableTable, WriteMode
 from runnel.errors import Position, ProgrammingError
 from runnel.planner.bind.write import writable
-from runnel.planner.syntax import Name
+from runnel.planner.parse.syntax import Name
 from runnel.processors.sources.malformed_records import FIELDS, Divert
 from runnel.sqltypes import VARCHAR
 

@@ -13,10 +13,10 @@ from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
-from runnel.planner.parse_statement import StatementReader
+from runnel.planner.parse.reader import StatementReader
+from runnel.planner.parse.syntax import AlterJob, Explain, Statement
+from runnel.planner.parse.tokens import position_at, tokenize
 from runnel.planner.parse_tokens import number_parameters
-from runnel.planner.syntax import AlterJob, Explain, Statement
-from runnel.planner.tokens import position_at, tokenize
 
 _QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
 _KNOWN = (
@@ -90,23 +90,23 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
     """What reads the statements that begin with these words."""
     match word:
         case "ALTER" if second == "JOB":
-            from runnel.planner.parse_jobs import parse_alter
+            from runnel.planner.parse.jobs import parse_alter
 
             return parse_alter
         case "VERIFY":
-            from runnel.planner.parse_jobs import parse_verify
+            from runnel.planner.parse.jobs import parse_verify
 
             return parse_verify
         case "INSERT" | "SINK" | "UPDATE" | "DELETE":
-            from runnel.planner import parse_changes as changes
+            from runnel.planner.parse import dml as changes
 
             return {"UPDATE": changes.parse_update, "DELETE": changes.parse_delete}.get(word, changes.parse_insert)
         case "CREATE" | "DROP":
-            from runnel.planner import parse_definitions as definitions
+            from runnel.planner.parse import ddl as definitions
 
             return definitions.parse_create if word == "CREATE" else definitions.parse_drop
         case "SHOW" | "SET" | "RESET" | "DESCRIBE" | "DESC":
-            from runnel.planner import parse_settings as settings
+            from runnel.planner.parse import settings
 
             readers: dict[str, Callable[[StatementReader], Statement]] = {
                 "SHOW": settings.parse_show,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
-from runnel.planner.parse_changes import parse_insert
-from runnel.planner.parse_definitions import read_options
-from runnel.planner.parse_statement import StatementReader
-from runnel.planner.syntax import AlterJob, CreateJob, CreateSnapshot, DropJob, DropSnapshot, Insert, Statement, VerifyJob
+from runnel.planner.parse.ddl import read_options
+from runnel.planner.parse.dml import parse_insert
+from runnel.planner.parse.reader import StatementReader
+from runnel.planner.parse.syntax import AlterJob, CreateJob, CreateSnapshot, DropJob, DropSnapshot, Insert, Statement, VerifyJob
 
 _ACTIONS = ("SUSPEND", "RESUME", "RESTART")
 

@@ -8,7 +8,7 @@ from sqlglot import TokenType
 
 from runnel import sqltypes
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
-from runnel.planner.tokens import TokenReader, tokenize
+from runnel.planner.parse.tokens import TokenReader, tokenize
 from runnel.sqltypes import MAX_PRECISION, SqlType
 
 _SIMPLE = {

@@ -10,9 +10,9 @@ from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
 from runnel.planner.bind.scope import CATALOG, check_schema
+from runnel.planner.parse.syntax import Name, Query
+from runnel.planner.parse.tokens import TokenReader, word_of
 from runnel.planner.parse_query import parse_expression, parse_query
-from runnel.planner.syntax import Name, Query
-from runnel.planner.tokens import TokenReader, word_of
 
 _DEPTH = {
     TokenType.L_PAREN: 1,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from runnel.connector import WriteMode
 from runnel.errors import NotSupportedError
-from runnel.planner.parse_statement import StatementReader
-from runnel.planner.syntax import Assignment, Delete, Insert, Name, Update
+from runnel.planner.parse.reader import StatementReader
+from runnel.planner.parse.syntax import Assignment, Delete, Insert, Name, Update
 
 
 def parse_insert(reader: StatementReader) -> Insert:

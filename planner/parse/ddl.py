@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError, as_written
-from runnel.planner.parse_statement import INSTEAD_OF_TYPES, StatementReader
-from runnel.planner.parse_types import parse_type
-from runnel.planner.syntax import (
+from runnel.planner.parse.reader import INSTEAD_OF_TYPES, StatementReader
+from runnel.planner.parse.syntax import (
     CreateDataConnection,
     CreateIndex,
     CreateMapping,
@@ -20,7 +19,8 @@ from runnel.planner.syntax import (
     Option,
     Statement,
 )
-from runnel.planner.tokens import word_of
+from runnel.planner.parse.tokens import word_of
+from runnel.planner.parse.types import parse_type
 
 _REMEDIES = {
     "TABLE": "use CREATE MAPPING name (column type, …) TYPE DuckDB, or TYPE IMap for look-ups by key",
@@ -37,7 +37,7 @@ def parse_create(reader: StatementReader) -> Statement:
     reader.expect("CREATE")
     or_replace = reader.accept("OR", "REPLACE")
     if reader.peek() in ("JOB", "SNAPSHOT"):
-        from runnel.planner import parse_jobs
+        from runnel.planner.parse import jobs as parse_jobs
 
         parse = parse_jobs.parse_create_job if reader.peek() == "JOB" else parse_jobs.parse_create_snapshot
         return parse(reader, position, or_replace)
@@ -59,7 +59,7 @@ def parse_drop(reader: StatementReader) -> Statement:
     position = reader.position
     reader.expect("DROP")
     if reader.peek() in ("JOB", "SNAPSHOT"):
-        from runnel.planner import parse_jobs
+        from runnel.planner.parse import jobs as parse_jobs
 
         return parse_jobs.parse_drop(reader, position)
     external = reader.accept("EXTERNAL")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlglot import TokenType
 
 from runnel.errors import NotSupportedError, ProgrammingError
-from runnel.planner.parse_statement import INSTEAD_OF_TYPES, StatementReader
-from runnel.planner.syntax import Name, SetOption, Show
+from runnel.planner.parse.reader import INSTEAD_OF_TYPES, StatementReader
+from runnel.planner.parse.syntax import Name, SetOption, Show
 
 _LISTS = ("MAPPINGS", "VIEWS", "JOBS", "SNAPSHOTS", "PLANS", "INDEXES", "SETTINGS", "FUNCTIONS")
 _TABLES = "use SHOW MAPPINGS, SHOW VIEWS, or SELECT table_name FROM information_schema.tables"

@@ -18,7 +18,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import Position, ProgrammingError
-from runnel.planner.syntax import Name
+from runnel.planner.parse.syntax import Name
 
 
 class RunnelDialect(DuckDB):
