@@ -16,8 +16,8 @@ from runnel.expressions.nodes import Column, Expression, Literal, transform
 from runnel.planner.bind.convert import exact_cast, renamed
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import INFORMATION_SCHEMA, Bound, Scope, ScopeColumn, check_schema, scope_of
-from runnel.planner.supported import function_call, position_of
-from runnel.planner.table_arguments import WINDOW_FUNCTIONS
+from runnel.planner.parse.query.allow_list import function_call, position_of
+from runnel.planner.parse.query.table_arguments import WINDOW_FUNCTIONS
 from runnel.relation.nodes import Join, JoinKind, Project, Relation, Scan, Unnest, Values, references
 from runnel.relation.streams import ImposeOrder
 from runnel.relation.subqueries import DependentJoin, UnnestTogether, deepened, outer_columns

@@ -10,7 +10,7 @@ from sqlglot import exp
 from runnel.errors import Error, suggest
 from runnel.planner.bind.grouping.aggregate import is_aggregate
 from runnel.planner.bind.scope import Scope
-from runnel.planner.supported import function_call
+from runnel.planner.parse.query.allow_list import function_call
 
 _READERS = {
     **dict.fromkeys(("READ_CSV", "READ_CSV_AUTO"), "CSV_FILE"),

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions.nodes import Expression, SortKey
-from runnel.planner.supported import unwrapped
+from runnel.planner.parse.query.allow_list import unwrapped
 
 
 def sort_key(expression: Expression, ordered: Any) -> SortKey:

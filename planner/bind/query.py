@@ -23,9 +23,9 @@ from runnel.planner.bind.ordering import checked_ordinal, ordinal, sort_key
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope, check_schema, scope_of
 from runnel.planner.bind.select import SelectBinder
+from runnel.planner.parse.query.allow_list import position_of
 from runnel.planner.parse.statement import parse
 from runnel.planner.parse.syntax import Query
-from runnel.planner.supported import position_of
 from runnel.relation.nodes import Field, Limit, Relation, Sort, Values, references
 from runnel.relation.subqueries import WorkingTable, deepened
 from runnel.sqltypes import BIGINT, NULL, SqlType

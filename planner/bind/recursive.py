@@ -17,7 +17,7 @@ from runnel.expressions.nodes import walk as expressions_in
 from runnel.planner.bind.convert import common_types, converted, renamed
 from runnel.planner.bind.scope import Scope
 from runnel.planner.bind.set_operations import union, unrounded
-from runnel.planner.supported import position_of
+from runnel.planner.parse.query.allow_list import position_of
 from runnel.relation.nodes import Aggregate, Field, Join, JoinKind, Relation, SetOperation, Union, walk
 from runnel.relation.subqueries import SUBQUERIES, DependentJoin, Recursion, WorkingTable
 

@@ -21,7 +21,7 @@ from runnel.planner.bind.ordering import checked_ordinal, ordinal, sort_key
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope, check_schema
 from runnel.planner.bind.select_parts import Aggregates, WindowValue
-from runnel.planner.supported import position_of, unwrapped
+from runnel.planner.parse.query.allow_list import position_of, unwrapped
 from runnel.relation.nodes import Aggregate, Change, Filter, Project, Relation, Sort, references
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from runnel.expressions.nodes import Column, Expression, transform, walk
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.select_parts import AggregateValue, WindowValue
 from runnel.planner.bind.series import generator
-from runnel.planner.supported import function_call
+from runnel.planner.parse.query.allow_list import function_call
 from runnel.relation.nodes import Change, Generate, Relation, Unnest
 from runnel.relation.subqueries import Series, UnnestTogether
 from runnel.sqltypes import Kind, SqlType

@@ -10,9 +10,9 @@ from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
 from runnel.planner.bind.scope import CATALOG, check_schema
+from runnel.planner.parse.query.query import parse_expression, parse_query
 from runnel.planner.parse.syntax import Name, Query
 from runnel.planner.parse.tokens import TokenReader, word_of
-from runnel.planner.parse_query import parse_expression, parse_query
 
 _DEPTH = {
     TokenType.L_PAREN: 1,
@@ -51,12 +51,12 @@ class StatementReader(TokenReader):
         emission, unbounded_state = None, False
         if any(word_of(token) == "OPTIONS" for token in rest):
             # Loaded on first use: few queries have any.
-            from runnel.planner.parse_options import split_options
+            from runnel.planner.parse.query.options import split_options
 
             rest, unbounded_state = split_options(rest, self.sql)
         if any(word_of(token) in ("EMIT", "ALLOWED", "LATE") for token in rest):
             # Loaded on first use: few statements have them.
-            from runnel.planner.parse_emission import split_emission
+            from runnel.planner.parse.query.emission import split_emission
 
             rest, emission = split_emission(rest, self.sql, self.parameters)
         tree = parse_query(rest, self.sql, self.parameters)

@@ -13,10 +13,10 @@ from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.planner.parse.query.rewrite_tokens import number_parameters
 from runnel.planner.parse.reader import StatementReader
 from runnel.planner.parse.syntax import AlterJob, Explain, Statement
 from runnel.planner.parse.tokens import position_at, tokenize
-from runnel.planner.parse_tokens import number_parameters
 
 _QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
 _KNOWN = (

@@ -9,8 +9,8 @@ import duckdb
 import pytest
 
 from runnel.errors import Error
+from runnel.planner.parse.query.allow_list import sql_type_of
 from runnel.planner.parse.statement import parse
-from runnel.planner.supported import sql_type_of
 
 OPERATORS = {
     "add": "+",

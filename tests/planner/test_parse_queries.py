@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from sqlglot import exp
 
+from runnel.planner.parse.query.allow_list import function_call, position_of, sql_type_of
 from runnel.planner.parse.statement import parse
 from runnel.planner.parse.syntax import Query
-from runnel.planner.supported import function_call, position_of, sql_type_of
 
 
 def tree(sql: str) -> Any:

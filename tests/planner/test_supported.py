@@ -8,10 +8,10 @@ import pytest
 from sqlglot import exp
 
 from runnel.errors import NotSupportedError, ProgrammingError
-from runnel.planner import supported
+from runnel.planner.parse.query import allow_list as supported
+from runnel.planner.parse.query.allow_list import ALLOWED, check
 from runnel.planner.parse.statement import parse
 from runnel.planner.parse.syntax import Query
-from runnel.planner.supported import ALLOWED, check
 
 VALID = (Path(__file__).parent / "valid_statements.sql").read_text().splitlines()
 
@@ -47,7 +47,7 @@ def test_an_unknown_argument_is_refused() -> None:
 
 
 def test_a_word_that_sqlglot_reads_over_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runnel.planner.token_checks._NOISE", set())
+    monkeypatch.setattr("runnel.planner.parse.query.check_tokens._NOISE", set())
     with pytest.raises(ProgrammingError, match='syntax error at "nulls"'):
         parse("select a from t order by a nulls last")
 

@@ -13,7 +13,7 @@ from runnel.expressions.nodes import Aggregate, Expression
 from runnel.planner.bind.ordering import sort_key
 from runnel.planner.bind.scope import Scope
 from runnel.planner.bind.select_parts import Aggregates, AggregateValue, Collector, GroupingValue, OuterCollected, QueryBinder
-from runnel.planner.supported import function_call, position_of
+from runnel.planner.parse.query.allow_list import function_call, position_of
 from runnel.sqltypes import BIGINT
 
 if TYPE_CHECKING:

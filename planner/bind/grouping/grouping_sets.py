@@ -20,7 +20,7 @@ from runnel.expressions.aggregates.registry import function_of
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Call, Case, Column, Expression, InList, Literal
 from runnel.planner.bind.select_parts import GroupingValue
-from runnel.planner.supported import unwrapped
+from runnel.planner.parse.query.allow_list import unwrapped
 from runnel.relation.nodes import Expand, Field, Project, Relation, Union, Values, references
 from runnel.sqltypes import BIGINT, BOOLEAN
 

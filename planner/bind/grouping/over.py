@@ -21,7 +21,7 @@ from runnel.planner.bind.ordering import sort_key
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope
 from runnel.planner.bind.select_parts import Aggregates, QueryBinder, WindowValue
-from runnel.planner.supported import function_call, position_of
+from runnel.planner.parse.query.allow_list import function_call, position_of
 from runnel.relation.nodes import Filter, Project, Relation, references
 from runnel.relation.over import UP_TO_PEERS, WHOLE_PARTITION, Bound, BoundKind, Exclusion, Frame, FrameUnit, Window, WindowCall
 from runnel.relation.subqueries import Exists, InSubquery, OuterColumn, ScalarSubquery

@@ -22,7 +22,7 @@ from runnel.planner.bind.grouping.aggregate import AggregateBinder, call_of, is_
 from runnel.planner.bind.scalars.numbers import number_literal
 from runnel.planner.bind.scope import check_schema
 from runnel.planner.bind.select_parts import Aggregates
-from runnel.planner.supported import function_call, sql_type_of, unwrapped
+from runnel.planner.parse.query.allow_list import function_call, sql_type_of, unwrapped
 from runnel.relation.subqueries import Exists, ScalarSubquery
 from runnel.sqltypes import (
     BOOLEAN,

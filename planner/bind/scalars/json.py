@@ -10,7 +10,7 @@ from sqlglot import exp
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
-from runnel.planner.json_clauses import AGGREGATES, CLAUSE
+from runnel.planner.parse.query.json_clauses import AGGREGATES, CLAUSE
 from runnel.sqltypes import VARCHAR
 
 Bind = Callable[[Any], Expression]

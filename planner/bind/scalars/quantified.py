@@ -18,7 +18,7 @@ from runnel.planner.bind.convert import converted
 from runnel.planner.bind.scalars.in_subquery import comparison_type, in_subquery
 from runnel.planner.bind.scope import Scope
 from runnel.planner.bind.select_parts import AggregateValue, GroupingValue, OuterCollected
-from runnel.planner.supported import position_of
+from runnel.planner.parse.query.allow_list import position_of
 from runnel.relation.nodes import Aggregate, Project, Relation, Unnest, Values, references
 from runnel.relation.subqueries import OuterColumn, OuterValue, ScalarSubquery, map_outer_in
 from runnel.sqltypes import BIGINT, BOOLEAN, Kind, loses_digits

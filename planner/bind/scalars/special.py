@@ -12,7 +12,7 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.planner.bind.scalars import json as bind_json
-from runnel.planner.supported import position_of, sql_type_of
+from runnel.planner.parse.query.allow_list import position_of, sql_type_of
 from runnel.sqltypes import BIGINT, NULL, VARBINARY, VARCHAR, Kind, can_cast
 
 if TYPE_CHECKING:

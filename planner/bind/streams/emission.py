@@ -20,10 +20,10 @@ from runnel.planner.bind.query import Binder
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope
 from runnel.planner.bind.write import writable
+from runnel.planner.parse.query.allow_list import position_of
 from runnel.planner.parse.syntax import EmissionClauses, Name
 from runnel.planner.rewriting import project_columns
 from runnel.planner.rules.constant_folding import fold
-from runnel.planner.supported import position_of
 from runnel.relation.nodes import Aggregate, Expand, Filter, Limit, Project, Relation, Sort, Union, references, walk
 from runnel.relation.over import Window
 from runnel.relation.streams import WINDOW_COLUMNS, Emission

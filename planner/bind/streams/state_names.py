@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from runnel.errors import ProgrammingError
-from runnel.planner.supported import position_of
+from runnel.planner.parse.query.allow_list import position_of
 from runnel.relation.nodes import Aggregate, Join, Relation, Sort
 from runnel.relation.over import Window
 from runnel.relation.streams import AsOfJoin, AssignWindows, WindowKind

@@ -17,9 +17,9 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Bound, Scope, ScopeColumn
+from runnel.planner.parse.query.allow_list import function_call, position_of
+from runnel.planner.parse.query.table_arguments import PARTITION, WINDOW_FUNCTIONS
 from runnel.planner.rules.constant_folding import fold
-from runnel.planner.supported import function_call, position_of
-from runnel.planner.table_arguments import PARTITION, WINDOW_FUNCTIONS
 from runnel.relation.nodes import Filter, Project, Relation
 from runnel.relation.streams import AssignWindows, ImposeOrder, WindowKind, WindowShape
 from runnel.sqltypes import Kind

@@ -13,8 +13,8 @@ from sqlglot import exp
 from runnel.catalog import WatermarkClause
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.bind.scalars.intervals import parse_interval
+from runnel.planner.parse.query.allow_list import position_of, unwrapped
 from runnel.planner.parse.syntax import MappingWatermark
-from runnel.planner.supported import position_of, unwrapped
 
 _FORMS = "write WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, AS ts - 5 for an integer column, or AS ts"
 _LARGEST = 2**62

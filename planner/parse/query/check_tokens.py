@@ -9,9 +9,9 @@ from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
-from runnel.planner import json_clauses
+from runnel.planner.parse.query import json_clauses
+from runnel.planner.parse.query.rewrite_tokens import TYPE
 from runnel.planner.parse.tokens import position_at, word_of
-from runnel.planner.parse_tokens import TYPE
 
 _PLAIN = {TokenType.STRING, TokenType.NUMBER}
 _CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "FETCH", "UNION", "INTERSECT", "EXCEPT")

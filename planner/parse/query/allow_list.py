@@ -11,8 +11,8 @@ from typing import Any
 from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.planner.parse.query.allowed_shapes import complaint
 from runnel.planner.parse.types import sql_type_of
-from runnel.planner.supported_shapes import complaint
 
 _QUERY = "with_ order limit offset"
 _BINARY = "this expression"

@@ -8,9 +8,9 @@ from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
+from runnel.planner.parse.query.query import parse_expression
 from runnel.planner.parse.syntax import EmissionClauses
 from runnel.planner.parse.tokens import TokenReader, position_at, word_of
-from runnel.planner.parse_query import parse_expression
 
 _CLAUSES = (("EMIT", "EVERY"), ("ALLOWED", "LATENESS"), ("LATE", "DATA"))
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)

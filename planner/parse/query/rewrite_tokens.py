@@ -27,7 +27,7 @@ from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
-from runnel.planner import json_clauses, table_arguments
+from runnel.planner.parse.query import json_clauses, table_arguments
 from runnel.planner.parse.tokens import DIALECT, TokenReader, is_word, position_at, word_of
 from runnel.planner.parse.types import TYPE_WORDS, parse_type
 from runnel.sqltypes import SqlType

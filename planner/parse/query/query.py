@@ -42,10 +42,10 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import Error, NotSupportedError, Position, ProgrammingError
-from runnel.planner import supported
+from runnel.planner.parse.query import allow_list as supported
+from runnel.planner.parse.query.check_tokens import check_nothing_lost, check_tokens
+from runnel.planner.parse.query.rewrite_tokens import MARK, TYPE, TokenRewriter
 from runnel.planner.parse.tokens import DIALECT, position_at, word_of
-from runnel.planner.parse_tokens import MARK, TYPE, TokenRewriter
-from runnel.planner.token_checks import check_nothing_lost, check_tokens
 from runnel.sqltypes import SqlType
 
 MAX_DEPTH = 100
@@ -99,7 +99,7 @@ def _parse(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], int
     check_tokens(tokens, sql)
     if any(token.token_type in _GROUPINGS for token in tokens):
         # Loaded on first use: few statements have grouping sets.
-        from runnel.planner.parse_grouping import with_parentheses
+        from runnel.planner.parse.query.grouping import with_parentheses
 
         tokens = with_parentheses(tokens)
     rewriter = TokenRewriter(tokens, sql, parameters)
