@@ -14,11 +14,11 @@ from runnel.base.frozen import frozen
 from runnel.catalog import Registration, Snapshot, Table, TableColumn
 from runnel.dag import DAG
 from runnel.planner.bind.query import Binder, Environment
-from runnel.planner.choose import choose
 from runnel.planner.lower.lower import lower
 from runnel.planner.parse.statement import parse
 from runnel.planner.parse.syntax import Query
-from runnel.planner.physical import Physical, tables_of
+from runnel.planner.physical.choose import choose
+from runnel.planner.physical.nodes import Physical, tables_of
 from runnel.planner.plans import QueryPlan
 from runnel.planner.rules import apply
 from runnel.planner.sharing_tables import share_tables

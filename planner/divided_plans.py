@@ -12,7 +12,7 @@ from dataclasses import replace
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Expression, columns_of, conjuncts
 from runnel.foreign.fragment import FragmentEngine, Unrenderable
-from runnel.planner.choose import needed_rows
+from runnel.planner.physical.choose import needed_rows
 from runnel.planner.rewriting import conjunction, renumber, substitute
 from runnel.relation.nodes import MARKS, Filter, Join, JoinKind, Limit, Project, Relation, Scan, Sort, Union, references, walk
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Expression, columns_of
 from runnel.foreign.fragment import Unrenderable
-from runnel.planner import physical
-from runnel.planner.physical import Hold, Physical, Shared
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical.nodes import Hold, Physical, Shared
 from runnel.planner.rewriting import renumber, substitute
 from runnel.planner.sharing_tables import with_inputs
 from runnel.relation.nodes import MARKS, Field, JoinKind, Scan

@@ -14,8 +14,8 @@ from runnel.catalog import Snapshot
 from runnel.connector import IndexedTable
 from runnel.deadline import check_time
 from runnel.foreign.fragment import FragmentEngine, Unrenderable
-from runnel.planner.index_choice import choose_index
 from runnel.planner.memory_need import too_large
+from runnel.planner.physical.index_choice import choose_index
 from runnel.planner.rules.group_reduction import reduce_groups
 from runnel.relation.nodes import (
     Aggregate,

@@ -13,7 +13,7 @@ from typing import Any
 from runnel.connector import ScanRequest
 from runnel.expressions.nodes import Column, Expression
 from runnel.expressions.properties import is_volatile
-from runnel.planner.physical import Calc, Physical, SourceScan
+from runnel.planner.physical.nodes import Calc, Physical, SourceScan
 from runnel.planner.rewriting import renumber
 from runnel.processors.sources.partition_watermarks import TimeRule
 from runnel.relation.nodes import Field

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from runnel.catalog import Snapshot, Table
 from runnel.expressions.nodes import walk as expressions_in
-from runnel.planner.choose import choose
-from runnel.planner.physical import Physical, tables_of
+from runnel.planner.physical.choose import choose
+from runnel.planner.physical.nodes import Physical, tables_of
 from runnel.planner.rules import apply
 from runnel.relation.nodes import Join, Relation, Scan, walk
 from runnel.relation.subqueries import SUBQUERIES, CommonRows

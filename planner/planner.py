@@ -19,13 +19,13 @@ from runnel.errors import InterfaceError, NotSupportedError, ProgrammingError, i
 from runnel.expressions.nodes import Parameter
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.planner.bind.query import Binder, Environment
-from runnel.planner.choose import choose, choose_write
-from runnel.planner.key_plans import key_lookup
 from runnel.planner.lower.lower import lower
 from runnel.planner.optimize import bounded, chosen, everything, pushed_down, simplified, tables_in
 from runnel.planner.parse import syntax
 from runnel.planner.parse.statement import parse
-from runnel.planner.physical import Physical
+from runnel.planner.physical.choose import choose, choose_write
+from runnel.planner.physical.key_lookup import key_lookup
+from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import (
     AlterJobPlan,
     ClearPlan,

@@ -9,10 +9,10 @@ from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.dag import Supplier, Vertex
 from runnel.expressions.nodes import Literal
-from runnel.planner import physical
 from runnel.planner.lower.dag_builder import Lowering, Output
 from runnel.planner.lower.lower import RULES
-from runnel.planner.physical import Physical
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical.nodes import Physical
 from runnel.relation.nodes import Aggregate, Generate, Join, Relation, Scan, Sort, Values, transform
 from runnel.relation.over import Window
 from runnel.relation.streams import AsOfJoin, ImposeOrder

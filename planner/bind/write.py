@@ -13,8 +13,8 @@ from runnel.expressions.nodes import Expression, conjuncts, walk
 from runnel.planner.bind.query import Binder
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope, ScopeColumn
-from runnel.planner.key_plans import equated_key
 from runnel.planner.parse.syntax import Delete, Insert, Name, Update
+from runnel.planner.physical.key_lookup import equated_key
 from runnel.relation.nodes import Field, Filter, Project, Relation, Scan, Values, references
 from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery
 

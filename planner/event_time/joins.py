@@ -14,11 +14,12 @@ from runnel.connector import KeyedTable
 from runnel.errors import NotSupportedError
 from runnel.expressions import build
 from runnel.expressions.nodes import Cast, Column, Expression, conjuncts
-from runnel.planner import physical, physical_streams
 from runnel.planner.estimates import estimate
 from runnel.planner.event_time.bounds import Bounds, bound_of, time_bounds
 from runnel.planner.event_time.join_bounds import interval_shape, timed_shape
-from runnel.planner.physical import Physical
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical import stream_nodes as physical_streams
+from runnel.planner.physical.nodes import Physical
 from runnel.planner.rewriting import conjunction, shift
 from runnel.relation.nodes import Fragment, Join, JoinKind, Relation, Scan, walk
 from runnel.relation.stream_joins import AsOfShape
@@ -172,7 +173,7 @@ def _late(node: Join | AsOfJoin) -> tuple[physical_streams.LateRows | None, phys
     if node.late is None:
         return None, None
     # Loaded on first use: few joins have it.
-    from runnel.planner.choose_timed import late_rows_into
+    from runnel.planner.physical.stream_aggregates import late_rows_into
 
     left, right = (late_rows_into(node.late.table, node.late.columns, side) for side in (node.late.left, node.late.right))
     return left, right

@@ -15,7 +15,7 @@ from runnel.dag import DAG, Edge, Routing
 from runnel.errors import NotSupportedError
 from runnel.planner.explain.nodes import Node, describe
 from runnel.planner.explain.parts import listed, plain
-from runnel.planner.physical import Physical
+from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import ClearPlan, KeyGetPlan, KeyPutPlan, Plan, QueryPlan, WritePlan
 from runnel.relation.nodes import Relation
 

@@ -11,7 +11,6 @@ from typing import Any
 from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.connector import IndexLookup
-from runnel.planner import physical
 from runnel.planner.explain.parts import (
     Description,
     Properties,
@@ -29,7 +28,8 @@ from runnel.planner.explain.parts import (
     window,
 )
 from runnel.planner.explain.streams import STREAM_RULES
-from runnel.planner.physical import Physical
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical.nodes import Physical
 from runnel.relation import nodes as logical
 from runnel.relation.nodes import Relation
 from runnel.relation.over import Window

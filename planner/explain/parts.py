@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Column, Expression, SortKey
-from runnel.planner import physical
+from runnel.planner.physical import nodes as physical
 from runnel.relation import nodes as logical
 from runnel.relation.nodes import Field, JoinKind
 from runnel.relation.over import Window

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from runnel.planner import physical, physical_streams
 from runnel.planner.explain.nodes import Node, describe, refreshed_every
 from runnel.planner.explain.parts import listed, time_span
-from runnel.planner.physical import Physical
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical import stream_nodes as physical_streams
+from runnel.planner.physical.nodes import Physical
 from runnel.relation.nodes import Field
 from runnel.relation.stream_joins import WaitingSide
 from runnel.relation.window_reach import furthest

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from runnel.planner import physical_streams
 from runnel.planner.explain.parts import (
     Description,
     Properties,
@@ -22,6 +21,7 @@ from runnel.planner.explain.parts import (
     watermark_of,
     window,
 )
+from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.relation.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
 
 

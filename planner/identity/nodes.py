@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from runnel.columns.type_records import type_spelling
 from runnel.errors import internal
 from runnel.expressions.nodes import Expression
-from runnel.planner import physical, physical_streams
 from runnel.planner.identity.expressions import named_texts, outer_text, outer_texts, span_text, text
-from runnel.planner.physical import Physical
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical import stream_nodes as physical_streams
+from runnel.planner.physical.nodes import Physical
 from runnel.relation.nodes import Field, JoinKind
 from runnel.relation.streams import WindowKind
 

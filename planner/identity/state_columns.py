@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from runnel.columns.type_records import type_spelling
 from runnel.expressions.nodes import Column
-from runnel.planner import physical, physical_streams
-from runnel.planner.physical import Physical, unique_names
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical import stream_nodes as physical_streams
+from runnel.planner.physical.nodes import Physical, unique_names
 
 
 def state_columns(node: Physical) -> tuple[tuple[str, ...], ...]:

@@ -9,13 +9,14 @@ from runnel.connector import WritableTable
 from runnel.dag import Supplier, Vertex
 from runnel.expressions.nodes import WINDOW_FINAL, Expression
 from runnel.expressions.nodes import Aggregate as AggregateCall
-from runnel.planner import physical, physical_streams
 from runnel.planner.identity.expressions import outer_text, outer_texts, text
 from runnel.planner.identity.nodes import EMISSION, LATE, columns_text, keeps, node_text, types_text
 from runnel.planner.identity.state_columns import state_columns
 from runnel.planner.lower.dag_builder import WRITE, Lowering, Output
 from runnel.planner.lower.lower import RULES
-from runnel.planner.physical import Physical, column_names
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical import stream_nodes as physical_streams
+from runnel.planner.physical.nodes import Physical, column_names
 from runnel.relation.nodes import JoinKind
 from runnel.relation.state_identity import Form, Meaning, Windows
 from runnel.relation.streams import WindowKind, WindowShape

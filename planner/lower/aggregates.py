@@ -7,9 +7,10 @@ from collections.abc import Callable
 from runnel.base.frozen import frozen
 from runnel.dag import Supplier
 from runnel.expressions.nodes import Expression
-from runnel.planner import physical, physical_streams
 from runnel.planner.lower.dag_builder import ACCUMULATE, AGGREGATE, COMBINE, Lowering, Output, key_names
-from runnel.planner.physical import column_names
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical import stream_nodes as physical_streams
+from runnel.planner.physical.nodes import column_names
 from runnel.processors.grouping.aggregation import Stage
 
 StreamAggregate = physical_streams.TimedAggregate | physical_streams.FramedAggregate | physical_streams.SessionAggregate

@@ -10,8 +10,8 @@ from runnel.dag import DAG, Edge, Supplier, Vertex, between
 from runnel.errors import internal
 from runnel.expressions.nodes import Column, Expression
 from runnel.expressions.properties import is_slow
-from runnel.planner.physical import Physical
-from runnel.planner.physical_streams import LateRows
+from runnel.planner.physical.nodes import Physical
+from runnel.planner.physical.stream_nodes import LateRows
 
 if TYPE_CHECKING:
     from runnel.planner.lower.shared import SharedVertices

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from runnel.dag import Vertex, between
 from runnel.planner.lower.dag_builder import LATE_ROWS, WRITE, Lowering, Output
-from runnel.planner.physical_streams import LateRows
+from runnel.planner.physical.stream_nodes import LateRows
 from runnel.processors.calc import calc
 from runnel.processors.sinks.write import late_write
 

@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from runnel.connector import Source
 from runnel.dag import DAG, between
-from runnel.planner import physical, physical_streams
-from runnel.planner.choose import needed_rows
 from runnel.planner.lower.dag_builder import (
     ACCUMULATE,
     AGGREGATE,
@@ -49,7 +47,10 @@ from runnel.planner.lower.dag_builder import (
     Rule,
     key_names,
 )
-from runnel.planner.physical import Physical, column_names
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical import stream_nodes as physical_streams
+from runnel.planner.physical.choose import needed_rows
+from runnel.planner.physical.nodes import Physical, column_names
 from runnel.processors.sinks.result import result_sink
 from runnel.relation.nodes import JoinKind
 from runnel.relation.streams import WINDOW_COLUMNS
@@ -399,7 +400,7 @@ def _group_limit(to: Lowering, node: physical.GroupLimit) -> Output:
 
 
 def _recursion(to: Lowering, node: physical.Recursion) -> Output:
-    from runnel.planner.recursion import schema_of, stage_definitions
+    from runnel.planner.physical.recursion import schema_of, stage_definitions
     from runnel.processors.recursion import recursion
 
     inputs = [to.lower(item) for item in (*node.sides, node.anchor)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from runnel.connector import Source
 from runnel.errors import internal
-from runnel.planner import physical
 from runnel.planner.lower.dag_builder import REFRESHED_JOIN, Lowering, Output
 from runnel.planner.lower.lower import source_of
-from runnel.planner.physical import Physical, column_names
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical.nodes import Physical, column_names
 from runnel.processors.joins.build_side import JoinShape
 from runnel.processors.joins.refreshed import Calculation, RefreshedTable, refreshed_join
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from runnel.base.frozen import frozen
 from runnel.dag import DAG, Edge, Vertex
-from runnel.planner.physical import Shared
+from runnel.planner.physical.nodes import Shared
 
 if TYPE_CHECKING:
     from runnel.planner.lower.dag_builder import Lowering, Output

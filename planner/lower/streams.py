@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from runnel.dag import Supplier, between
-from runnel.planner import physical_streams
 from runnel.planner.lower.dag_builder import AS_OF_JOIN, JOIN, LATE_FILTER, Lowering, Output
-from runnel.planner.physical import column_names
+from runnel.planner.physical import stream_nodes as physical_streams
+from runnel.planner.physical.nodes import column_names
 from runnel.relation.stream_joins import divided_by
 
 LEFT, RIGHT = 0, 1

@@ -10,14 +10,14 @@ from runnel.errors import NotSupportedError
 from runnel.expressions import build
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, Parameter, SortKey
-from runnel.planner import physical
-from runnel.planner.choose import choose, choose_write
 from runnel.planner.estimates import estimate
 from runnel.planner.event_time.check import check_streaming
 from runnel.planner.explain.explain import tree_text
 from runnel.planner.explain.nodes import describe
-from runnel.planner.key_plans import key_lookup
-from runnel.planner.physical import Physical, column_names
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical.choose import choose, choose_write
+from runnel.planner.physical.key_lookup import key_lookup
+from runnel.planner.physical.nodes import Physical, column_names
 from runnel.planner.rules import NECESSARY_RULES, apply
 from runnel.relation.nodes import (
     Aggregate,

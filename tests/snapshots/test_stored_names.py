@@ -19,13 +19,13 @@ from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Call, Column
-from runnel.planner import physical
 from runnel.planner.explain import nodes as describe
 from runnel.planner.explain import streams as describe_streams
 from runnel.planner.identity import expressions as identity_expressions
 from runnel.planner.identity.nodes import RULES
 from runnel.planner.lower.lower import RULES as VERTICES
-from runnel.planner.physical import Physical
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical.nodes import Physical
 from runnel.relation.state_identity import Form
 from runnel.sqltypes import BIGINT, Kind, SqlType, array, decimal, map_of, row
 from tests.snapshots.named_states import (

@@ -21,7 +21,7 @@ from runnel.named_jobs.record.states import ENDED, EXPORTING, SUSPENDED, check_a
 from runnel.named_jobs.run import PreparedJob
 from runnel.named_jobs.state_evolution.adapted_store import meanings_in
 from runnel.named_jobs.state_evolution.compatibility import VertexFate, check_fates, explained, fates, keeping
-from runnel.planner.physical import Physical
+from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import (
     AlterJobPlan,
     CreateJobPlan,

@@ -12,7 +12,7 @@ from runnel.connector import ReadableTable
 from runnel.errors import ErrorCode, OperationalError, as_written
 from runnel.foreign.job_runtime import TASKLETS
 from runnel.named_jobs.named_job import NamedJob
-from runnel.planner.physical import Physical
+from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import WritePlan
 from runnel.planner.replayed_plan import Places, places_of
 from runnel.processor import JobContext

@@ -22,7 +22,7 @@ from runnel.foreign.job_runtime import TASKLETS
 from runnel.named_jobs.named_job import NamedJob
 from runnel.planner.comparison import Compared, plan_comparison
 from runnel.planner.final_rows import TimedRows, before, check_repeatable, gives_at_once, with_time
-from runnel.planner.physical import Physical
+from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import QueryPlan, VerifyJobPlan, WritePlan
 from runnel.planner.replayed_plan import places_of, replayed
 from runnel.planner.sampled import sampled

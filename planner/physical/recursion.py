@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from runnel.catalog import Snapshot
 from runnel.errors import NotSupportedError, Position
-from runnel.planner import physical, physical_streams
-from runnel.planner.choose import choose
 from runnel.planner.estimates import estimate
-from runnel.planner.physical import Physical, column_names
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical import stream_nodes as physical_streams
+from runnel.planner.physical.choose import choose
+from runnel.planner.physical.nodes import Physical, column_names
 from runnel.processors.recursion import StageDefinition
 from runnel.relation.streams import WINDOW_COLUMNS
 from runnel.relation.subqueries import Recursion

@@ -11,7 +11,7 @@ from runnel.base.frozen import frozen
 from runnel.connector import SinkRequest, WritableTable
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression
-from runnel.planner.physical import HashAggregate, SingleInput, Sort, TwoInputs, Window
+from runnel.planner.physical.nodes import HashAggregate, SingleInput, Sort, TwoInputs, Window
 from runnel.relation.nodes import Field, JoinKind
 from runnel.relation.streams import WindowShape
 

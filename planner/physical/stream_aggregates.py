@@ -8,12 +8,13 @@ from runnel.catalog import Table
 from runnel.connector import SinkRequest, WritableTable, WriteMode
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.expressions.nodes import Column, Expression, columns_of
-from runnel.planner import physical, physical_streams
-from runnel.planner.choose_late import passing_late, set_number, with_late_filter
 from runnel.planner.estimates import estimate
 from runnel.planner.event_time.bounds import bound_of, constant_of, time_bounds
-from runnel.planner.grouped_windows import GroupedWindows, grouped_windows
-from runnel.planner.physical import Physical
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical import stream_nodes as physical_streams
+from runnel.planner.physical.grouped_windows import GroupedWindows, grouped_windows
+from runnel.planner.physical.late_rows import passing_late, set_number, with_late_filter
+from runnel.planner.physical.nodes import Physical
 from runnel.planner.rewriting import conjunction, renumber
 from runnel.relation.nodes import Aggregate, Field, Relation, references
 from runnel.relation.streams import Emission, WindowKind

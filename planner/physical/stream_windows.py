@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from runnel.planner import physical, physical_streams
-from runnel.planner.choose_late import passing_late, with_late_filter
-from runnel.planner.choose_timed import late_rows
 from runnel.planner.estimates import estimate
 from runnel.planner.event_time.bounds import time_bounds
 from runnel.planner.event_time.over_streams import Stage, places_of, sort_bound, stages_of
-from runnel.planner.physical import Physical
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical import stream_nodes as physical_streams
+from runnel.planner.physical.late_rows import passing_late, with_late_filter
+from runnel.planner.physical.nodes import Physical
+from runnel.planner.physical.stream_aggregates import late_rows
 from runnel.relation.nodes import Sort, references
 from runnel.relation.over import Window
 

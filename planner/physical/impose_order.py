@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runnel.expressions.nodes import Column, Expression
-from runnel.planner import physical, physical_streams
-from runnel.planner.physical import Physical
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical import stream_nodes as physical_streams
+from runnel.planner.physical.nodes import Physical
 from runnel.processors.sources.partition_watermarks import TimeRule
 from runnel.relation.nodes import references
 from runnel.relation.streams import ImposeOrder

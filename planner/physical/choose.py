@@ -16,10 +16,11 @@ from runnel.deadline import check_time
 from runnel.errors import NotSupportedError, internal
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, SortKey, columns_of, conjuncts
-from runnel.planner import physical, physical_streams
 from runnel.planner.estimates import estimate, literal_count
-from runnel.planner.index_choice import OrderColumn, choose_index
-from runnel.planner.physical import Physical
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical import stream_nodes as physical_streams
+from runnel.planner.physical.index_choice import OrderColumn, choose_index
+from runnel.planner.physical.nodes import Physical
 from runnel.planner.rewriting import conjunction, renumber, substitute
 from runnel.relation import nodes as logical
 from runnel.relation.nodes import Field, JoinKind, Relation
@@ -126,7 +127,7 @@ def _calc(node: Relation, snapshot: Snapshot) -> Physical:
         below = below.input
     chosen = choose(below, snapshot)
     if isinstance(below, Window) and isinstance(chosen, physical.Window) and parts:
-        from runnel.planner.top_rows import most_rows
+        from runnel.planner.physical.rank_limits import most_rows
 
         chosen = replace(chosen, most=most_rows(parts, below))
     return _fused(chosen, conjunction(parts), projections, node)
@@ -199,7 +200,7 @@ def _is_plain(projections: tuple[Expression, ...] | None) -> bool:
 
 def _impose_order(node: ImposeOrder, snapshot: Snapshot) -> Physical:
     # Loaded on first use: only streams have it.
-    from runnel.planner.choose_streams import choose_impose_order
+    from runnel.planner.physical.impose_order import choose_impose_order
 
     return choose_impose_order(node, choose(node.input, snapshot))
 
@@ -207,7 +208,7 @@ def _impose_order(node: ImposeOrder, snapshot: Snapshot) -> Physical:
 def _assign_windows(node: AssignWindows, snapshot: Snapshot) -> Physical:
     if node.shape.kind is WindowKind.SESSION:
         # Loaded on first use: few queries have one.
-        from runnel.planner.choose_sessions import choose_session_rows
+        from runnel.planner.physical.sessions import choose_session_rows
 
         return choose_session_rows(node, lambda below: choose(below, snapshot))
     return physical_streams.AssignWindows(
@@ -230,7 +231,7 @@ def _generate(node: logical.Generate, snapshot: Snapshot) -> Physical:
 def _aggregate(node: logical.Aggregate, snapshot: Snapshot) -> Physical:
     if node.input.is_unbounded:
         # Loaded on first use: few statements read streams.
-        from runnel.planner.choose_timed import choose_timed_aggregate
+        from runnel.planner.physical.stream_aggregates import choose_timed_aggregate
 
         timed = choose_timed_aggregate(node, lambda below: choose(below, snapshot))
         if timed is not None:
@@ -284,7 +285,7 @@ def _as_of_join(node: AsOfJoin, snapshot: Snapshot) -> Physical:
 def _sort(node: logical.Sort, snapshot: Snapshot) -> Physical:
     if node.input.is_unbounded and node.input.never_ends:
         # Loaded on first use: few statements read streams.
-        from runnel.planner.choose_windows import choose_timed_sort
+        from runnel.planner.physical.stream_windows import choose_timed_sort
 
         return choose_timed_sort(node, choose(node.input, snapshot))
     ordered = _ordered(node, snapshot)
@@ -390,7 +391,7 @@ def _expand(node: logical.Expand, snapshot: Snapshot) -> Physical:
 def _window(node: Window, snapshot: Snapshot) -> Physical:
     if node.input.is_unbounded and node.input.never_ends:
         # Loaded on first use: few statements read streams.
-        from runnel.planner.choose_windows import choose_timed_window
+        from runnel.planner.physical.stream_windows import choose_timed_window
 
         return choose_timed_window(node, lambda item, below: _one_window(item, below, snapshot))
     return _one_window(node, None, snapshot)
@@ -443,7 +444,7 @@ def _series(node: Series, snapshot: Snapshot) -> Physical:
 
 def _recursion(node: Recursion, snapshot: Snapshot) -> Physical:
     # Loaded on first use: few statements have one.
-    from runnel.planner.recursion import choose_recursion
+    from runnel.planner.physical.recursion import choose_recursion
 
     return choose_recursion(node, snapshot)
 

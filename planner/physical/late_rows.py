@@ -15,8 +15,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runnel.expressions.nodes import Column, Expression, Literal
-from runnel.planner import physical, physical_streams
-from runnel.planner.physical import Physical
+from runnel.planner.physical import nodes as physical
+from runnel.planner.physical import stream_nodes as physical_streams
+from runnel.planner.physical.nodes import Physical
 from runnel.planner.rewriting import substitute
 from runnel.relation.streams import TimeBound
 

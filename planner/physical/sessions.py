@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runnel.expressions.nodes import Column, Expression
-from runnel.planner import physical_streams
 from runnel.planner.estimates import estimate
 from runnel.planner.event_time.bounds import time_bounds
-from runnel.planner.physical import Physical
+from runnel.planner.physical import stream_nodes as physical_streams
+from runnel.planner.physical.nodes import Physical
 from runnel.relation.nodes import Project, Relation, references
 from runnel.relation.streams import AssignWindows
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, Literal, Parameter
-from runnel.planner.physical import MostRows
+from runnel.planner.physical.nodes import MostRows
 from runnel.relation.over import Window
 
 _RANKS = ("row_number", "rank", "dense_rank")
