@@ -19,9 +19,9 @@ from runnel.planner.parse.statement import parse
 from runnel.planner.parse.syntax import Query
 from runnel.planner.physical.choose import choose
 from runnel.planner.physical.nodes import Physical, tables_of
+from runnel.planner.physical.sharing.tables import share_tables
 from runnel.planner.plans import QueryPlan
 from runnel.planner.rules import apply
-from runnel.planner.sharing_tables import share_tables
 from runnel.relation.nodes import Relation, Scan, transform
 from runnel.sqltypes import SqlType
 

@@ -15,8 +15,8 @@ from runnel.expressions.nodes import Expression, columns_of
 from runnel.foreign.fragment import Unrenderable
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Hold, Physical, Shared
+from runnel.planner.physical.sharing.tables import with_inputs
 from runnel.planner.rewriting import renumber, substitute
-from runnel.planner.sharing_tables import with_inputs
 from runnel.relation.nodes import MARKS, Field, JoinKind, Scan
 
 FEWEST_ROWS = 10_000

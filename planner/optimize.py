@@ -113,13 +113,13 @@ def _shared(
     what the rest of it wants of them. `commons`: the plans of its common tables that run once, by number."""
     if relation.is_unbounded:
         # Loaded on first use: few statements read streams.
-        from runnel.planner.sharing import share
+        from runnel.planner.physical.sharing.streams import share
 
         return share(plan)
     tables = tables_of(plan)
     if commons or len(set(map(id, tables))) != len(tables):
         # Loaded on first use: few statements read a table twice.
-        from runnel.planner.sharing_tables import share_tables
+        from runnel.planner.physical.sharing.tables import share_tables
 
         plan = share_tables(plan, commons)
     if not has_engines or not _joins_rows_from_apart(relation):

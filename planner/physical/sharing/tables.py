@@ -14,11 +14,11 @@ from typing import Any
 
 from runnel.deadline import check_time
 from runnel.expressions.nodes import Expression
-from runnel.planner.merged_scans import merged_scans
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Hold, Physical, Shared, SourceScan
-from runnel.planner.sharing import VolatileError, key_of
+from runnel.planner.physical.sharing.merged_scans import merged_scans
+from runnel.planner.physical.sharing.streams import VolatileError, key_of
 
 _LINKS = (
     SourceScan,

@@ -19,10 +19,10 @@ from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Expression, Literal
 from runnel.expressions.properties import is_volatile
 from runnel.expressions.python.function import PythonFunction
-from runnel.planner.merged_scans import UNWANTED, merged_scans
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical, Shared, SourceScan
+from runnel.planner.physical.sharing.merged_scans import UNWANTED, merged_scans
 from runnel.processors.sources.partition_watermarks import TimeRule
 from runnel.relation.streams import TimeBound
 
