@@ -68,7 +68,7 @@ def pushed_down(binder: Binder, logical: Relation) -> tuple[Relation, str]:
         return logical, ""
     if pushdown.rows and not _has_commons(binder) and not any(isinstance(node, Scan) for node in walk(logical)):
         return logical, ""
-    from runnel.planner.fragments import with_fragments
+    from runnel.planner.pushdown.fragments import with_fragments
 
     if not _has_commons(binder):
         return with_fragments(logical, binder.snapshot, pushdown)
@@ -125,7 +125,7 @@ def _shared(
     if not has_engines or not _joins_rows_from_apart(relation):
         return plan
     # Loaded on first use: few statements have tables in two places.
-    from runnel.planner.dynamic_filters import with_dynamic_filters
+    from runnel.planner.pushdown.dynamic_filters import with_dynamic_filters
 
     return with_dynamic_filters(plan)
 

@@ -131,7 +131,7 @@ DIVIDED = [
 def test_groups_are_made_in_parts(
     connection: runnel.Connection, cursor: runnel.Cursor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runnel.planner.partial_groups.FEWEST_ROWS", 1000)
+    monkeypatch.setattr("runnel.planner.pushdown.partial_aggregation.FEWEST_ROWS", 1000)
     connection.create_function("loud", lambda s: s.upper(), ["VARCHAR"], "VARCHAR", scalar=True)
     assert not answers(cursor, GROUPS, r"(?s)(Aggregate|Distinct).*Fragment on Spark.*(GROUP BY|count\(|sum\()")
     assert not answers(cursor, DIVIDED, r"Fragment on Spark.*(WHERE|LIMIT)")

@@ -19,8 +19,8 @@ from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, Literal, columns_of, conjuncts, transform
 from runnel.expressions.nodes import walk as parts_of
 from runnel.foreign.fragment import FragmentEngine
-from runnel.planner.divided_plans import is_free, runs, unpredicated
 from runnel.planner.estimates import estimate
+from runnel.planner.pushdown.split_plans import is_free, runs, unpredicated
 from runnel.planner.rewriting import conjunction, shift, substitute
 from runnel.relation.nodes import Aggregate, Filter, Join, JoinKind, Project, Relation, Scan, Union, references, walk
 from runnel.sqltypes import BIGINT, DOUBLE, Kind, SqlType, decimal

@@ -14,8 +14,8 @@ from runnel.catalog import Snapshot
 from runnel.connector import IndexedTable
 from runnel.deadline import check_time
 from runnel.foreign.fragment import FragmentEngine, Unrenderable
-from runnel.planner.memory_need import too_large
 from runnel.planner.physical.index_choice import choose_index
+from runnel.planner.pushdown.memory_need import too_large
 from runnel.planner.rules.group_reduction import reduce_groups
 from runnel.relation.nodes import (
     Aggregate,
@@ -106,8 +106,8 @@ class _Placing:
     def _in_parts(self, node: Relation, engines: Sequence[FragmentEngine]) -> Relation | None:
         """The plan divided so that engines do more of it: an aggregation is one of their groups, a condition is two."""
         # Loaded on first use: few plans are divided so.
-        from runnel.planner.divided_plans import divided, with_top_below
-        from runnel.planner.partial_groups import partial_groups
+        from runnel.planner.pushdown.partial_aggregation import partial_groups
+        from runnel.planner.pushdown.split_plans import divided, with_top_below
 
         if isinstance(node, Aggregate):
             found = partial_groups(node, engines)
@@ -153,7 +153,7 @@ class _Placing:
         if not strangers or not any(scan.table.engine is engine for scan in scans):
             return not strangers
         # Few plans have tables in two places.
-        from runnel.planner.moving import staying
+        from runnel.planner.pushdown.placement import staying
 
         reason = staying(engine, node, strangers)
         if reason is not None:
