@@ -13,6 +13,7 @@ from runnel.errors import internal
 from runnel.planner.rules.build_side import choose_build_side
 from runnel.planner.rules.column_pruning import prune_columns
 from runnel.planner.rules.constant_folding import fold_constants
+from runnel.planner.rules.decorrelation.subqueries import subqueries_to_joins
 from runnel.planner.rules.empty_relations import prune_empty
 from runnel.planner.rules.join_keys import find_join_keys
 from runnel.planner.rules.limit_pushdown import push_limits
@@ -20,7 +21,6 @@ from runnel.planner.rules.merging import merge_adjacent
 from runnel.planner.rules.outer_joins import strengthen_outer_joins
 from runnel.planner.rules.predicate_pushdown import push_predicates
 from runnel.planner.rules.scan_filters import filter_into_scan
-from runnel.planner.rules.subqueries import subqueries_to_joins
 from runnel.relation.nodes import Join, Project, Relation, references, walk
 
 MAX_ROUNDS = 5

@@ -11,7 +11,7 @@ from runnel.errors import NotSupportedError
 from runnel.expressions import build
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.planner.rules import apply
-from runnel.planner.rules.subqueries import subqueries_to_joins
+from runnel.planner.rules.decorrelation.subqueries import subqueries_to_joins
 from runnel.relation.nodes import Aggregate, Field, Generate, Join, JoinKind, Limit, walk
 from runnel.relation.subqueries import Exists, GroupLimit, InSubquery, OuterColumn, ScalarSubquery
 from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR

@@ -14,7 +14,7 @@ from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.parse.syntax import Name
-from runnel.planner.rules.subqueries import subqueries_to_joins
+from runnel.planner.rules.decorrelation.subqueries import subqueries_to_joins
 from runnel.relation.nodes import LEFT_ONLY, MARKS, Filter, Join, Limit, Project, Relation, references
 from runnel.relation.streams import AsOfJoin, LateSides
 

@@ -21,7 +21,7 @@ def subqueries_to_joins(relation: Relation) -> Relation:
     if not any(_has_any(node) for node in relations_of(relation)):
         return relation
     # Loaded on first use, so that a process without subqueries starts sooner.
-    from runnel.planner.rules.subquery_nodes import without_subqueries
+    from runnel.planner.rules.decorrelation.subquery_nodes import without_subqueries
 
     return without_subqueries(relation)
 

@@ -8,9 +8,9 @@ from runnel.deadline import check_time
 from runnel.expressions.nodes import Call, Case, Column, Expression, Literal, conjuncts, walk
 from runnel.planner.rewriting import conjunction
 from runnel.planner.rules.constant_folding import fold_constants
-from runnel.planner.rules.correlation import Unnesting, is_correlated, keeps_a_row
-from runnel.planner.rules.pulled import Pulled, as_it_is, fails, joined, marked, outer_indexes, where_present
-from runnel.planner.rules.subqueries import subqueries_to_joins
+from runnel.planner.rules.decorrelation.correlation import Unnesting, is_correlated, keeps_a_row
+from runnel.planner.rules.decorrelation.pulled import Pulled, as_it_is, fails, joined, marked, outer_indexes, where_present
+from runnel.planner.rules.decorrelation.subqueries import subqueries_to_joins
 from runnel.relation.nodes import Aggregate, Join, JoinKind, Limit, Project, Relation, Sort, Values, references
 from runnel.relation.subqueries import SUBQUERIES, Exists, InSubquery, ScalarSubquery, deepened
 from runnel.sqltypes import BIGINT, BOOLEAN

@@ -10,7 +10,7 @@ from runnel.errors import NotSupportedError
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Call, Column, Expression
 from runnel.planner.rewriting import conjunction, project_columns, shift
-from runnel.planner.rules.pulled import (
+from runnel.planner.rules.decorrelation.pulled import (
     Pulled,
     fails,
     is_outer_only,

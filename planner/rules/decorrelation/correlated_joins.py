@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from runnel.expressions.nodes import Call, Column, Expression, conjuncts
 from runnel.planner.rewriting import conjunction, project_columns, shift, substitute
-from runnel.planner.rules.anchoring import Anchoring
-from runnel.planner.rules.pulled import (
+from runnel.planner.rules.decorrelation.anchoring import Anchoring
+from runnel.planner.rules.decorrelation.pulled import (
     Pulled,
     fails,
     outer_indexes,

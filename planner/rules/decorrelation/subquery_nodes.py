@@ -10,9 +10,9 @@ from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Call, Expression, Literal, conjuncts, walk
 from runnel.planner.rewriting import conjunction, project_columns
 from runnel.planner.rules.constant_folding import fold_constants
-from runnel.planner.rules.hoisting import Hoisting, exists_join, has_subquery, in_join
-from runnel.planner.rules.laterals import dependent_join
-from runnel.planner.rules.outer_join_subqueries import outer_join
+from runnel.planner.rules.decorrelation.hoisting import Hoisting, exists_join, has_subquery, in_join
+from runnel.planner.rules.decorrelation.laterals import dependent_join
+from runnel.planner.rules.decorrelation.outer_join_subqueries import outer_join
 from runnel.relation.nodes import Aggregate, Filter, Join, JoinKind, Project, Relation, Sort, Union, Unnest, Values, transform
 from runnel.relation.over import Window
 from runnel.relation.streams import AssignWindows

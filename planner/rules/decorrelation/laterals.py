@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from runnel.expressions.nodes import Column, Expression, Literal, conjuncts
 from runnel.planner.rewriting import conjunction, is_trivial, substitute
-from runnel.planner.rules.correlation import Unnesting, is_correlated
-from runnel.planner.rules.pulled import joined, marked, outer_indexes, where_present, with_outer
+from runnel.planner.rules.decorrelation.correlation import Unnesting, is_correlated
+from runnel.planner.rules.decorrelation.pulled import joined, marked, outer_indexes, where_present, with_outer
 from runnel.relation.nodes import Expand, Field, Filter, Generate, Join, JoinKind, Project, Relation, Unnest, Values, references
 from runnel.relation.subqueries import DependentJoin, Series, UnnestTogether
 from runnel.sqltypes import BOOLEAN

@@ -22,9 +22,9 @@ from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey, columns_of, conjuncts, walk
 from runnel.planner.rewriting import conjunction, is_trivial, substitute
-from runnel.planner.rules.anchoring import Anchoring
-from runnel.planner.rules.correlated_joins import pull_join
-from runnel.planner.rules.pulled import (
+from runnel.planner.rules.decorrelation.anchoring import Anchoring
+from runnel.planner.rules.decorrelation.correlated_joins import pull_join
+from runnel.planner.rules.decorrelation.pulled import (
     Pulled,
     as_it_is,
     fails,

@@ -13,9 +13,9 @@ from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts, walk
 from runnel.planner.rewriting import conjunction, project_columns, renumber
 from runnel.planner.rules.constant_folding import fold_constants
-from runnel.planner.rules.hoisting import Hoisting
-from runnel.planner.rules.laterals import dependent_join
-from runnel.planner.rules.subqueries import subqueries_to_joins
+from runnel.planner.rules.decorrelation.hoisting import Hoisting
+from runnel.planner.rules.decorrelation.laterals import dependent_join
+from runnel.planner.rules.decorrelation.subqueries import subqueries_to_joins
 from runnel.relation.nodes import Filter, Join, JoinKind, Relation
 from runnel.relation.subqueries import SUBQUERIES, DependentJoin, OuterColumn, deepened, map_outer_in, outer_columns
 
