@@ -14,7 +14,7 @@ from runnel.foreign.job_runtime import TASKLETS
 from runnel.named_jobs.named_job import NamedJob
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import WritePlan
-from runnel.planner.replayed_plan import Places, places_of
+from runnel.planner.verify.replay import Places, places_of
 from runnel.processor import JobContext
 from runnel.processors.sinks.sink_watermarks import watermarks_in
 from runnel.processors.sources.scan_state import SavedPartition, decode

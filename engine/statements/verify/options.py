@@ -10,7 +10,7 @@ from runnel.base.frozen import frozen
 from runnel.catalog import TableColumn
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.planner.plans import GivenOption
-from runnel.planner.sampled import sample_columns
+from runnel.planner.verify.sample import sample_columns
 from runnel.relation.nodes import Relation
 from runnel.sqltypes import Kind
 

@@ -20,12 +20,12 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Column
 from runnel.foreign.job_runtime import TASKLETS
 from runnel.named_jobs.named_job import NamedJob
-from runnel.planner.comparison import Compared, plan_comparison
-from runnel.planner.final_rows import TimedRows, before, check_repeatable, gives_at_once, with_time
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import QueryPlan, VerifyJobPlan, WritePlan
-from runnel.planner.replayed_plan import places_of, replayed
-from runnel.planner.sampled import sampled
+from runnel.planner.verify.comparison import Compared, plan_comparison
+from runnel.planner.verify.final_rows import TimedRows, before, check_repeatable, gives_at_once, with_time
+from runnel.planner.verify.replay import places_of, replayed
+from runnel.planner.verify.sample import sampled
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.sources.scan_state import SavedPartition
 from runnel.relation.nodes import Aggregate, Field, Filter, Project, Relation, Scan, references, walk
