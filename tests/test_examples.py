@@ -39,7 +39,7 @@ ARGUMENTS = {"main_job.py": ["20000"]}
 HAS_SPARK = find_spec("pyspark") is not None and (shutil.which("java") is not None or "JAVA_HOME" in os.environ)
 ON_SPARK = [name for name in sorted(EXPECTED, key="spark_by_one_option.py".__ne__) if name.startswith("spark")]
 """First the one that looks whether Spark was started."""
-OWN_SESSION = ROOT / "tests" / "spark" / "session_of_our_own.py"
+OWN_SESSION = ROOT / "tests" / "spark" / "session" / "session_of_our_own.py"
 OWN_SESSION_SAYS = [
     "[(0,), (1,), (2,)]",
     "local[1] 127.0.0.1",

@@ -1,4 +1,5 @@
-"""Statements that are refused, or fail when they run: each with its whole text in `expected/`, on the same small tables."""
+"""Statements that are refused, or fail when they run: on the same small tables, each with its
+whole text in `expected/statements/`."""
 
 from __future__ import annotations
 
@@ -10,16 +11,16 @@ import runnel
 from tests.bad_input.pinned import refused, sections
 
 TOPICS = (
-    "wrong_sql",
-    "names",
-    "calls_and_types",
-    "overflow",
-    "division",
-    "writes",
-    "definitions",
-    "settings",
-    "streams",
-    "windows",
+    "statements/wrong_sql",
+    "statements/names",
+    "statements/calls_and_types",
+    "statements/overflow",
+    "statements/division",
+    "statements/writes",
+    "statements/definitions",
+    "statements/settings",
+    "statements/streams",
+    "statements/windows",
 )
 CASES = [(topic, sql) for topic in TOPICS for sql in sections(topic)]
 

@@ -117,7 +117,7 @@ class Run:
     def lifted(self, tally: Tally, word: str) -> str:
         """The expressions of the .slt files, their constants in columns."""
         lifted = expressions.Lifted()
-        for path in sorted(SLT.glob("*.slt")):
+        for path in sorted(SLT.glob("*/*.slt")):
             if word in path.stem:
                 lifted.add(path)
         cases, session = lifted.cases(tally), expressions.own_session()
@@ -129,7 +129,7 @@ class Run:
 
     def slt(self, tally: Tally, word: str) -> str:
         """The queries of the .slt files over tables."""
-        paths = [path for path in sorted(SLT.glob("*.slt")) if word in path.stem]
+        paths = [path for path in sorted(SLT.glob("*/*.slt")) if word in path.stem]
         for place, found in queries.of_files(self._pairs(tally, interpreted=True), paths, self.folder):
             self._say(tally, found)
             print(f"slt, {place}: compared {tally.compared}, left {tally.left.total()}", flush=True)

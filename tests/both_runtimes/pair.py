@@ -20,7 +20,7 @@ from runnel.statements.arguments import argument_types
 from runnel.testing.rows import rows_of, same_value
 from tests.both_runtimes.tally import Tally
 from tests.spark_process import new_session
-from tests.streams.generated import agree
+from tests.streams.random_queries.generated import agree
 
 PATIENCE = 120.0
 SETTINGS = {

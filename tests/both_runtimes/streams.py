@@ -34,7 +34,7 @@ from tests.snapshots.goldens import Golden, _forms, _of_tables
 from tests.snapshots.staged import StagedOutput, _disorder
 from tests.spark_process import INTERPRETED, new_session
 from tests.streams import test_streams_that_end
-from tests.streams.generated import agree
+from tests.streams.random_queries.generated import agree
 from tests.streams.random_streams import batch_of, random_rows, schema_of
 
 _VALUE = re.compile(r'"[^"]*"')

@@ -27,7 +27,7 @@ pytestmark = [
 ]
 ASKED = ("arithmetic", "date_functions", "functions", "number_functions", "text_functions")
 """The `.slt` files of which the expressions are compared here; the program takes all."""
-SLT_FILES = {"joins": 9, "subqueries": 9, "set_operations": 12}
+SLT_FILES = {"joins/joins": 9, "subqueries/subqueries": 9, "queries/set_operations": 12}
 """Of these every so many-th query."""
 TPCH = (3, 13, 16, 18, 21)
 
@@ -56,7 +56,7 @@ def test_functions_over_random_rows(session: Any) -> None:
 def test_what_slt_files_ask_without_a_table(session: Any) -> None:
     lifted = expressions.Lifted()
     for name in ASKED:
-        lifted.add(queries.SLT / f"{name}.slt")
+        lifted.add(queries.SLT / "expressions" / f"{name}.slt")
     cases = lifted.cases()
     assert len(cases) > 100
     sheet = expressions.Sheet(session, lifted.columns, cached=False)

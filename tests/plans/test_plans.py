@@ -48,7 +48,7 @@ def _no_files(*arguments: object) -> object:
     raise AssertionError("no file is read in planning tests")
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.sql")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.sql")), ids=lambda path: path.stem)
 def test_plans_are_as_agreed(path: Path) -> None:
     text = "\n".join(explained(sql) for sql in queries(path))
     golden = path.with_suffix(".txt")
@@ -58,4 +58,4 @@ def test_plans_are_as_agreed(path: Path) -> None:
 
 
 def test_every_golden_text_has_its_queries() -> None:
-    assert {path.stem for path in FOLDER.glob("*.txt")} == {path.stem for path in FOLDER.glob("*.sql")}
+    assert {path.stem for path in FOLDER.rglob("*.txt")} == {path.stem for path in FOLDER.rglob("*.sql")}

@@ -23,10 +23,10 @@ from runnel.storage.memory_budget import Memory, Reservation
 from runnel.storage.spill import PrivateFolder
 from runnel.testing import assert_rows, verify_processor
 from runnel.testing.rows import rows_of
+from tests.processors.grouping.test_aggregate import CALLS, as_floats, call_of, expected
+from tests.processors.joins.test_join import KEYED, KINDS, UNKEYED, check_join, join_of
 from tests.processors.random_tables import columns_of, duckdb_rows, outputs, random_table
-from tests.processors.test_aggregate import CALLS, as_floats, call_of, expected
-from tests.processors.test_join import KEYED, KINDS, UNKEYED, check_join, join_of
-from tests.processors.test_sort import number, sql_key
+from tests.processors.sorting.test_sort import number, sql_key
 
 LIMIT = 20_000
 """Of which operators may hold 8,000 bytes: some hundred rows."""

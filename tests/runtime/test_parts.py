@@ -24,8 +24,8 @@ from runnel.runtime.threads.timers import NEVER, Timers
 from runnel.runtime.threads.workers import Workers
 from runnel.snapshots.store import MemorySnapshotStore, Outcome, SnapshotSize, VertexState, share_of
 from runnel.testing import ManualClock
+from tests.runtime.edges.test_queues import Idler
 from tests.runtime.sample_processors import BuildThenProbe, ItemSource, Pass, ToResults, chain, numbers, source, values_of
-from tests.runtime.test_queues import Idler
 
 
 def test_every_state_has_a_step() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import runnel
 from runnel.serving.server import Server
-from tests.dbapi.test_compliance import TestCompliance as LocalCompliance
+from tests.dbapi.cursor.test_compliance import TestCompliance as LocalCompliance
 from tests.effort import some
 from tests.waiting import eventually
 

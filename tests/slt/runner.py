@@ -1,8 +1,8 @@
 """Runs `.slt` files (see `records.py` for what is in them).
 
-python -m tests.slt.runner tests/slt/joins.slt              all records of a file
-python -m tests.slt.runner tests/slt/joins.slt:120          what leads up to the record at line 120, and that one
-python -m tests.slt.runner tests/slt/joins.slt --complete   writes what came out as what is expected
+python -m tests.slt.runner tests/slt/joins/joins.slt              all records of a file
+python -m tests.slt.runner tests/slt/joins/joins.slt:120          what leads up to the record at line 120, and that one
+python -m tests.slt.runner tests/slt/joins/joins.slt --complete   writes what came out as what is expected
 """
 
 from __future__ import annotations

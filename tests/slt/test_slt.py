@@ -9,7 +9,7 @@ import pytest
 from tests.effort import crossed
 from tests.slt.runner import run_file
 
-FILES = sorted(Path(__file__).parent.glob("*.slt"))
+FILES = sorted(Path(__file__).parent.glob("*/*.slt"), key=lambda path: path.name)
 
 
 @pytest.mark.parametrize(("path", "parallelism"), crossed(FILES, [1, 3]), ids=lambda value: getattr(value, "stem", value))

@@ -26,9 +26,9 @@ from runnel.runtime.snapshots import SnapshotCoordinator
 from runnel.snapshots.store import MemorySnapshotStore
 from runnel.storage.memory_budget import Memory
 from runnel.testing.rows import rows_of
-from tests.streams.generated import Bench, Case, Rows, _shown, agree
+from tests.streams.random_queries.generated import Bench, Case, Rows, _shown, agree
+from tests.streams.random_queries.simulated import held_case, late_rows
 from tests.streams.scripted_table import IDLE
-from tests.streams.simulated import held_case, late_rows
 
 
 class Outside:

@@ -1,6 +1,6 @@
 """Every query whose answer is written down, as a job over streams of the same rows: stopped at snapshots, restored at others.
 
-A query of an `.slt` file that can be asked of streams, of NEXMark, or of the lists in tests/streams runs as a durable job with
+A query of an `.slt` file that can be asked of streams, of NEXMark, or of the tests' lists runs as a durable job with
 snapshots every few milliseconds. A third into its streams it is suspended, and goes on with another number of processors;
 after two thirds it is dropped, and another job begins from the snapshot that it left, with another number again. What both
 have committed must be the answer, row by row.
@@ -32,11 +32,12 @@ from runnel.sqltypes import INTEGER_WIDTHS, Kind
 from runnel.statements.arguments import argument_types
 from runnel.testing.rows import rows_of
 from tests.nexmark.test_nexmark import EVENTS, SIDE, mapped
+from tests.processors.over import test_by_watermark, test_streamed
 from tests.slt.records import Record, read
 from tests.slt.runner import Failure, Run
 from tests.snapshots.staged import Stage, StagedOutput, StagedTable
-from tests.streams import ended_streams, test_ordered_window, test_streams_that_end, test_timed_window
-from tests.streams.generated import Rows, _shown, agree
+from tests.streams import ended_streams, test_streams_that_end
+from tests.streams.random_queries.generated import Rows, _shown, agree
 from tests.streams.random_streams import batch_of, random_rows, schema_of
 
 SLT = Path(__file__).parents[1] / "slt"
@@ -293,7 +294,7 @@ def of_lists() -> Iterator[Golden]:
         table = pa.Table.from_batches([batch_of(random_rows(rng, 150, disorder=20), schema)], schema)
         sql = module.sql_of(text, windows, "TABLE events", bool(number % 2))
         yield _of_tables(f"lists: {windows}, query {number}", sql, {"events": table}, 0)
-    for name, text in {**test_ordered_window.QUERIES, **test_timed_window.QUERIES}.items():
+    for name, text in {**test_streamed.QUERIES, **test_by_watermark.QUERIES}.items():
         rng = random.Random(name)
         tables = {key: ended_streams.random_table(rng, 150) for key in "ab" if f"{{{key}" in text or f"{{w{key}" in text}
         tables = tables or {"a": ended_streams.random_table(rng, 150)}
@@ -317,7 +318,7 @@ def collected(scratch: Path, part: str) -> Iterator[Golden]:
         "NEXMark, in order": lambda: of_nexmark(0),
         "NEXMark, 3 s out of order": lambda: of_nexmark(3_000),
         "lists": of_lists,
-        **{f"slt, {path.stem}": partial(of_slt, path, scratch) for path in sorted(SLT.glob("*.slt"))},
+        **{f"slt, {path.stem}": partial(of_slt, path, scratch) for path in sorted(SLT.glob("*/*.slt"))},
     }
     for name, source in sources.items():
         if part in name:

@@ -9,8 +9,8 @@ import pytest
 
 from tests.effort import some
 from tests.snapshots.crashes import Crashes, Outside, tried
-from tests.streams.generated import Bench
-from tests.streams.simulated import held_case
+from tests.streams.random_queries.generated import Bench
+from tests.streams.random_queries.simulated import held_case
 
 BLOCKS, PLANS = 10, 15
 

@@ -33,7 +33,7 @@ def test_nexmark(bench: Bench) -> None:
     check(bench, goldens)
 
 
-@pytest.mark.parametrize(("name", "every"), [("asof", 1), ("windows_session", 5), ("windows_hop", 7)])
+@pytest.mark.parametrize(("name", "every"), [("joins/asof", 1), ("windows/windows_session", 5), ("windows/windows_hop", 7)])
 def test_files(bench: Bench, name: str, every: int, tmp_path: Path) -> None:
     check(bench, of_slt(SLT / f"{name}.slt", tmp_path)[::every])
 

@@ -18,11 +18,11 @@ from runnel.runtime.snapshots import SnapshotCoordinator
 from runnel.snapshots.store import MemorySnapshotStore
 from runnel.testing.rows import rows_of
 from tests.effort import crossed, some
-from tests.streams.generated import Bench, agree
-from tests.streams.query_generator import QueryGenerator
-from tests.streams.random_feeds import TIME_TYPES, FeedOptions, random_feed, schema_of
+from tests.streams.random_queries.generated import Bench, agree
+from tests.streams.random_queries.query_generator import QueryGenerator
+from tests.streams.random_queries.random_feeds import TIME_TYPES, FeedOptions, random_feed, schema_of
+from tests.streams.random_queries.simulated import late_rows
 from tests.streams.scripted_table import ScriptedTable
-from tests.streams.simulated import late_rows
 
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.string()), ("v", pa.int64())])
 ROWS = pa.table(

@@ -19,8 +19,8 @@ from runnel.errors import ErrorCode
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.testing.rows import rows_of
 from tests.effort import some
+from tests.streams.random_queries.simulated import kept_by, until_held
 from tests.streams.scripted_table import HOLD, IDLE, Entry, ScriptedTable
-from tests.streams.simulated import kept_by, until_held
 
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64()), ("v", pa.int64())])
 COUNTS = "SELECT window_end, COUNT(*), SUM(v) FROM TABLE(TUMBLE(TABLE {}, DESCRIPTOR(t), 10)) GROUP BY window_end"

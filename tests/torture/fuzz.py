@@ -28,15 +28,15 @@ from random import Random
 from typing import Any
 
 import runnel
-from tests import test_fuzz
+from tests.bad_input import test_fuzz
 from tests.differential import test_generated, test_grouping_sets, test_windows
 from tests.differential.correlated import CorrelatedGenerator
 from tests.differential.generator import Generator
 from tests.differential.one_sided import OneSidedGenerator
 from tests.fragments import test_generated_on_duckdb
 from tests.serving import frames
-from tests.streams import generated as streams
-from tests.streams import late_generated
+from tests.streams.random_queries import generated as streams
+from tests.streams.random_queries import late_generated
 
 PATIENCE = 600.0
 """Seconds that a round may take."""

@@ -1,0 +1,67 @@
+"""The allow-list holds what is listed, and nothing that sqlglot may add."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlglot import exp
+
+from runnel.errors import NotSupportedError, ProgrammingError
+from runnel.planner.parse.query import allow_list as supported
+from runnel.planner.parse.query.allow_list import ALLOWED, check
+from runnel.planner.parse.statement import parse
+from runnel.planner.parse.syntax import Query
+
+VALID = (Path(__file__).parents[1] / "valid_statements.sql").read_text().splitlines()
+
+
+def test_every_listed_node_and_argument_exists() -> None:
+    for name, arguments in ALLOWED.items():
+        node_class = getattr(exp, name, None)
+        assert node_class is not None, name
+        assert arguments <= set(node_class.arg_types), (name, arguments - set(node_class.arg_types))
+
+
+def test_every_listed_node_is_met() -> None:
+    met: set[str] = set()
+    for sql in VALID:
+        statement = parse(sql)
+        for part in (statement, getattr(statement, "query", None), getattr(statement, "statement", None)):
+            if isinstance(part, Query):
+                met |= {type(node).__name__ for node in part.expression.walk()}
+    assert set(ALLOWED) == met
+
+
+def test_an_unknown_node_is_refused() -> None:
+    tree = exp.select(exp.Soundex(this=exp.column("a")))
+    with pytest.raises(NotSupportedError, match="SOUNDEX is not supported"):
+        check(tree, "select soundex(a)")
+
+
+def test_an_unknown_argument_is_refused() -> None:
+    tree = exp.select("a").from_("t")
+    tree.set("operation_modifiers", [exp.var("x")])
+    with pytest.raises(NotSupportedError, match="OPERATION_MODIFIERS in SELECT is not supported"):
+        check(tree, "select a from t")
+
+
+def test_a_word_that_sqlglot_reads_over_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runnel.planner.parse.query.check_tokens._NOISE", set())
+    with pytest.raises(ProgrammingError, match='syntax error at "nulls"'):
+        parse("select a from t order by a nulls last")
+
+
+@pytest.mark.parametrize(
+    ("sql", "depth"),
+    [
+        ("select a", 3),
+        ("select a + b", 4),
+        ("select a + b + c", 5),
+        ("select a and b", 4),
+        ("select a and b and c and d", 4),
+        ("select (a)", 4),
+    ],
+)
+def test_depth(sql: str, depth: int) -> None:
+    assert supported.depth_of(parse(sql).expression) == depth  # type: ignore[attr-defined]
