@@ -6,9 +6,16 @@
     for row in con.execute("SELECT 1 + 1"):
         print(row)
 
-General layout: `connection` and `cursor` are the face; `database` runs a statement, with `statements` for what each kind of
-plan does; `planner` makes plans; `jobs` and `runtime` run them on `processors`; `connectors` read and write data. Public
-names are loaded on first use, so that importing one part never loads another.
+Begin with `connection` and `cursor`, the public face, then `database`: the composition root and
+the path of one statement. `statements` has a handler per kind of plan, `planner` makes plans,
+`runtime` runs them on `processors`, and `connectors` read and write data. The contracts between
+them are `processor`, `connector`, `dag`, `catalog` and `access`; other folders' rules say "the
+contracts" for these files.
+
+Imports point to lower levels only; tests/test_layout.py lists the levels. Every file may import
+the basics: `errors`, `sqltypes`, `deadline` and the folder `base`. A folder that an import rule
+names includes its subfolders. Public names are loaded on first use, so that importing one
+module never loads another.
 """
 
 from __future__ import annotations

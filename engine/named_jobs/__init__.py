@@ -1,5 +1,11 @@
-"""Named jobs: what CREATE JOB makes. They outlive failures and, in a durable connection, the process.
+"""Named jobs: created by CREATE JOB, resumed after failures and process restarts.
 
-`states` has the states and what is allowed in which, `options` what OPTIONS says, `record` and `records` what is kept,
-`named_job` one job's life, `registry` all jobs of a connection, `named_snapshots` the snapshots that users named.
+Named jobs outlive failures and, in a durable connection, the process. Imports its folders
+`record` and `state_evolution`, `engine/runtime`, `engine/snapshots`, `engine/foreign`,
+`engine/processors` (sources and sinks), `engine/storage`, `engine/expressions` and the
+contracts; no planner.
+
+Begin with `named_job` (the life of one job) and `run` (one execution and its snapshots).
+`registry` has all jobs of a connection, `foreign_run` executions on another engine,
+`named_snapshots` the snapshots that users named. docs/design/013-jobs.md has the design.
 """

@@ -1,6 +1,11 @@
-"""The runtime: how the processors of a DAG are called, by whom and when.
+"""The runtime: how, by which thread and when the processors of a DAG are called.
 
-`template` prepares a DAG once; `execution` makes its processors, tasklets and queues for one run; a `processor_tasklet` calls
-one processor; tasklets are called by the thread that fetches (`caller`), by the pool of `workers`, by a thread of their own
-(`dedicated`) or by the `simulation`. docs/design/001-runtime.md tells the whole story.
+Imports its folders `edges`, `tasklets` and `threads`, `engine/snapshots`, the contracts
+`processor` and `dag`, `expressions`, `processors`, `storage`, for the simulation `testing`, and
+for type checkers only `duckdb` and `named_jobs`.
+
+Begin with `template` (prepared once per DAG) and `execution` (processors, tasklets and queues
+of one run). `light_job` starts and joins a job without a name; `snapshots` runs the barriers.
+`simulation` runs on one thread, in an order drawn from a seed. docs/design/001-runtime.md
+explains the whole design.
 """

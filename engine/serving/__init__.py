@@ -1,5 +1,10 @@
-"""A connection that other processes reach: `runnel serve`, and `connect("runnel://…")` on the other side.
+"""A connection for other processes: `runnel serve`, and `connect("runnel://…")`.
 
-Arrow Flight carries it: statements and errors as JSON in actions, arguments and rows as Arrow. Nothing that is received is
-ever executed but SQL, and nothing is unpickled. Each call carries a token; see `server` for what else keeps strangers out.
+Arrow Flight is the transport: statements and errors are JSON, arguments and rows are Arrow.
+Received data is never executed other than as SQL and never unpickled. Each call needs a token.
+
+Imports `connection`, `cursor` and `database` of the engine, the folders `results`,
+`statements`, `runtime`, `processors`, `relation`, `columns` and `expressions`, and
+`connectors/arrow`; nothing imports it but the command line, `connection` and `engine/spark`.
+Begin with `server` (its docstring lists the other protections) and `remote`, the client's side.
 """

@@ -1,3 +1,10 @@
-"""Snapshots on disk: `file_store` keeps those of one job in a folder, `manifest` says what is in one, `unfinished` writes them,
-and `background` is the thread on which that is done. docs/design/014-snapshots.md tells the whole story.
+"""Snapshots on disk: the state of a job at a barrier, with checksums.
+
+Imports the engine's basics, `columns` and `storage`. The runtime writes snapshots through the
+interface in `store`.
+
+Begin with `store.SnapshotStore`, then `file_store`, which has the snapshots of one job in a
+folder. `manifest` describes one snapshot, `unfinished` writes it, `kept` reuses unchanged
+state, and `background` is the thread that does the work. docs/design/014-snapshots.md has the
+design.
 """

@@ -1,10 +1,13 @@
-"""Runnel's tables inside Spark: the data source "runnel", for `spark.read` and `readStream`, and for writing both ways.
+"""Runnel's tables inside Spark: the data source "runnel", for reading and writing.
 
     runnel.spark.register(session, connection)
     session.read.format("runnel").option("query", "SELECT * FROM clicks").load()
 
-Executors are other processes, so they reach a connection through a server: one that `runnel serve` keeps, or one that
-`register` starts on loopback in front of a connection of this process.
+Executors are other processes, so they reach a connection through a server: one that
+`runnel serve` runs, or one that `register` starts on loopback in front of this process.
+
+Imports the engine's basics, `engine/connection.py` and, on first use, `engine/serving`. Begin
+with `register` here, then `source`, the data source that Spark calls.
 """
 
 from __future__ import annotations

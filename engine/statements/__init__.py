@@ -1,1 +1,10 @@
-"""What each kind of plan does when it runs: one handler per plan class, grouped by family."""
+"""Statement handlers: one per plan class, grouped by family.
+
+Imports `planner/plans.py`, `planner/explain`, `connectors/registry.py`; of the engine
+`runtime`, `results`, `session`, `settings`, `storage`, `relation`, `expressions` and the
+contracts; and its folders `jobs` and `verify`. `database` is imported for type checkers only:
+it is an argument.
+
+Begin with `run`, the table from plan class to handler, then `queries` and `writes`. `call` is
+one run of a statement (text, arguments, time limit), `outcome` its result.
+"""

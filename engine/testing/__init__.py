@@ -1,7 +1,11 @@
-"""The kit for testing processors and connectors, also those of users: no test needs to sleep or to guess.
+"""A kit to test processors and connectors, also for users' own; no test sleeps.
 
-`verify_processor` drives one processor under every hard condition; `ManualClock` holds the time still; `ScriptedSource`
-reads a script with pauses and failures in it; `assert_rows` compares rows as SQL does.
+`verify_processor` drives one processor under every hard condition; `ManualClock` stops time
+until a test moves it; `ScriptedSource` follows a script with pauses and failures;
+`assert_rows` compares rows as SQL does.
+
+Imports the contracts (`processor`, `connector`, `dag`), `expressions` and `storage`, never the
+runtime. Begin with `verify`; `bench` has the inbox, outbox and saved state that it uses.
 """
 
 from __future__ import annotations

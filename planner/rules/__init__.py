@@ -1,7 +1,12 @@
 """The rewrites of a query, as a tuple that can be printed.
 
-A rule is a pure function from relation to relation that keeps the result: the same rows, the same columns in the same
-order. Rules are applied in the order of RULES, all of them again until nothing changes, at most MAX_ROUNDS times.
+A rule is a pure function from relation to relation that preserves the result: the same rows and
+the same columns in the same order. Rules are applied in the order of RULES, all of them again
+until nothing changes, at most MAX_ROUNDS times.
+
+Imports its folder `decorrelation`, `planner/rewriting.py`, `planner/estimates.py`,
+`join_bounds` of `planner/event_time`, `engine/relation` and `engine/expressions`. Begin with
+RULES below, then a small rule such as `merging` or `limit_pushdown`.
 """
 
 from __future__ import annotations
