@@ -1,1 +1,2 @@
-"""Benchmarks: every figure stands beside its peers', measured in the same run on the same machine."""
+"""Benchmarks: every figure stands beside its peers', measured in the same run on the same
+machine."""

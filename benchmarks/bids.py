@@ -1,10 +1,12 @@
-"""Analytical queries in the manner of ClickBench over ten million bids of the NEXMark corpus, each checked against DuckDB.
+"""Analytical queries in the manner of ClickBench over ten million bids of the NEXMark corpus, each
+checked against DuckDB.
 
     python -m benchmarks.bids [rounds]
 
-The queries are of ClickBench's kinds (counts, filters, distinct counts, small and large groups, text patterns, top lists,
-times cut to the minute) over the columns that a bid has. Every answer is compared with DuckDB's before anything is timed:
-DOUBLEs to 1e-9 relative, all else exactly, and in order where the query gives one.
+The queries are of ClickBench's kinds (counts, filters, distinct counts, small and large groups,
+text patterns, top lists, times cut to the minute) over the columns that a bid has. Every answer is
+compared with DuckDB's before anything is timed: DOUBLEs to 1e-9 relative, all else exactly, and in
+order where the query gives one.
 """
 
 from __future__ import annotations
@@ -32,37 +34,73 @@ QUERIES = (
     "SELECT COUNT(DISTINCT bidder) FROM bids",
     "SELECT COUNT(DISTINCT channel) FROM bids",
     "SELECT MIN(ts), MAX(ts) FROM bids",
-    "SELECT channel, COUNT(*) AS n FROM bids WHERE channel <> 'Apple' GROUP BY channel ORDER BY n DESC",
-    "SELECT channel, COUNT(DISTINCT bidder) AS n FROM bids GROUP BY channel ORDER BY n DESC, channel LIMIT 10",
-    "SELECT channel, SUM(price), COUNT(*) AS n, AVG(price), COUNT(DISTINCT auction) FROM bids GROUP BY channel ORDER BY n DESC",
+    (
+        "SELECT channel, COUNT(*) AS n FROM bids WHERE channel <> 'Apple' GROUP BY channel "
+        "ORDER BY n DESC"
+    ),
+    (
+        "SELECT channel, COUNT(DISTINCT bidder) AS n FROM bids GROUP BY channel "
+        "ORDER BY n DESC, channel LIMIT 10"
+    ),
+    (
+        "SELECT channel, SUM(price), COUNT(*) AS n, AVG(price), COUNT(DISTINCT auction) FROM bids "
+        "GROUP BY channel ORDER BY n DESC"
+    ),
     "SELECT bidder, COUNT(*) AS n FROM bids GROUP BY bidder ORDER BY n DESC, bidder LIMIT 10",
-    "SELECT bidder, channel, COUNT(*) AS n FROM bids GROUP BY bidder, channel ORDER BY n DESC, bidder, channel LIMIT 10",
+    (
+        "SELECT bidder, channel, COUNT(*) AS n FROM bids GROUP BY bidder, channel "
+        "ORDER BY n DESC, bidder, channel LIMIT 10"
+    ),
     "SELECT bidder, EXTRACT(MINUTE FROM ts) AS m, channel, COUNT(*) AS n FROM bids "
     "GROUP BY bidder, m, channel ORDER BY n DESC, bidder, m, channel LIMIT 10",
     "SELECT COUNT(*), SUM(price) FROM bids WHERE bidder = 4350",
     "SELECT COUNT(*) FROM bids WHERE channel LIKE '%oo%'",
-    "SELECT channel, MIN(auction), COUNT(*) AS n FROM bids WHERE channel LIKE '%oo%' AND price > 1000 "
-    "GROUP BY channel ORDER BY n DESC, channel LIMIT 10",
-    "SELECT ts, auction, bidder, price FROM bids WHERE channel LIKE 'B%' ORDER BY ts, auction, bidder, price LIMIT 10",
+    (
+        "SELECT channel, MIN(auction), COUNT(*) AS n FROM bids "
+        "WHERE channel LIKE '%oo%' AND price > 1000 "
+        "GROUP BY channel ORDER BY n DESC, channel LIMIT 10"
+    ),
+    (
+        "SELECT ts, auction, bidder, price FROM bids WHERE channel LIKE 'B%' "
+        "ORDER BY ts, auction, bidder, price LIMIT 10"
+    ),
     "SELECT channel, price FROM bids WHERE price > 99000000 ORDER BY price DESC, channel LIMIT 10",
     "SELECT channel, AVG(LENGTH(channel)) AS l, COUNT(*) AS n FROM bids "
     "GROUP BY channel HAVING COUNT(*) > 100000 ORDER BY n DESC",
-    "SELECT SUM(price), SUM(price + 1), SUM(price + 2), SUM(price + 3), SUM(price + 4), SUM(price + 5) FROM bids",
+    (
+        "SELECT SUM(price), SUM(price + 1), SUM(price + 2), SUM(price + 3), SUM(price + 4), "
+        "SUM(price + 5) FROM bids"
+    ),
     "SELECT auction, bidder, COUNT(*) AS n, SUM(price), AVG(price) FROM bids "
     "GROUP BY auction, bidder ORDER BY n DESC, auction, bidder LIMIT 10",
-    "SELECT 1 AS one, auction, COUNT(*) AS n FROM bids GROUP BY one, auction ORDER BY n DESC, auction LIMIT 10",
+    (
+        "SELECT 1 AS one, auction, COUNT(*) AS n FROM bids GROUP BY one, auction "
+        "ORDER BY n DESC, auction LIMIT 10"
+    ),
     "SELECT bidder, bidder - 1 AS b1, bidder - 2 AS b2, COUNT(*) AS n FROM bids "
     "GROUP BY bidder, b1, b2 ORDER BY n DESC, bidder LIMIT 10",
     "SELECT DATE_TRUNC('minute', ts) AS m, COUNT(*) AS n FROM bids GROUP BY m ORDER BY m",
-    "SELECT DATE_TRUNC('minute', ts) AS m, channel, SUM(price) AS s FROM bids WHERE ts < TIMESTAMP '2026-01-01 00:10:00' "
-    "GROUP BY m, channel ORDER BY m, channel LIMIT 20",
-    "SELECT CASE WHEN price < 1000 THEN 'low' WHEN price < 1000000 THEN 'middle' ELSE 'high' END AS class, COUNT(*) AS n, "
-    "STDDEV_POP(price) FROM bids GROUP BY class ORDER BY class",
-    "SELECT auction, price, RANK() OVER (PARTITION BY auction ORDER BY price DESC) AS r FROM bids WHERE auction < 1300 "
-    "ORDER BY auction, r, price LIMIT 20",
+    (
+        "SELECT DATE_TRUNC('minute', ts) AS m, channel, SUM(price) AS s FROM bids "
+        "WHERE ts < TIMESTAMP '2026-01-01 00:10:00' "
+        "GROUP BY m, channel ORDER BY m, channel LIMIT 20"
+    ),
+    (
+        "SELECT CASE WHEN price < 1000 THEN 'low' WHEN price < 1000000 THEN 'middle' ELSE 'high' "
+        "END AS class, COUNT(*) AS n, "
+        "STDDEV_POP(price) FROM bids GROUP BY class ORDER BY class"
+    ),
+    (
+        "SELECT auction, price, RANK() OVER (PARTITION BY auction ORDER BY price DESC) AS r "
+        "FROM bids WHERE auction < 1300 "
+        "ORDER BY auction, r, price LIMIT 20"
+    ),
     "SELECT COUNT(*) FROM (SELECT DISTINCT auction, bidder FROM bids) t",
-    "SELECT b.channel, COUNT(*) AS n FROM bids b JOIN (SELECT bidder FROM bids GROUP BY bidder HAVING COUNT(*) > 100) f "
-    "ON b.bidder = f.bidder GROUP BY b.channel ORDER BY b.channel",
+    (
+        "SELECT b.channel, COUNT(*) AS n FROM bids b "
+        "JOIN (SELECT bidder FROM bids GROUP BY bidder HAVING COUNT(*) > 100) f "
+        "ON b.bidder = f.bidder GROUP BY b.channel ORDER BY b.channel"
+    ),
     "SELECT bidder, price FROM bids ORDER BY price DESC, bidder LIMIT 10 OFFSET 1000",
 )
 
@@ -90,7 +128,10 @@ def results(rounds: int) -> Iterator[Result]:
             "analytical queries",
             [Contestant("Runnel", ours), Contestant("DuckDB", theirs)],
             rounds=rounds,
-            note=f"{len(QUERIES)} queries in the manner of ClickBench over {BIDS:,} registered NEXMark bids, answers checked",
+            note=(
+                f"{len(QUERIES)} queries in the manner of ClickBench over {BIDS:,} registered "
+                "NEXMark bids, answers checked"
+            ),
         )
         duck.close()
 
@@ -125,7 +166,8 @@ def main(arguments: list[str]) -> None:
             theirs = Contestant("DuckDB", lambda query=query: duck.sql(query).fetchall())  # type: ignore[misc]
             one, other = measure(query, [ours, theirs], rounds=rounds).timings
             print(
-                f"{number:2} {spelled(one.median):>8} {spelled(other.median):>8} {one.median / other.median:5.2f}  {query}",
+                f"{number:2} {spelled(one.median):>8} {spelled(other.median):>8} "
+                f"{one.median / other.median:5.2f}  {query}",
                 flush=True,
             )
         duck.close()

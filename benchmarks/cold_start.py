@@ -1,6 +1,7 @@
 """A new process until its first answer: import, connect, SELECT 1.
 
-The processes may keep compiled bytecode, as any installed package does; the round that warms up writes it.
+The processes may keep compiled bytecode, as any installed package does; the round that warms up
+writes it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ SCRIPTS = {
     "sqlite3": "import sqlite3; print(sqlite3.connect(':memory:').execute('SELECT 1').fetchone())",
     "Polars": "import polars; print(polars.sql('SELECT 1', eager=True).row(0))",
     "import pyarrow, numpy alone": "import pyarrow, pyarrow.compute, numpy; print((1,))",
-    "import pyarrow, numpy, sqlglot alone": "import pyarrow, pyarrow.compute, numpy, sqlglot; print((1,))",
+    "import pyarrow, numpy, sqlglot alone": (
+        "import pyarrow, pyarrow.compute, numpy, sqlglot; print((1,))"
+    ),
     "python -c pass": "print((1,))",
 }
 MOST_SECONDS = 0.4
@@ -27,7 +30,9 @@ MOST_SECONDS = 0.4
 def results(rounds: int) -> Iterator[Result]:
     """The benchmark of this file."""
 
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
 
     def process(script: str) -> None:
         command = [sys.executable, "-c", script]
@@ -36,7 +41,10 @@ def results(rounds: int) -> Iterator[Result]:
 
     yield measure(
         "cold start",
-        [Contestant(name, lambda script=script: process(script)) for name, script in SCRIPTS.items()],  # type: ignore[misc]
+        [
+            Contestant(name, lambda script=script: process(script))
+            for name, script in SCRIPTS.items()
+        ],  # type: ignore[misc]
         rounds=rounds,
         note="`SELECT 1` in a new process",
         budget=TimeBudget(MOST_SECONDS),

@@ -1,4 +1,5 @@
-"""A process in which a job comes back: opens a directory, says when a row has come to the sink, and waits for its end.
+"""A process in which a job comes back: opens a directory, says when a row has come to the sink, and
+waits for its end.
 
     python -m benchmarks.coming_back DIRECTORY
 

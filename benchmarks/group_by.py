@@ -25,7 +25,9 @@ def results(rounds: int) -> Iterator[Result]:
 
 def _group_by(groups: int, rounds: int) -> Result:
     random = np.random.default_rng(7)
-    table = pa.table({"k": random.integers(0, groups, ROWS), "v": random.integers(0, 1_000_000, ROWS)})
+    table = pa.table(
+        {"k": random.integers(0, groups, ROWS), "v": random.integers(0, 1_000_000, ROWS)}
+    )
     frame = polars.from_arrow(table)
     assert isinstance(frame, polars.DataFrame)
     with runnel.connect(cooperative_threads=THREADS) as connection:
@@ -42,12 +44,21 @@ def _group_by(groups: int, rounds: int) -> Result:
 
         def lazy() -> object:
             value = polars.col("v")
-            return frame.lazy().group_by("k").agg(polars.len(), value.sum(), value.max().alias("largest")).collect()
+            return (
+                frame.lazy()
+                .group_by("k")
+                .agg(polars.len(), value.sum(), value.max().alias("largest"))
+                .collect()
+            )
 
         assert _checksum(ours()) == _checksum(theirs())
         result = measure(
             f"GROUP BY, {groups:,} groups",
-            [Contestant("Runnel", ours), Contestant("DuckDB", theirs), Contestant("Polars, lazy", lazy)],
+            [
+                Contestant("Runnel", ours),
+                Contestant("DuckDB", theirs),
+                Contestant("Polars, lazy", lazy),
+            ],
             rounds=rounds,
             note=f"`{QUERY}` as Arrow, {ROWS:,} rows registered, {THREADS} threads",
             budget=Budget("DuckDB", 1 / 0.9),
@@ -57,4 +68,10 @@ def _group_by(groups: int, rounds: int) -> Result:
 
 
 def _checksum(table: pa.Table) -> tuple[int, ...]:
-    return (table.num_rows, *(int(np.asarray(table["total"], dtype=np.float64).sum()), *(int(table["k"].to_numpy().sum()),)))
+    return (
+        table.num_rows,
+        *(
+            int(np.asarray(table["total"], dtype=np.float64).sum()),
+            *(int(table["k"].to_numpy().sum()),),
+        ),
+    )

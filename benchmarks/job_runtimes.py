@@ -1,11 +1,13 @@
-"""Where a job over Spark's tables runs faster, here or on Spark, by the number of its rows: what `spark_job_rows` is to be.
+"""Where a job over Spark's tables runs faster, here or on Spark, by the number of its rows: what
+`spark_job_rows` is to be.
 
     python -m benchmarks.job_runtimes [most rows] [rounds]
 
-Each job is created, joined and dropped on both runtimes in turn, in a session that runs, with a sink of Spark's. Tasklets have
-what Spark can do of the query done by Spark, too; but what it gives comes over and goes back. The break-even is told for each
-job, and for all of them the threshold that costs least: with each candidate every job at every size takes the time of the
-runtime that it would get, and what counts is the geometric mean of these over the better of the two.
+Each job is created, joined and dropped on both runtimes in turn, in a session that runs, with a
+sink of Spark's. Tasklets have what Spark can do of the query done by Spark, too; but what it gives
+comes over and goes back. The break-even is told for each job, and for all of them the threshold
+that costs least: with each candidate every job at every size takes the time of the runtime that it
+would get, and what counts is the geometric mean of these over the better of the two.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ JOBS = {
     "copy": "SELECT id, k, v FROM source WHERE v > 0.125",
     "aggregate": "SELECT MAX(id), k, SUM(v) FROM source GROUP BY k",
     "many groups": "SELECT MIN(id), id / 4 AS k, SUM(v) FROM source GROUP BY id / 4",
-    "join": "SELECT s.id, t.k, s.v + t.v FROM source s JOIN source t ON t.id = s.id WHERE s.v > 0.5",
+    "join": (
+        "SELECT s.id, t.k, s.v + t.v FROM source s JOIN source t ON t.id = s.id WHERE s.v > 0.5"
+    ),
 }
 
 
@@ -50,12 +54,14 @@ class Case:
 
     def loss(self, threshold: float) -> float:
         """The time on the runtime that the threshold chooses, as a multiple of the better one's."""
-        return (self.spark if self.rows >= threshold else self.tasklets) / min(self.tasklets, self.spark)
+        return (self.spark if self.rows >= threshold else self.tasklets) / min(
+            self.tasklets, self.spark
+        )
 
 
 def threshold(cases: Sequence[Case]) -> tuple[float, float]:
-    """From how many rows on Spark is the better choice by and large, and the mean loss with that. 0 and infinity are
-    candidates, and the middle between two sizes that were measured."""
+    """From how many rows on Spark is the better choice by and large, and the mean loss with that. 0
+    and infinity are candidates, and the middle between two sizes that were measured."""
     rows = sorted({case.rows for case in cases})
     middles = [exp((log(a) + log(b)) / 2) for a, b in pairwise(rows)]
 
@@ -69,7 +75,9 @@ def threshold(cases: Sequence[Case]) -> tuple[float, float]:
 def crossing(cases: Sequence[Case], job: str) -> float | None:
     """The break-even of one job, in rows."""
     mine = sorted((case for case in cases if case.job == job), key=lambda case: case.rows)
-    return break_even([(case.rows, case.tasklets) for case in mine], [(case.rows, case.spark) for case in mine])
+    return break_even(
+        [(case.rows, case.tasklets) for case in mine], [(case.rows, case.spark) for case in mine]
+    )
 
 
 def results(rounds: int, most: int = 1_000_000) -> Iterator[Result]:
@@ -103,18 +111,31 @@ def _job(connection: runnel.Connection, place: Path, job: str, query: str, round
             TYPE Spark
             OPTIONS ('format' = 'parquet', 'path' = '{place / folder}')""")
     rows = connection.execute("SELECT COUNT(*) FROM source").fetchall()[0][0]
-    contestants = [Contestant(name, run_on(name, connection, query, place / "out")) for name in RUNTIMES]
-    chosen = connection.execute(f"EXPLAIN CREATE JOB j AS INSERT INTO sink (id, k, v) {query}").fetchall()
+    contestants = [
+        Contestant(name, run_on(name, connection, query, place / "out")) for name in RUNTIMES
+    ]
+    chosen = connection.execute(
+        f"EXPLAIN CREATE JOB j AS INSERT INTO sink (id, k, v) {query}"
+    ).fetchall()
     said = next((row[0].strip() for row in chosen if "spark_job_rows" in row[0]), "")
-    note = f"`{query}` from Spark's Parquet to Spark's Parquet, {rows:,} rows; 'auto' says: {said or 'nothing of rows'}"
-    return measure(f"job on Spark or here: {job}, {rows:,} rows", contestants, rounds=rounds, note=note)
+    note = (
+        f"`{query}` from Spark's Parquet to Spark's Parquet, {rows:,} rows; 'auto' says: "
+        f"{said or 'nothing of rows'}"
+    )
+    return measure(
+        f"job on Spark or here: {job}, {rows:,} rows", contestants, rounds=rounds, note=note
+    )
 
 
-def run_on(runtime: str, connection: runnel.Connection, query: str, out: Path) -> Callable[[], object]:
+def run_on(
+    runtime: str, connection: runnel.Connection, query: str, out: Path
+) -> Callable[[], object]:
     """A job from its creation to its end; it leaves nothing."""
 
     def run() -> None:
-        connection.execute(f"CREATE JOB j OPTIONS ('runtime' = '{runtime}') AS INSERT INTO sink (id, k, v) {query}")
+        connection.execute(
+            f"CREATE JOB j OPTIONS ('runtime' = '{runtime}') AS INSERT INTO sink (id, k, v) {query}"
+        )
         connection.job("j").join(600)
         connection.execute("DROP JOB j")
         assert list(out.glob("*.parquet"))
@@ -126,20 +147,29 @@ def run_on(runtime: str, connection: runnel.Connection, query: str, out: Path) -
 def summary(cases: Sequence[Case]) -> Result:
     """The break-even of each job, the threshold for all, and how good the setting's default is."""
     found = {job: crossing(cases, job) for job in dict.fromkeys(case.job for case in cases)}
-    told = "; ".join(f"{job}: {'never' if rows is None else f'from {rows:,.0f} rows on'}" for job, rows in found.items())
+    told = "; ".join(
+        f"{job}: {'never' if rows is None else f'from {rows:,.0f} rows on'}"
+        for job, rows in found.items()
+    )
     best, loss = threshold(cases)
     default = _default()
     now = exp(sum(log(case.loss(default)) for case in cases) / len(cases))
     most = max(case.rows for case in cases)
     note = (
         f"Spark is faster — {told} (of {min(case.rows for case in cases):,} to {most:,}). "
-        f"The threshold that costs least is {best:,.0f} rows (jobs take {loss:.3f} times as long as on the better "
-        f"runtime, in the geometric mean); with spark_job_rows at its default of {default:,} it is {now:.3f}"
+        f"The threshold that costs least is {best:,.0f} rows (jobs take {loss:.3f} times as long "
+        "as on the better "
+        f"runtime, in the geometric mean); with spark_job_rows at its default of {default:,} it is "
+        f"{now:.3f}"
     )
     sums = {name: sum(case.on(name) for case in cases) for name in RUNTIMES}
     best_sum = sum(min(case.tasklets, case.spark) for case in cases)
     auto = sum(case.spark if case.rows >= default else case.tasklets for case in cases)
-    timings = {"'runtime' = 'auto'": auto, "always the better one": best_sum, **{f"all on {k}": v for k, v in sums.items()}}
+    timings = {
+        "'runtime' = 'auto'": auto,
+        "always the better one": best_sum,
+        **{f"all on {k}": v for k, v in sums.items()},
+    }
     return Result(
         "job on Spark or here: the break-even",
         note,
@@ -155,8 +185,13 @@ def _default() -> int:
 
 if __name__ == "__main__":
     for item in results(
-        max(5, int(sys.argv[2])) if len(sys.argv) > 2 else 5, int(float(sys.argv[1])) if len(sys.argv) > 1 else ROWS[-1]
+        max(5, int(sys.argv[2])) if len(sys.argv) > 2 else 5,
+        int(float(sys.argv[1])) if len(sys.argv) > 1 else ROWS[-1],
     ):
         print(item.title, "—", item.note)
         for timing in item.timings:
-            print(f"  {timing.median:8.3f} s ({timing.fastest:.3f}–{timing.slowest:.3f})  {timing.name}", flush=True)
+            print(
+                f"  {timing.median:8.3f} s ({timing.fastest:.3f}–{timing.slowest:.3f})  "
+                f"{timing.name}",
+                flush=True,
+            )

@@ -1,10 +1,12 @@
-"""How late results are: windows of a second that slide by 100 ms, over a paced million rows a second; and what idleness costs.
+"""How late results are: windows of a second that slide by 100 ms, over a paced million rows a
+second; and what idleness costs.
 
     python -m benchmarks.latency [seconds]
 
-The event time of a row is the moment at which it is due to be written, so a window that ends at t could be told at t at the
-earliest. The latency of a result row is the time at which the cursor hands it out less t. Beside it stands what the machine
-itself does in the same run: by how much a thread that asks to sleep a millisecond oversleeps.
+The event time of a row is the moment at which it is due to be written, so a window that ends at t
+could be told at t at the earliest. The latency of a result row is the time at which the cursor
+hands it out less t. Beside it stands what the machine itself does in the same run: by how much a
+thread that asks to sleep a millisecond oversleeps.
 """
 
 from __future__ import annotations
@@ -29,13 +31,15 @@ WARM_UP = 3
 SHARES = (0.5, 0.99, 0.999, 0.9999)
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.int64())])
 QUERY = (
-    "SELECT window_end, k, COUNT(*) AS n, SUM(v) AS s FROM TABLE(HOP(TABLE events, DESCRIPTOR(ts), 1000000, 100000)) "
+    "SELECT window_end, k, COUNT(*) AS n, SUM(v) AS s "
+    "FROM TABLE(HOP(TABLE events, DESCRIPTOR(ts), 1000000, 100000)) "
     "GROUP BY window_end, k"
 )
 
 
 def paced(seconds: float) -> tuple[np.ndarray, np.ndarray, float]:
-    """Latencies of result rows and the machine's jitter, both in seconds, and the rows written per second."""
+    """Latencies of result rows and the machine's jitter, both in seconds, and the rows written per
+    second."""
     origin = time.perf_counter_ns() + 500_000_000
     jitter: list[int] = []
     over = Event()
@@ -76,7 +80,10 @@ def paced(seconds: float) -> tuple[np.ndarray, np.ndarray, float]:
         for batch in cursor.fetch_record_batch():
             now = time.perf_counter_ns() - origin
             ends, counts = np.unique(batch.column("window_end").to_numpy(), return_counts=True)
-            found.extend((now, end * 1000, count) for end, count in zip(ends.tolist(), counts.tolist(), strict=True))
+            found.extend(
+                (now, end * 1000, count)
+                for end, count in zip(ends.tolist(), counts.tolist(), strict=True)
+            )
         elapsed = (time.perf_counter_ns() - origin) / 1e9
         over.set()
         for thread in threads:
@@ -108,13 +115,25 @@ def results(rounds: int = 7, seconds: float = SECONDS) -> Iterator[Result]:
     for label, values in (("result rows", latencies), ("the machine's jitter", jitter)):
         for share in SHARES:
             value = float(np.quantile(values, share))
-            timings.append(Timing(f"{label}, p{share * 100:g}", value, float(values.min()), float(values.max()), 1))
+            timings.append(
+                Timing(
+                    f"{label}, p{share * 100:g}", value, float(values.min()), float(values.max()), 1
+                )
+            )
     order = [1, 0, 2, 3, 4, 5, 6, 7]
-    note = f"windows of 1 s by 100 ms over {speed / 1e6:.2f} M rows a second, {KEYS:,} keys, {len(latencies):,} result rows"
+    note = (
+        f"windows of 1 s by 100 ms over {speed / 1e6:.2f} M rows a second, {KEYS:,} keys, "
+        f"{len(latencies):,} result rows"
+    )
     yield Result("stream: latency", note, tuple(timings[i] for i in order), TimeBudget(0.010))
     share = idle()
     note = f"100 streaming queries without input take {share * 100:.3g} % of one core"
-    yield Result("stream: 100 idle jobs", note, (Timing("CPU seconds per second", share, share, share, 1),), TimeBudget(0.01))
+    yield Result(
+        "stream: 100 idle jobs",
+        note,
+        (Timing("CPU seconds per second", share, share, share, 1),),
+        TimeBudget(0.01),
+    )
 
 
 if __name__ == "__main__":

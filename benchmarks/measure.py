@@ -1,4 +1,5 @@
-"""How a benchmark measures: contestants take turns, round by round, so that a drift of the machine meets all alike."""
+"""How a benchmark measures: contestants take turns, round by round, so that a drift of the machine
+meets all alike."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ class TimeBudget:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One benchmark: the timings of all contestants, ours first, with the budget and what was seen of it."""
+    """One benchmark: the timings of all contestants, ours first, with the budget and what was seen
+    of it."""
 
     title: str
     note: str
@@ -65,16 +67,24 @@ class Result:
     def is_kept(self) -> bool | None:
         if isinstance(self.budget, TimeBudget):
             return self.timings[0].median <= self.budget.seconds
-        return None if self.budget is None or self.ratio is None else self.ratio <= self.budget.ratio
+        return (
+            None if self.budget is None or self.ratio is None else self.ratio <= self.budget.ratio
+        )
 
     @property
     def verdict(self) -> str | None:
         """The budget, what was seen of it, and whether it was kept, as a sentence."""
         kept = "kept" if self.is_kept else "**missed**"
         if isinstance(self.budget, TimeBudget):
-            return f"Budget: ≤ {spelled(self.budget.seconds)}; seen {spelled(self.timings[0].median)}: {kept}."
+            return (
+                f"Budget: ≤ {spelled(self.budget.seconds)}; seen "
+                f"{spelled(self.timings[0].median)}: {kept}."
+            )
         if self.budget is not None and self.ratio is not None:
-            return f"Budget: ≤ {self.budget.ratio} of {self.budget.against}; seen {self.ratio:.3g}: {kept}."
+            return (
+                f"Budget: ≤ {self.budget.ratio} of {self.budget.against}; seen {self.ratio:.3g}: "
+                f"{kept}."
+            )
         return None
 
 
@@ -97,7 +107,9 @@ def measure(
             answer = contestant.run()
             seconds[contestant.name].append((perf_counter_ns() - start) / 1e9 / contestant.calls)
             del answer  # giving a million rows back is not part of getting them
-    timings = tuple(Timing(name, median(all_), min(all_), max(all_), rounds) for name, all_ in seconds.items())
+    timings = tuple(
+        Timing(name, median(all_), min(all_), max(all_), rounds) for name, all_ in seconds.items()
+    )
     return Result(title, note, timings, budget)
 
 
@@ -105,5 +117,9 @@ def spelled(seconds: float) -> str:
     """A time in the unit that suits it."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
-            return f"{seconds / size:,.3g} {unit}" if seconds / size < 100 else f"{seconds / size:,.0f} {unit}"
+            return (
+                f"{seconds / size:,.3g} {unit}"
+                if seconds / size < 100
+                else f"{seconds / size:,.0f} {unit}"
+            )
     return f"{seconds / 1e-9:.0f} ns"

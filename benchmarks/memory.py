@@ -2,9 +2,9 @@
 
     python -m benchmarks.memory [millions of rows] [limit]
 
-The rows are 24 bytes each (three BIGINT), read from a Parquet file or made by GENERATE_SERIES; the limit is by default
-100 MB, a fifth of what they take. What is shown of memory is by how much the process's peak exceeds that of the same query
-over 1,000 rows, which has loaded all code.
+The rows are 24 bytes each (three BIGINT), read from a Parquet file or made by GENERATE_SERIES; the
+limit is by default 100 MB, a fifth of what they take. What is shown of memory is by how much the
+process's peak exceeds that of the same query over 1,000 rows, which has loaded all code.
 """
 
 from __future__ import annotations
@@ -26,26 +26,37 @@ from benchmarks.measure import Result, Timing
 MILLIONS = 22
 LIMIT = "100MB"
 SHORT = (5, "24MB")
-"""What a run of all benchmarks takes instead, on our own operators: DuckDB's half of that is less than it needs."""
+"""What a run of all benchmarks takes instead, on our own operators: DuckDB's half of that is less
+than it needs."""
 
 ROW_BYTES = 24
 PRIME = 1_000_003
 
-WAYS = ("own operators, Parquet", "Parquet, as the planner chooses", "own operators, GENERATE_SERIES")
+WAYS = (
+    "own operators, Parquet",
+    "Parquet, as the planner chooses",
+    "own operators, GENERATE_SERIES",
+)
 """From what the rows come, and who may work on them; `results` takes the first only."""
 
 QUERIES = {
     "GROUP BY, a group for every fifth row": (
-        "SELECT COUNT(*), SUM(n) FROM (SELECT k, COUNT(*) AS n, SUM(v) AS s FROM {rows} AS t GROUP BY k)"
+        "SELECT COUNT(*), SUM(n) FROM (SELECT k, COUNT(*) AS n, SUM(v) AS s FROM {rows} AS t "
+        "GROUP BY k)"
     ),
-    "JOIN of two such inputs": "SELECT COUNT(*), SUM(a.g) FROM {rows} AS a JOIN {rows} AS b ON a.v = b.v",
-    "ORDER BY": "SELECT COUNT(*), SUM(g) FROM (SELECT v, k, g FROM {rows} AS t ORDER BY k, v OFFSET 1)",
+    "JOIN of two such inputs": (
+        "SELECT COUNT(*), SUM(a.g) FROM {rows} AS a JOIN {rows} AS b ON a.v = b.v"
+    ),
+    "ORDER BY": (
+        "SELECT COUNT(*), SUM(g) FROM (SELECT v, k, g FROM {rows} AS t ORDER BY k, v OFFSET 1)"
+    ),
     "OVER (PARTITION BY …)": (
         "SELECT COUNT(*), SUM(r) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY g ORDER BY v) AS r, "
         "SUM(v) OVER (PARTITION BY g) AS s, k FROM {rows} AS t) WHERE s > k"
     ),
     "OVER (ORDER BY …)": (
-        "SELECT COUNT(*), SUM(r - l) FROM (SELECT ROW_NUMBER() OVER (ORDER BY v) AS r, LAG(v, 1, 0) OVER (ORDER BY v) AS l "
+        "SELECT COUNT(*), SUM(r - l) FROM (SELECT ROW_NUMBER() OVER (ORDER BY v) AS r, "
+        "LAG(v, 1, 0) OVER (ORDER BY v) AS l "
         "FROM {rows} AS t)"
     ),
 }
@@ -69,7 +80,10 @@ print(json.dumps([answer, seconds, peak() - before, con._database.memory.spilled
 
 def series(rows: int) -> str:
     """The rows as a subquery."""
-    return f"(SELECT v, v * {PRIME} % {rows // 5} AS k, v * 31 % 1000 AS g FROM TABLE(GENERATE_SERIES(0, {rows - 1})) AS s(v))"
+    return (
+        f"(SELECT v, v * {PRIME} % {rows // 5} AS k, v * 31 % 1000 AS g "
+        f"FROM TABLE(GENERATE_SERIES(0, {rows - 1})) AS s(v))"
+    )
 
 
 def write_parquet(path: Path, rows: int) -> str:
@@ -86,12 +100,19 @@ class QueryFailed(Exception):
     """A process ended with an error, which is its text."""
 
 
-def run(query: str, limit: str, pushdown: str, large: str, small: str) -> tuple[list[list[int]], float, int, int]:
+def run(
+    query: str, limit: str, pushdown: str, large: str, small: str
+) -> tuple[list[list[int]], float, int, int]:
     """The answer, seconds, bytes of growth and bytes spilled."""
     command = [sys.executable, "-c", CHILD, query, limit, pushdown, large, small]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise QueryFailed(next((line for line in done.stderr.split("\n") if line.startswith("runnel.")), done.stderr))
+        raise QueryFailed(
+            next(
+                (line for line in done.stderr.split("\n") if line.startswith("runnel.")),
+                done.stderr,
+            )
+        )
     answer, seconds, growth, spilled = json.loads(done.stdout)
     return answer, seconds, growth, spilled
 
@@ -114,18 +135,25 @@ def measured(millions: int, limit: str, ways: Sequence[str]) -> Iterator[Result]
                     failures.append(f"; **failed** with {name}: {failure}")
                     continue
                 answers.add(str(answer))
-                shown = f"{name}: {growth / 1e6:,.0f} MB beyond idle, {spilled / 1e6:,.0f} MB in files of our own"
+                shown = (
+                    f"{name}: {growth / 1e6:,.0f} MB beyond idle, "
+                    f"{spilled / 1e6:,.0f} MB in files of our own"
+                )
                 timings.append(Timing(shown, seconds, seconds, seconds, 1))
             assert len(answers) < 2, answers
             bytes_ = rows * ROW_BYTES * query.count("{rows}")
-            note = f"{rows:,} rows of {ROW_BYTES} bytes ({bytes_ / 1e6:,.0f} MB of input), memory_limit {limit}; one run each"
+            note = (
+                f"{rows:,} rows of {ROW_BYTES} bytes ({bytes_ / 1e6:,.0f} MB of input), "
+                f"memory_limit {limit}; one run each"
+            )
             # A table needs a line, also where no way came to an end.
             never = Timing("none finished", nan, nan, nan, 0)
             yield Result(f"memory: {title}", note + "".join(failures), tuple(timings or [never]))
 
 
 def results(rounds: int) -> Iterator[Result]:
-    """The benchmarks of this file, one after the other; each process runs once, over a quarter of the rows."""
+    """The benchmarks of this file, one after the other; each process runs once, over a quarter of
+    the rows."""
     yield from measured(SHORT[0], SHORT[1], WAYS[:1])
 
 

@@ -1,10 +1,12 @@
-"""NEXMark on Runnel, query by query: from memory, from its generator, from JSON lines; beside Flink SQL where it is installed.
+"""NEXMark on Runnel, query by query: from memory, from its generator, from JSON lines; beside Flink
+SQL where it is installed.
 
     python -m benchmarks.nexmark_speed [million events] [query …]
 
-Each run is a process of its own, which tells its time, CPU seconds and peak memory (`benchmarks.nexmark.run_runnel`). Flink
-runs in an environment of its own that `make flink` makes; its job manager and workers share one JVM on the same cores, its
-time is the job's net run time. Flink reads the same JSON lines; for rows in memory it has "datagen", a counter with columns
+Each run is a process of its own, which tells its time, CPU seconds and peak memory
+(`benchmarks.nexmark.run_runnel`). Flink runs in an environment of its own that `make flink` makes;
+its job manager and workers share one JVM on the same cores, its time is the job's net run time.
+Flink reads the same JSON lines; for rows in memory it has "datagen", a counter with columns
 computed from it, which gives bids alone.
 """
 
@@ -36,15 +38,24 @@ GOALS = {"q00": 20, "q01": 20, "q02": 20, "q05": 20, "q07": 20, "q14": 10, "q22"
 """How many times as fast as Flink a query from memory is to be; from JSON lines, five times."""
 
 _TO_FLINK = (
-    (re.compile(r"(HOP\(TABLE \w+, DESCRIPTOR\(\w+\)), (INTERVAL '\d+' \w+), (INTERVAL '\d+' \w+)"), r"\1, \3, \2"),
-    (re.compile(r"SPLIT_PART\(url, '/', (\d)\)"), lambda match: f"SPLIT_INDEX(url, '/', {int(match[1]) - 1})"),
+    (
+        re.compile(
+            r"(HOP\(TABLE \w+, DESCRIPTOR\(\w+\)), (INTERVAL '\d+' \w+), (INTERVAL '\d+' \w+)"
+        ),
+        r"\1, \3, \2",
+    ),
+    (
+        re.compile(r"SPLIT_PART\(url, '/', (\d)\)"),
+        lambda match: f"SPLIT_INDEX(url, '/', {int(match[1]) - 1})",
+    ),
     (re.compile(r"LENGTH\("), "CHAR_LENGTH("),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one process took: seconds, CPU seconds (None where it isn't known), peak bytes, rows that came out."""
+    """What one process took: seconds, CPU seconds (None where it isn't known), peak bytes, rows
+    that came out."""
 
     seconds: float
     cpu: float | None = None
@@ -68,7 +79,9 @@ def write_json(folder: Path, events: int) -> None:
             cursor.execute(GENERATED.format(name=table, table=table, events=events, more=""))
             frame = cursor.execute(f"SELECT * FROM {table}").fetch_polars()
             times = [name for name, kind in frame.schema.items() if isinstance(kind, pl.Datetime)]
-            frame = frame.with_columns([pl.col(name).dt.strftime("%Y-%m-%dT%H:%M:%S%.3f") for name in times])
+            frame = frame.with_columns(
+                [pl.col(name).dt.strftime("%Y-%m-%dT%H:%M:%S%.3f") for name in times]
+            )
             frame.write_ndjson(folder / f"{table}.jsonl")
 
 
@@ -81,11 +94,23 @@ def _run(command: Sequence[str]) -> Run:
 
 
 def runnel_run(name: str, source: str, events: int, folder: str) -> Run:
-    return _run([sys.executable, "-m", "benchmarks.nexmark.run_runnel", name, source, str(events), folder])
+    return _run(
+        [sys.executable, "-m", "benchmarks.nexmark.run_runnel", name, source, str(events), folder]
+    )
 
 
 def flink_run(name: str, source: str, events: int, folder: str) -> Run:
-    return _run([str(FLINK), str(RUNNER), flink_query(name), source, str(events), str(os.cpu_count()), folder])
+    return _run(
+        [
+            str(FLINK),
+            str(RUNNER),
+            flink_query(name),
+            source,
+            str(events),
+            str(os.cpu_count()),
+            folder,
+        ]
+    )
 
 
 def _timing(label: str, runs: Sequence[Run], events: int) -> Timing:
@@ -98,7 +123,10 @@ def _timing(label: str, runs: Sequence[Run], events: int) -> Timing:
 
 def measured(name: str, events: int, folder: str, rounds: int, flink_rounds: int) -> Result:
     """One query in all ways there are."""
-    ways = [("Runnel, memory", runnel_run, "memory"), ("Runnel, generator", runnel_run, "generator")]
+    ways = [
+        ("Runnel, memory", runnel_run, "memory"),
+        ("Runnel, generator", runnel_run, "generator"),
+    ]
     ways.append(("Runnel, JSON lines", runnel_run, "json"))
     if FLINK.exists() and name in ON_FLINK and flink_rounds:
         ways.append(("Flink, JSON lines", flink_run, "json"))
@@ -111,7 +139,10 @@ def measured(name: str, events: int, folder: str, rounds: int, flink_rounds: int
                 runs[label].append(run(name, source, events, folder))
     timings = tuple(_timing(label, done, events) for label, done in runs.items())
     kind = "as a stream" if name in STREAMED else "over tables"
-    note = f"{kind}, one run each; {events:,} events, {runs['Runnel, memory'][0].rows:,} rows out; {os.cpu_count()} cores"
+    note = (
+        f"{kind}, one run each; {events:,} events, {runs['Runnel, memory'][0].rows:,} rows out; "
+        f"{os.cpu_count()} cores"
+    )
     return Result(f"NEXMark {name}", note + _goals(name, timings), timings)
 
 
@@ -124,11 +155,16 @@ def _goals(name: str, timings: Sequence[Timing]) -> str:
     ):
         if goal is not None and theirs in seen:
             times = seen[theirs] / seen[ours]
-            told.append(f"{times:.3g} times {theirs} (goal {goal}: {'kept' if times >= goal else '**missed**'})")
+            told.append(
+                f"{times:.3g} times {theirs} (goal {goal}: "
+                f"{'kept' if times >= goal else '**missed**'})"
+            )
     return "; " + "; ".join(told) if told else ""
 
 
-def results(rounds: int = 7, millions: float = MILLIONS, names: Sequence[str] = NAMES) -> Iterator[Result]:
+def results(
+    rounds: int = 7, millions: float = MILLIONS, names: Sequence[str] = NAMES
+) -> Iterator[Result]:
     """All queries, once each in a process of its own: starting Flink takes half a minute."""
     with tempfile.TemporaryDirectory() as folder:
         events = int(millions * 1_000_000)
@@ -139,15 +175,31 @@ def results(rounds: int = 7, millions: float = MILLIONS, names: Sequence[str] = 
 
 def overview(found: Sequence[Result]) -> str:
     """All queries in one table: millions of events a second, and how many times Flink's."""
-    ways = ("Runnel, memory", "Runnel, generator", "Runnel, JSON lines", "Flink, datagen", "Flink, JSON lines")
-    lines = ["### NEXMark, all queries", "", "Millions of events a second; ×: how many times Flink's.", ""]
+    ways = (
+        "Runnel, memory",
+        "Runnel, generator",
+        "Runnel, JSON lines",
+        "Flink, datagen",
+        "Flink, JSON lines",
+    )
+    lines = [
+        "### NEXMark, all queries",
+        "",
+        "Millions of events a second; ×: how many times Flink's.",
+        "",
+    ]
     lines.append("| | " + " | ".join(ways) + " | × from memory | × from JSON lines |")
     lines.append("|---" * 8 + "|")
     for result in found:
-        seen = {name.partition(":")[0]: float(name.partition(": ")[2].split()[0]) for name in (t.name for t in result.timings)}
+        seen = {
+            name.partition(":")[0]: float(name.partition(": ")[2].split()[0])
+            for name in (t.name for t in result.timings)
+        }
         took = {timing.name.partition(":")[0]: timing.median for timing in result.timings}
         pairs = ((ways[0], ways[3]), (ways[2], ways[4]))
-        times = [f"{took[theirs] / took[ours]:.3g}" if theirs in took else "" for ours, theirs in pairs]
+        times = [
+            f"{took[theirs] / took[ours]:.3g}" if theirs in took else "" for ours, theirs in pairs
+        ]
         cells = [f"{seen[way]:.2f}" if way in seen else "" for way in ways]
         lines.append(f"| {result.title.split()[1]} | " + " | ".join([*cells, *times]) + " |")
     return "\n".join(lines)

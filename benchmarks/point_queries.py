@@ -31,7 +31,9 @@ def _keys(count: int) -> list[int]:
 def filled_map(connection: runnel.Connection, entries: int = ENTRIES) -> None:
     """A map `m` of BIGINT keys and BIGINT values."""
     cursor = connection.cursor()
-    cursor.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')")
+    cursor.execute(
+        "CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+    )
     cursor.execute("SINK INTO m SELECT v, v * 3 FROM TABLE(GENERATE_SERIES(0, ?))", (entries - 1,))
     assert cursor.rowcount == entries
 
@@ -61,17 +63,25 @@ def _key_look_up(rounds: int) -> Result:
         [
             Contestant(
                 "Runnel",
-                _repeat(lambda k: cursor.execute("SELECT this FROM m WHERE __key = ?", (k,)).fetchone(), CALLS),
+                _repeat(
+                    lambda k: cursor.execute("SELECT this FROM m WHERE __key = ?", (k,)).fetchone(),
+                    CALLS,
+                ),
                 CALLS,
             ),
             Contestant(
                 "DuckDB, primary key",
-                _repeat(lambda k: duck.execute("SELECT v FROM m WHERE k = ?", [k]).fetchone(), DUCKDB_CALLS),
+                _repeat(
+                    lambda k: duck.execute("SELECT v FROM m WHERE k = ?", [k]).fetchone(),
+                    DUCKDB_CALLS,
+                ),
                 DUCKDB_CALLS,
             ),
             Contestant(
                 "sqlite3, primary key",
-                _repeat(lambda k: lite.execute("SELECT v FROM m WHERE k = ?", (k,)).fetchone(), CALLS),
+                _repeat(
+                    lambda k: lite.execute("SELECT v FROM m WHERE k = ?", (k,)).fetchone(), CALLS
+                ),
                 CALLS,
             ),
         ],
@@ -102,9 +112,21 @@ def _light_job(rounds: int) -> Result:
     result = measure(
         "light job",
         [
-            Contestant("Runnel", _repeat(lambda _: cursor.execute(sql, (next(bounds),)).fetchall(), 1_000), 1_000),
-            Contestant("DuckDB", _repeat(lambda _: duck.execute(sql, [next(bounds)]).fetchall(), DUCKDB_CALLS), DUCKDB_CALLS),
-            Contestant("sqlite3", _repeat(lambda _: lite.execute(sql, (next(bounds),)).fetchall(), 1_000), 1_000),
+            Contestant(
+                "Runnel",
+                _repeat(lambda _: cursor.execute(sql, (next(bounds),)).fetchall(), 1_000),
+                1_000,
+            ),
+            Contestant(
+                "DuckDB",
+                _repeat(lambda _: duck.execute(sql, [next(bounds)]).fetchall(), DUCKDB_CALLS),
+                DUCKDB_CALLS,
+            ),
+            Contestant(
+                "sqlite3",
+                _repeat(lambda _: lite.execute(sql, (next(bounds),)).fetchall(), 1_000),
+                1_000,
+            ),
             Contestant(
                 "Polars, lazy",
                 _repeat(

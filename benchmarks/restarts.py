@@ -1,10 +1,12 @@
-"""How long a job takes to come back: from the start of a process until the job that was killed there gives its first new row.
+"""How long a job takes to come back: from the start of a process until the job that was killed
+there gives its first new row.
 
     python -m benchmarks.restarts [times] [millions of keys, such as 0.001,1,10]
 
-The job counts by key in windows and reads Parquet files that are followed. Its state is one group for each key, in a window
-that stays open; the only window that the first row of a new file completes has one row. Each process (`coming_back`) opens the
-directory of the one that was killed before it, and the connection resumes the job from its last snapshot.
+The job counts by key in windows and reads Parquet files that are followed. Its state is one group
+for each key, in a window that stays open; the only window that the first row of a new file
+completes has one row. Each process (`coming_back`) opens the directory of the one that was killed
+before it, and the connection resumes the job from its last snapshot.
 """
 
 from __future__ import annotations
@@ -34,20 +36,33 @@ LAG = 2_000
 """Seconds of event time by which the watermark is behind."""
 
 SETUP = (
-    "CREATE MAPPING events (k BIGINT, v BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '{lag}' SECOND) TYPE File "
-    "OPTIONS ('path' = '{path}', 'format' = 'parquet', 'follow' = 'true')",
+    (
+        "CREATE MAPPING events (k BIGINT, v BIGINT, ts TIMESTAMP, "
+        "WATERMARK FOR ts AS ts - INTERVAL '{lag}' SECOND) TYPE File "
+        "OPTIONS ('path' = '{path}', 'format' = 'parquet', 'follow' = 'true')"
+    ),
     "CREATE MAPPING results (__key BIGINT, n BIGINT, s BIGINT, m BIGINT) TYPE IMap "
     "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'json-flat')",
-    "CREATE JOB counts OPTIONS ('processingGuarantee' = 'exactlyOnce', 'snapshotIntervalMillis' = '600000') AS "
-    "SINK INTO results SELECT k, COUNT(*) AS n, SUM(v) AS s, MAX(v) AS m "
-    "FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_end, k",
+    (
+        "CREATE JOB counts OPTIONS ('processingGuarantee' = 'exactlyOnce', "
+        "'snapshotIntervalMillis' = '600000') AS "
+        "SINK INTO results SELECT k, COUNT(*) AS n, SUM(v) AS s, MAX(v) AS m "
+        "FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND)) "
+        "GROUP BY window_end, k"
+    ),
 )
 
 
 def write_file(folder: Path, name: str, keys: Indexes, times: Indexes) -> None:
     """A file of rows, which appears when it is whole."""
-    columns = [pa.array(keys), pa.array(np.ones(len(times), np.int64)), pa.array(times).cast(pa.timestamp("us"))]
-    pq.write_table(pa.table(columns, names=["k", "v", "ts"]), folder / f".{name}", row_group_size=1 << 20)
+    columns = [
+        pa.array(keys),
+        pa.array(np.ones(len(times), np.int64)),
+        pa.array(times).cast(pa.timestamp("us")),
+    ]
+    pq.write_table(
+        pa.table(columns, names=["k", "v", "ts"]), folder / f".{name}", row_group_size=1 << 20
+    )
     (folder / f".{name}").rename(folder / name)
 
 
@@ -76,7 +91,8 @@ def prepare(directory: Path, files: Path, keys: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Seconds from the start of the process until it had imported, opened the directory, and given a row; its CPU seconds."""
+    """Seconds from the start of the process until it had imported, opened the directory, and given
+    a row; its CPU seconds."""
 
     imported: float
     opened: float
@@ -110,12 +126,18 @@ def results(key_counts: Sequence[int] = KEYS, times: int = 5) -> Iterator[Result
             restart(directory)
             done = [restart(directory) for _ in range(times)]
         rows = [item.row for item in done]
-        imported, opened, cpu = (median(getattr(item, name) for item in done) for name in ("imported", "opened", "cpu"))
-        note = (
-            f"Killed by SIGKILL each time; the last snapshot has {keys:,} groups in {size / 1e6:,.1f} MB. Medians: runnel is "
-            f"imported after {imported:.2f} s, the connection open after {opened:.2f} s; {cpu:.2f} s of CPU in all"
+        imported, opened, cpu = (
+            median(getattr(item, name) for item in done) for name in ("imported", "opened", "cpu")
         )
-        timing = Timing("process started to first new row", median(rows), min(rows), max(rows), times)
+        note = (
+            f"Killed by SIGKILL each time; the last snapshot has {keys:,} groups in "
+            f"{size / 1e6:,.1f} MB. Medians: runnel is "
+            f"imported after {imported:.2f} s, the connection open after {opened:.2f} s; "
+            f"{cpu:.2f} s of CPU in all"
+        )
+        timing = Timing(
+            "process started to first new row", median(rows), min(rows), max(rows), times
+        )
         yield Result(f"restarts: {keys:,} keys", note, (timing,))
 
 
@@ -123,6 +145,8 @@ if __name__ == "__main__":
     from benchmarks.run import table
 
     given = sys.argv[1:]
-    asked = [int(float(item) * 1_000_000) for item in given[1].split(",")] if len(given) > 1 else KEYS
+    asked = (
+        [int(float(item) * 1_000_000) for item in given[1].split(",")] if len(given) > 1 else KEYS
+    )
     for result in results(asked, int(given[0]) if given else 5):
         print(table(result), "\n", flush=True)

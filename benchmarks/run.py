@@ -3,12 +3,13 @@
     python -m benchmarks.run [rounds] [minutes] [suite …] [--gb=N] [--events=N] [--rows=N]
         [--folder=PATH]
 
-With names of suites only their sections are measured, and take the place of the old ones. Every benchmark's contestants take
-turns for `rounds` rounds (7 by default, at least 5); the figures are medians. A job at full speed is watched for `minutes`
-(10 by default). `--gb` (0.1 by default) is the largest input of the suite "scale", which is run where that or it is named,
-keeps its tables and what it has measured in `--folder`, a temporary one by default, and goes on from there; `--events` (10 by
-default) is how many millions a streaming job on Spark takes, `--rows` (1,000,000 by default) how many rows jobs have at most
-that run on both runtimes.
+With names of suites only their sections are measured, and take the place of the old ones. Every
+benchmark's contestants take turns for `rounds` rounds (7 by default, at least 5); the figures are
+medians. A job at full speed is watched for `minutes` (10 by default). `--gb` (0.1 by default) is
+the largest input of the suite "scale", which is run where that or it is named, keeps its tables and
+what it has measured in `--folder`, a temporary one by default, and goes on from there; `--events`
+(10 by default) is how many millions a streaming job on Spark takes, `--rows` (1,000,000 by default)
+how many rows jobs have at most that run on both runtimes.
 """
 
 from __future__ import annotations
@@ -64,16 +65,25 @@ SUITES = {
 }
 ORDER = ("streams", "latency", "nexmark_speed", "soak", *list(SUITES)[2:], "spark_stream", "scale")
 OF_OTHERS = ("### jobs that are killed", "### scale:", "### streaming job on Spark, 100,000,000")
-"""How the titles of sections begin that other programs write, or take an hour: they stay when all is measured anew."""
+"""How the titles of sections begin that other programs write, or take an hour: they stay when all
+is measured anew."""
 
 
 def table(result: Result) -> str:
     """One benchmark as Markdown."""
-    lines = [f"### {result.title}", "", result.note + ".", "", "| | median | fastest | slowest | Runnel's time as a multiple |"]
+    lines = [
+        f"### {result.title}",
+        "",
+        result.note + ".",
+        "",
+        "| | median | fastest | slowest | Runnel's time as a multiple |",
+    ]
     lines.append("|---|---|---|---|---|")
     ours = result.timings[0].median
     for timing in result.timings:
-        times = " | ".join(spelled(value) for value in (timing.median, timing.fastest, timing.slowest))
+        times = " | ".join(
+            spelled(value) for value in (timing.median, timing.fastest, timing.slowest)
+        )
         ratio = "" if timing is result.timings[0] else f"{ours / timing.median:.3g}"
         lines.append(f"| {timing.name} | {times} | {ratio} |")
     if result.verdict is not None:
@@ -84,11 +94,13 @@ def table(result: Result) -> str:
 def heading(rounds: int) -> str:
     """What was measured, with what, on what."""
     packages = ", ".join(
-        f"{name} {version(name)}" for name in ("runnel", "pyarrow", "duckdb", "polars", "numpy", "sqlglot", "pyspark")
+        f"{name} {version(name)}"
+        for name in ("runnel", "pyarrow", "duckdb", "polars", "numpy", "sqlglot", "pyspark")
     )
     return (
         "# Benchmark results\n\n"
-        f"Written by `make bench` (`python -m benchmarks.run {rounds}`): medians of {rounds} rounds in which the contestants "
+        f"Written by `make bench` (`python -m benchmarks.run {rounds}`): medians of {rounds} "
+        "rounds in which the contestants "
         "took turns.\n\n"
         f"- {packages}; sqlite {sqlite3.sqlite_version}; Python {platform.python_version()}\n"
         f"- {platform.system()} {platform.machine()}, {os.cpu_count()} cores\n\n"
@@ -130,7 +142,8 @@ def suite_parts(name: str, rounds: int, minutes: float, limits: Mapping[str, str
 
 
 def put(section: str, text: str) -> str:
-    """The text of RESULTS.md with the section in the place of the one of the same title, or at the end."""
+    """The text of RESULTS.md with the section in the place of the one of the same title, or at the
+    end."""
     title = section.partition("\n")[0]
     parts = re.split(r"(?m)^(?=##)", text)
     same = [number for number, part in enumerate(parts) if part.partition("\n")[0] == title]

@@ -76,7 +76,9 @@ def _as_arrow(connection: runnel.Connection, rounds: int) -> Result:
             Contestant("DuckDB", lambda: duck.sql("SELECT * FROM m").to_arrow_table()),
         ],
         rounds=rounds,
-        note=f"`SELECT * FROM m` and fetch_arrow_table, {ENTRIES:,} entries in {len(stored)} batches",
+        note=(
+            f"`SELECT * FROM m` and fetch_arrow_table, {ENTRIES:,} entries in {len(stored)} batches"
+        ),
         budget=Budget("handing out the stored batches", 1.2),
     )
     duck.close()

@@ -1,11 +1,13 @@
-"""What snapshots cost: a job that counts by key, with exactly-once snapshots every second and without.
+"""What snapshots cost: a job that counts by key, with exactly-once snapshots every second and
+without.
 
     python -m benchmarks.snapshots [rounds] [millions of keys, such as 0.001,1,10]
 
-A thread writes rows to a pushed stream; the job groups them in windows of event time that have all rows, or nearly all, so
-that the state grows to a group for each key and stays there. No group passes the HAVING: writing results isn't what is
-measured. Both kinds of run take turns in one process, and each is the whole job, from CREATE JOB to its end. Flink does the
-same with rows that it makes itself (`snapshots_on_flink`), once each. With `restarts` it all takes about 25 minutes.
+A thread writes rows to a pushed stream; the job groups them in windows of event time that have all
+rows, or nearly all, so that the state grows to a group for each key and stays there. No group
+passes the HAVING: writing results isn't what is measured. Both kinds of run take turns in one
+process, and each is the whole job, from CREATE JOB to its end. Flink does the same with rows that
+it makes itself (`snapshots_on_flink`), once each. With `restarts` it all takes about 25 minutes.
 """
 
 from __future__ import annotations
@@ -44,9 +46,10 @@ BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is measured with a number of keys. `window` is in seconds of event time, of which each has a million rows. `kept`:
-    which part of the speed without snapshots is to be left. `backends` are Flink's; with the first it also runs without
-    checkpoints; each of its runs has `flink_rows`, which are fewer, as it is slower, and 300 seconds."""
+    """What is measured with a number of keys. `window` is in seconds of event time, of which each
+    has a million rows. `kept`: which part of the speed without snapshots is to be left. `backends`
+    are Flink's; with the first it also runs without checkpoints; each of its runs has `flink_rows`,
+    which are fewer, as it is slower, and 300 seconds."""
 
     rows: int
     window: int
@@ -79,8 +82,8 @@ FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '{window}' SECOND)) GRO
 
 @dataclass(slots=True)
 class Run:
-    """One run: seconds, CPU seconds, the longest wait of the thread that writes, and of the snapshots how long each took (s),
-    how many bytes it holds, and how many were written for it."""
+    """One run: seconds, CPU seconds, the longest wait of the thread that writes, and of the
+    snapshots how long each took (s), how many bytes it holds, and how many were written for it."""
 
     seconds: float
     cpu: float | None = None
@@ -93,7 +96,11 @@ def batches(rows: int, keys: int) -> Iterator[pa.RecordBatch]:
     first = np.arange(BATCH_ROWS)
     for start in range(0, rows, BATCH_ROWS):
         n = first[: rows - start] + start
-        columns = [pa.array(n * 2_654_435_761 % keys), pa.array(n % 1000), pa.array(n).view(pa.timestamp("us"))]
+        columns = [
+            pa.array(n * 2_654_435_761 % keys),
+            pa.array(n % 1000),
+            pa.array(n).view(pa.timestamp("us")),
+        ]
         yield pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
@@ -124,7 +131,10 @@ class Feed:
     @property
     def snapshots(self) -> list[tuple[float, int, int]]:
         reports = [report for report in self._reports.values() if report.size is not None]
-        return [(report.duration / 1e9, report.size.bytes, report.size.bytes_written) for report in reports]
+        return [
+            (report.duration / 1e9, report.size.bytes, report.size.bytes_written)
+            for report in reports
+        ]
 
 
 def run(guarantee: str, keys: int) -> Run:
@@ -132,7 +142,9 @@ def run(guarantee: str, keys: int) -> Run:
     shape = SHAPES[keys]
     with TemporaryDirectory() as folder, runnel.connect(folder) as connection:
         connection.execute(MAPPING)
-        writer = connection.register_stream("events", SCHEMA, time_column="ts", max_disorder=timedelta(0))
+        writer = connection.register_stream(
+            "events", SCHEMA, time_column="ts", max_disorder=timedelta(0)
+        )
         gc.collect()
         start, cpu = perf_counter(), process_time()
         connection.execute(JOB.format(guarantee=guarantee, window=shape.window))
@@ -154,7 +166,9 @@ def flink_run(keys: int, interval: int, backend: str) -> Run | str:
         values = (shape.flink_rows, keys, shape.window, os.cpu_count(), interval, backend, folder)
         command = [str(FLINK), str(FLINK_JOB), *map(str, values)]
         pipe = subprocess.PIPE
-        with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as process:
+        with subprocess.Popen(
+            command, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+        ) as process:
             try:
                 output, errors = process.communicate(timeout=FLINK_LIMIT)
             except subprocess.TimeoutExpired:
@@ -167,7 +181,10 @@ def flink_run(keys: int, interval: int, backend: str) -> Run | str:
         reason = [line for line in errors.splitlines() if line.strip()]
         return f"failed: {reason[-1][:200] if reason else process.returncode}"
     told = json.loads(output.strip().split("\n")[-1])
-    return Run(told["seconds"], snapshots=[(took / 1000, state, new) for took, new, state in told["checkpoints"]])
+    return Run(
+        told["seconds"],
+        snapshots=[(took / 1000, state, new) for took, new, state in told["checkpoints"]],
+    )
 
 
 def told_of(snapshots: Sequence[tuple[float, int, int]]) -> str:
@@ -178,7 +195,8 @@ def told_of(snapshots: Sequence[tuple[float, int, int]]) -> str:
     largest = max(size for _, size, _ in snapshots)
     written = median(new for _, _, new in snapshots)
     return (
-        f"{len(snapshots)}, of {median(times) * 1000:,.0f} ms (median; at most {times[-1] * 1000:,.0f}), "
+        f"{len(snapshots)}, of {median(times) * 1000:,.0f} ms (median; at most "
+        f"{times[-1] * 1000:,.0f}), "
         f"{largest / 1e6:,.1f} MB at most, {written / 1e6:,.1f} MB written (median)"
     )
 
@@ -199,7 +217,9 @@ def beside(keys: int) -> list[str]:
         if isinstance(done, str):
             notes.append(f"{label}: {done}")
             continue
-        told = f"{label}: {shape.flink_rows / done.seconds / 1e6:.2f} M/s of {shape.flink_rows:,} rows"
+        told = (
+            f"{label}: {shape.flink_rows / done.seconds / 1e6:.2f} M/s of {shape.flink_rows:,} rows"
+        )
         if not interval:
             without = done
         elif without is not None and backend == shape.backends[0]:
@@ -222,19 +242,29 @@ def measured(keys: int, rounds: int, with_flink: bool = True) -> Result:
     stalls = [1000 * median(item.stall for item in found[kind]) for kind in ("exactlyOnce", "none")]
     speeds = [shape.rows / item.median / 1e6 for item in timings]
     notes = [
-        f"{shape.rows:,} rows in each run, {speeds[0]:.2f} M/s with, {speeds[1]:.2f} without: {speeds[0] / speeds[1]:.2f} of "
-        f"the speed is left, {cpu[0] / cpu[1]:.2f} by CPU time ({cpu[1]:.2f} s and {cpu[0]:.2f} s)",
+        (
+            f"{shape.rows:,} rows in each run, {speeds[0]:.2f} M/s with, {speeds[1]:.2f} without: "
+            f"{speeds[0] / speeds[1]:.2f} of "
+            f"the speed is left, {cpu[0] / cpu[1]:.2f} by CPU time ({cpu[1]:.2f} s and "
+            f"{cpu[0]:.2f} s)"
+        ),
         f"snapshots: {told_of([item for done in found['exactlyOnce'] for item in done.snapshots])}",
-        f"the longest wait of the writer is {stalls[0]:,.0f} ms with, {stalls[1]:,.0f} ms without (medians)",
+        (
+            f"the longest wait of the writer is {stalls[0]:,.0f} ms with, {stalls[1]:,.0f} ms "
+            "without (medians)"
+        ),
     ]
     if with_flink and FLINK.exists():
         notes += beside(keys)
     title = f"snapshots: exactly-once every second, {keys:,} keys"
-    return Result(title, "; ".join(notes), tuple(timings), Budget(timings[1].name, round(1 / shape.kept, 2)))
+    return Result(
+        title, "; ".join(notes), tuple(timings), Budget(timings[1].name, round(1 / shape.kept, 2))
+    )
 
 
 def results(rounds: int = 7, key_counts: Sequence[int] = tuple(SHAPES)) -> Iterator[Result]:
-    """The row of DESIGN's table on snapshots, for each number of keys, and how long restarts take."""
+    """The row of DESIGN's table on snapshots, for each number of keys, and how long restarts
+    take."""
     for keys in key_counts:
         yield measured(keys, rounds)
     yield from restarts.results(key_counts)
@@ -243,6 +273,10 @@ def results(rounds: int = 7, key_counts: Sequence[int] = tuple(SHAPES)) -> Itera
 if __name__ == "__main__":
     from benchmarks.run import table
 
-    asked = [int(float(item) * 1_000_000) for item in sys.argv[2].split(",")] if len(sys.argv) > 2 else list(SHAPES)
+    asked = (
+        [int(float(item) * 1_000_000) for item in sys.argv[2].split(",")]
+        if len(sys.argv) > 2
+        else list(SHAPES)
+    )
     for result in results(int(sys.argv[1]) if len(sys.argv) > 1 else 7, tuple(asked)):
         print(table(result), "\n", flush=True)

@@ -1,10 +1,12 @@
-"""The job of `snapshots` on Flink SQL, in this process; prints what it took as JSON. Needs PyFlink: `make flink`.
+"""The job of `snapshots` on Flink SQL, in this process; prints what it took as JSON. Needs PyFlink:
+`make flink`.
 
     python snapshots_on_flink.py ROWS KEYS WINDOW_SECONDS PARALLELISM INTERVAL_MS BACKEND FOLDER
 
-INTERVAL_MS is that of the exactly-once checkpoints, 0 for none; BACKEND is "hashmap" or "rocksdb" (which takes incremental
-checkpoints); the checkpoints are written to FOLDER. The rows are made by "datagen", a counter, and columns computed from it.
-The result goes to "blackhole". The time is the job's own net run time: starting the JVM and planning don't count.
+INTERVAL_MS is that of the exactly-once checkpoints, 0 for none; BACKEND is "hashmap" or "rocksdb"
+(which takes incremental checkpoints); the checkpoints are written to FOLDER. The rows are made by
+"datagen", a counter, and columns computed from it. The result goes to "blackhole". The time is the
+job's own net run time: starting the JVM and planning don't count.
 """
 
 import json
@@ -33,7 +35,9 @@ QUERY = """
         INTERVAL '{seconds}' SECOND))
     GROUP BY window_start, window_end, k HAVING COUNT(*) < 0
 """
-SINK = "CREATE TABLE results (k BIGINT, n BIGINT, s BIGINT, m BIGINT) WITH ('connector' = 'blackhole')"
+SINK = (
+    "CREATE TABLE results (k BIGINT, n BIGINT, s BIGINT, m BIGINT) WITH ('connector' = 'blackhole')"
+)
 
 
 def free_port():
@@ -43,13 +47,20 @@ def free_port():
 
 
 def watch(port, job, seen, ended):
-    """Remembers what Flink says of its checkpoints, again and again: nobody is there to ask when the job has ended."""
+    """Remembers what Flink says of its checkpoints, again and again: nobody is there to ask when
+    the job has ended."""
     while not ended.wait(0.25):
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/jobs/{job}/checkpoints", timeout=2) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{port}/jobs/{job}/checkpoints", timeout=2
+            ) as answer:
                 for item in json.load(answer)["history"]:
                     if item["status"] == "COMPLETED":
-                        seen[item["id"]] = item["end_to_end_duration"], item["checkpointed_size"], item["state_size"]
+                        seen[item["id"]] = (
+                            item["end_to_end_duration"],
+                            item["checkpointed_size"],
+                            item["state_size"],
+                        )
         except OSError:
             pass
 
@@ -57,7 +68,11 @@ def watch(port, job, seen, ended):
 def main(rows, keys, seconds, parallelism, interval, backend, folder):
     tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
     port = free_port()
-    settings = {"parallelism.default": parallelism, "rest.bind-port": str(port), "rest.port": str(port)}
+    settings = {
+        "parallelism.default": parallelism,
+        "rest.bind-port": str(port),
+        "rest.port": str(port),
+    }
     settings["state.backend.type"] = backend
     if int(interval):
         settings["execution.checkpointing.interval"] = f"{interval} ms"
@@ -71,14 +86,20 @@ def main(rows, keys, seconds, parallelism, interval, backend, folder):
     start = time.perf_counter()
     client = tables.execute_sql(QUERY.format(seconds=seconds)).get_job_client()
     seen, ended = {}, threading.Event()
-    watcher = threading.Thread(target=watch, args=(port, str(client.get_job_id()), seen, ended), daemon=True)
+    watcher = threading.Thread(
+        target=watch, args=(port, str(client.get_job_id()), seen, ended), daemon=True
+    )
     watcher.start()
     result = client.get_job_execution_result().result()
     wall = time.perf_counter() - start
     ended.set()
     watcher.join()
     checkpoints = [seen[number] for number in sorted(seen)]
-    print(json.dumps({"seconds": result.get_net_runtime() / 1000, "wall": wall, "checkpoints": checkpoints}))
+    print(
+        json.dumps(
+            {"seconds": result.get_net_runtime() / 1000, "wall": wall, "checkpoints": checkpoints}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
     python -m benchmarks.soak [minutes]
 
-NEXMark bids without end, as fast as the generator makes them, through sliding windows (as q5 counts) and sessions at once, read
-as Arrow. Each second the resident memory, the threads and the rows are noted. The verdict compares the two halves: the line
-through the second half may not rise by more than a twentieth of the memory in a minute, and no thread may be added.
+NEXMark bids without end, as fast as the generator makes them, through sliding windows (as q5
+counts) and sessions at once, read as Arrow. Each second the resident memory, the threads and the
+rows are noted. The verdict compares the two halves: the line through the second half may not rise
+by more than a twentieth of the memory in a minute, and no thread may be added.
 """
 
 from __future__ import annotations
@@ -21,10 +22,16 @@ import runnel
 MINUTES = 10
 BARS = " ▁▂▃▄▅▆▇█"
 QUERIES = (
-    "SELECT auction, window_end, COUNT(*) AS n FROM TABLE(HOP(TABLE bid, DESCRIPTOR(date_time), INTERVAL '10' SECOND, "
-    "INTERVAL '2' SECOND)) GROUP BY auction, window_end",
-    "SELECT bidder, COUNT(*) AS n, window_end FROM TABLE(SESSION(TABLE bid PARTITION BY bidder, DESCRIPTOR(date_time), "
-    "INTERVAL '1' SECOND)) GROUP BY bidder, window_start, window_end",
+    (
+        "SELECT auction, window_end, COUNT(*) AS n "
+        "FROM TABLE(HOP(TABLE bid, DESCRIPTOR(date_time), INTERVAL '10' SECOND, "
+        "INTERVAL '2' SECOND)) GROUP BY auction, window_end"
+    ),
+    (
+        "SELECT bidder, COUNT(*) AS n, window_end "
+        "FROM TABLE(SESSION(TABLE bid PARTITION BY bidder, DESCRIPTOR(date_time), "
+        "INTERVAL '1' SECOND)) GROUP BY bidder, window_start, window_end"
+    ),
 )
 
 
@@ -60,7 +67,11 @@ def soak(minutes: float) -> tuple[list[int], list[int], list[int]]:
             threads.append(active_count())
             told.append(sum(rows))
             if len(told) % 30 == 0:
-                print(f"{len(told)} s: {memory[-1] >> 20} MiB, {threads[-1]} threads, {told[-1]:,} rows out", flush=True)
+                print(
+                    f"{len(told)} s: {memory[-1] >> 20} MiB, {threads[-1]} threads, "
+                    f"{told[-1]:,} rows out",
+                    flush=True,
+                )
         for cursor in cursors:
             cursor.close()
         for reader in readers:
@@ -80,7 +91,9 @@ def section(minutes: float) -> str:
     memory, threads, told = soak(minutes)
     half = memory[len(memory) // 2 :]
     slope = float(np.polyfit(np.arange(len(half)), half, 1)[0]) * 60
-    is_flat = slope <= np.mean(half) / 20 and max(threads[len(threads) // 2 :]) <= max(threads[: len(threads) // 2])
+    is_flat = slope <= np.mean(half) / 20 and max(threads[len(threads) // 2 :]) <= max(
+        threads[: len(threads) // 2]
+    )
     speed = [b - a for a, b in zip([0, *told], told, strict=False)]
     return f"""### soak
 

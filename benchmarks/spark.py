@@ -1,5 +1,5 @@
-"""Spark beside Spark: rows out of a DataFrame, an aggregate that Spark runs, a job that writes, the first rows of a long scan.
-Needs pyspark and Java.
+"""Spark beside Spark: rows out of a DataFrame, an aggregate that Spark runs, a job that writes, the
+first rows of a long scan. Needs pyspark and Java.
 
     python -m benchmarks.spark [rounds]
 """
@@ -25,8 +25,8 @@ WRITTEN = 20 * ROWS
 PARTITIONS = 100
 WARM_UPS = 60
 JOB_WARM_UPS = 10
-"""Java's compiler takes so long to be done with what a short query needs, the query planner most of all, and a job, what Spark
-writes files by."""
+"""Java's compiler takes so long to be done with what a short query needs, the query planner most of
+all, and a job, what Spark writes files by."""
 
 
 def has_java() -> bool:
@@ -35,7 +35,8 @@ def has_java() -> bool:
 
 
 def results(rounds: int) -> Iterator[Result]:
-    """The benchmarks of this file, one after the other, in one session; none where there is no Java."""
+    """The benchmarks of this file, one after the other, in one session; none where there is no
+    Java."""
     if not has_java():
         return
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as scratch:
@@ -70,7 +71,9 @@ def new_session() -> Any:
 
 
 def _rows_out(session: Any, connection: runnel.Connection, rounds: int) -> Result:
-    frame = session.range(0, ROWS, 1, 8).selectExpr("id", f"id % {GROUPS} AS k", "CAST(id AS DOUBLE) / 3 AS v")
+    frame = session.range(0, ROWS, 1, 8).selectExpr(
+        "id", f"id % {GROUPS} AS k", "CAST(id AS DOUBLE) / 3 AS v"
+    )
     connection.register("numbers", frame)
     cursor = connection.cursor()
 
@@ -87,7 +90,10 @@ def _rows_out(session: Any, connection: runnel.Connection, rounds: int) -> Resul
         "rows out of Spark",
         [Contestant("Runnel", ours), Contestant("Spark, toArrow()", native)],
         rounds=2 * rounds,
-        note=f"`SELECT * FROM numbers`, a DataFrame of {ROWS:,} rows, three columns and eight partitions, as an Arrow table",
+        note=(
+            f"`SELECT * FROM numbers`, a DataFrame of {ROWS:,} rows, "
+            "three columns and eight partitions, as an Arrow table"
+        ),
         budget=Budget("Spark, toArrow()", 1.3),
     )
 
@@ -97,7 +103,9 @@ def _aggregate(session: Any, connection: runnel.Connection, rounds: int) -> Resu
     frame.createOrReplaceTempView("wide")
     connection.register("wide", frame)
     cursor = connection.cursor()
-    sql = "SELECT k, COUNT(*) AS n, SUM(v) AS total, MAX(v) AS most FROM wide WHERE v > 10 GROUP BY k"
+    sql = (
+        "SELECT k, COUNT(*) AS n, SUM(v) AS total, MAX(v) AS most FROM wide WHERE v > 10 GROUP BY k"
+    )
 
     def ours() -> None:
         assert cursor.execute(sql).fetch_arrow_table().num_rows == GROUPS
@@ -118,9 +126,12 @@ def _aggregate(session: Any, connection: runnel.Connection, rounds: int) -> Resu
 
 
 def _job(session: Any, connection: runnel.Connection, scratch: Path, rounds: int) -> Result:
-    """From the statement until the job is over; what it wrote is removed within the time, of both alike."""
+    """From the statement until the job is over; what it wrote is removed within the time, of both
+    alike."""
     source, out = scratch / "source", scratch / "out"
-    rows = session.range(0, WRITTEN, 1, 8).selectExpr("id", f"id % {GROUPS} AS k", "CAST(id AS DOUBLE) / 3 AS v")
+    rows = session.range(0, WRITTEN, 1, 8).selectExpr(
+        "id", f"id % {GROUPS} AS k", "CAST(id AS DOUBLE) / 3 AS v"
+    )
     rows.write.parquet(str(source))
     session.read.parquet(str(source)).createOrReplaceTempView("source")
     for name, folder in (("source", source), ("sink", out)):
@@ -129,7 +140,9 @@ def _job(session: Any, connection: runnel.Connection, scratch: Path, rounds: int
     sql = "SELECT id, k, v + k AS v FROM source WHERE k < 900"
 
     def ours() -> None:
-        connection.execute(f"CREATE JOB j OPTIONS ('runtime' = 'spark') AS INSERT INTO sink (id, k, v) {sql}")
+        connection.execute(
+            f"CREATE JOB j OPTIONS ('runtime' = 'spark') AS INSERT INTO sink (id, k, v) {sql}"
+        )
         connection.job("j").join(600)
         connection.execute("DROP JOB j")
         assert list(out.glob("*.parquet"))
@@ -145,7 +158,10 @@ def _job(session: Any, connection: runnel.Connection, scratch: Path, rounds: int
         native()
     return measure(
         "job on Spark",
-        [Contestant("Runnel, CREATE JOB … 'runtime' = 'spark'", ours), Contestant("Spark, DataFrame.write", native)],
+        [
+            Contestant("Runnel, CREATE JOB … 'runtime' = 'spark'", ours),
+            Contestant("Spark, DataFrame.write", native),
+        ],
         rounds=rounds,
         note=f"`{sql}`, {WRITTEN:,} rows of Parquet, into Parquet",
         budget=Budget("Spark, DataFrame.write", 1.2),
@@ -154,7 +170,9 @@ def _job(session: Any, connection: runnel.Connection, scratch: Path, rounds: int
 
 def _first_rows(session: Any, connection: runnel.Connection, rounds: int) -> Result:
     count = 5 * ROWS
-    frame = session.range(0, count, 1, PARTITIONS).selectExpr("id", "sha2(CAST(id AS STRING), 256) AS hash")
+    frame = session.range(0, count, 1, PARTITIONS).selectExpr(
+        "id", "sha2(CAST(id AS STRING), 256) AS hash"
+    )
     connection.register("hashes", frame)
     sql = "SELECT * FROM hashes"
 
@@ -190,5 +208,8 @@ if __name__ == "__main__":
     for result in results(max(5, int(sys.argv[1])) if len(sys.argv) > 1 else 7):
         print(result.title, "—", result.note)
         for timing in result.timings:
-            print(f"  {timing.median:8.3f} s ({timing.fastest:.3f}–{timing.slowest:.3f})  {timing.name}")
+            print(
+                f"  {timing.median:8.3f} s ({timing.fastest:.3f}–{timing.slowest:.3f})  "
+                f"{timing.name}"
+            )
         print(" ", result.verdict, flush=True)

@@ -1,10 +1,12 @@
-"""A streaming job on Spark over 100 million events, beside Spark's own Structured Streaming for the same.
+"""A streaming job on Spark over 100 million events, beside Spark's own Structured Streaming for the
+same.
 
     python -m benchmarks.spark_stream [millions of events] [rounds] [folder]
 
-The events are Parquet files in a folder that is followed, some of them a batch: 10,000 keys, 10,000 events a second and key in
-windows of 10 seconds. What closes the last of these windows is one event far behind. A run is over when all rows of all windows
-are in the sink; then their number, the number of events and the sum of all values must be exact.
+The events are Parquet files in a folder that is followed, some of them a batch: 10,000 keys, 10,000
+events a second and key in windows of 10 seconds. What closes the last of these windows is one event
+far behind. A run is over when all rows of all windows are in the sink; then their number, the
+number of events and the sum of all values must be exact.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ EVENTS_A_SECOND = 100_000
 WINDOW = 10
 WARMING = 10
 WARM_UPS = 3
-"""Runs over WARMING million events by each, before those that are measured: a job runs for months, and Java's compiler is
-at work in the first minute of each kind of query."""
+"""Runs over WARMING million events by each, before those that are measured: a job runs for months,
+and Java's compiler is at work in the first minute of each kind of query."""
 SECONDS = 1_800
 PAUSE = 0.25
 EPOCH = datetime(2026, 1, 1)
@@ -48,7 +50,8 @@ LAG = 2
 
 @dataclass(frozen=True)
 class Seen:
-    """One run: seconds, those of the processors for it and its Java, batches, and the most rows and bytes of state."""
+    """One run: seconds, those of the processors for it and its Java, batches, and the most rows and
+    bytes of state."""
 
     seconds: float
     cpu: float
@@ -87,7 +90,11 @@ def write(folder: Path, millions: int) -> Events:
 
 
 def _write_file(path: Path, at: Any, keys: Any, values: Any) -> None:
-    columns = {"at": pa.array(at, pa.timestamp("us", "UTC")), "k": pa.array(keys), "v": pa.array(values)}
+    columns = {
+        "at": pa.array(at, pa.timestamp("us", "UTC")),
+        "k": pa.array(keys),
+        "v": pa.array(values),
+    }
     pq.write_table(pa.table(columns), path)
 
 
@@ -122,14 +129,21 @@ def job(session: Any, events: Events, scratch: Path) -> Seen:
             assert found["status"] in ("STARTING", "NOT_RUNNING", "RUNNING"), found
             assert monotonic() < began + SECONDS, f"not done in {SECONDS} s: {found}"
             for vertex in connection.job("j").metrics().values():
-                state_rows, state_bytes = max(state_rows, vertex.state_rows), max(state_bytes, vertex.state_bytes)
+                state_rows, state_bytes = (
+                    max(state_rows, vertex.state_rows),
+                    max(state_bytes, vertex.state_bytes),
+                )
                 batches = vertex.batches_in
             sleep(PAUSE)
         seconds, cpu = monotonic() - began, processors() - before
         assert not found["late_rows"], found
-        rows = connection.execute("SELECT COUNT(*), SUM(n), SUM(total), COUNT(DISTINCT ended) FROM sink").fetchall()
+        rows = connection.execute(
+            "SELECT COUNT(*), SUM(n), SUM(total), COUNT(DISTINCT ended) FROM sink"
+        ).fetchall()
         connection.execute("DROP JOB j")
-    assert rows == [(events.result_rows, events.count, events.total, events.result_rows // KEYS)], rows
+    assert rows == [(events.result_rows, events.count, events.total, events.result_rows // KEYS)], (
+        rows
+    )
     return Seen(seconds, cpu, batches, state_rows, state_bytes)
 
 
@@ -137,13 +151,21 @@ def native(session: Any, events: Events, scratch: Path) -> Seen:
     """One run of Spark's own, into files as its file sink writes them."""
     from pyspark.sql import functions as f
 
-    frame = session.readStream.schema("at TIMESTAMP, k BIGINT, v BIGINT").option("maxFilesPerTrigger", FILES_A_BATCH)
+    frame = session.readStream.schema("at TIMESTAMP, k BIGINT, v BIGINT").option(
+        "maxFilesPerTrigger", FILES_A_BATCH
+    )
     frame = frame.parquet(str(events.folder)).withWatermark("at", f"{LAG} seconds")
     frame = frame.groupBy(f.window("at", f"{WINDOW} seconds").alias("w"), "k").agg(
         f.count("*").alias("n"), f.sum("v").alias("total")
     )
-    writer = frame.selectExpr("w.end AS ended", "k", "n", "total").writeStream.format("parquet").outputMode("append")
-    writer = writer.option("checkpointLocation", str(scratch / "checkpoint")).option("path", str(scratch / "out"))
+    writer = (
+        frame.selectExpr("w.end AS ended", "k", "n", "total")
+        .writeStream.format("parquet")
+        .outputMode("append")
+    )
+    writer = writer.option("checkpointLocation", str(scratch / "checkpoint")).option(
+        "path", str(scratch / "out")
+    )
     began, before = monotonic(), processors()
     query = writer.trigger(processingTime="100 milliseconds").start()
     end = np.datetime64(EPOCH + timedelta(hours=20)).astype("datetime64[ms]").item()
@@ -156,10 +178,17 @@ def native(session: Any, events: Events, scratch: Path) -> Seen:
         progress = [item for item in query.recentProgress if item.numInputRows]
     finally:
         query.stop()
-    row = session.read.parquet(str(scratch / "out")).selectExpr("count(*)", "sum(n)", "sum(total)").collect()[0]
+    row = (
+        session.read.parquet(str(scratch / "out"))
+        .selectExpr("count(*)", "sum(n)", "sum(total)")
+        .collect()[0]
+    )
     assert tuple(row) == (events.result_rows, events.count, events.total), row
     states = [item.stateOperators[0] for item in progress]
-    rows, size = (max((getattr(item, name) for item in states), default=0) for name in ("numRowsTotal", "memoryUsedBytes"))
+    rows, size = (
+        max((getattr(item, name) for item in states), default=0)
+        for name in ("numRowsTotal", "memoryUsedBytes")
+    )
     return Seen(seconds, cpu, len(progress), rows, size)
 
 
@@ -169,7 +198,8 @@ def _watermark(progress: Any) -> datetime:
 
 
 def results(rounds: int, millions: int = MILLIONS, folder: Path | None = None) -> Iterator[Result]:
-    """One result; none where there is no Java. 100 million events are run twice by each, fewer `rounds` times."""
+    """One result; none where there is no Java. 100 million events are run twice by each, fewer
+    `rounds` times."""
     if not has_java():
         return
     with warnings.catch_warnings(), tempfile.TemporaryDirectory(dir=folder) as name:
@@ -200,16 +230,30 @@ def _result(seen: dict[str, list[Seen]], events: Events) -> Result:
         times = [run.seconds for run in runs]
         rate = events.count / median(times) / 1e6
         last = runs[-1]
-        shown = f"{label}: {rate:.2f} M events/s, {last.batches} batches, state of at most {last.state_rows:,} rows"
-        shown += f" in {last.state_bytes / 1e6:.1f} MB, {median(run.cpu for run in runs):.0f} s of processors"
+        shown = (
+            f"{label}: {rate:.2f} M events/s, {last.batches} batches, state of at most "
+            f"{last.state_rows:,} rows"
+        )
+        shown += (
+            f" in {last.state_bytes / 1e6:.1f} MB, "
+            f"{median(run.cpu for run in runs):.0f} s of processors"
+        )
         timings.append(Timing(shown, median(times), min(times), max(times), len(times)))
     note = (
-        f"{events.count:,} events in Parquet files that are followed, {FILES_A_BATCH} files a batch, {KEYS:,} keys, tumbling "
-        f"windows of {WINDOW} s with COUNT and SUM into Parquet, {events.result_rows:,} rows; from the start of the job until "
-        f"all of them are in the sink, after {WARM_UPS} runs each over {WARMING} million or fewer; their number, the number of "
+        f"{events.count:,} events in Parquet files that are followed, {FILES_A_BATCH} files a "
+        f"batch, {KEYS:,} keys, tumbling "
+        f"windows of {WINDOW} s with COUNT and SUM into Parquet, {events.result_rows:,} rows; from "
+        "the start of the job until "
+        f"all of them are in the sink, after {WARM_UPS} runs each over {WARMING} million or fewer; "
+        "their number, the number of "
         "events and the sum were exact, and no row was late"
     )
-    return Result(f"streaming job on Spark, {events.count:,} events", note, tuple(timings), Budget(timings[1].name, 1.2))
+    return Result(
+        f"streaming job on Spark, {events.count:,} events",
+        note,
+        tuple(timings),
+        Budget(timings[1].name, 1.2),
+    )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
     python -m benchmarks.streams [rounds]
 
-The rows (key, value, time; times in order, 100 µs apart) are made beforehand as Arrow batches; a thread writes them to a
-pushed stream. The loop by hand does what the tumbling query does with pyarrow alone, batch by batch, on as many threads.
+The rows (key, value, time; times in order, 100 µs apart) are made beforehand as Arrow batches; a
+thread writes them to a pushed stream. The loop by hand does what the tumbling query does with
+pyarrow alone, batch by batch, on as many threads.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ STEP = 100
 """Microseconds of event time from one row to the next."""
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.timestamp("us"))])
-QUERY = "SELECT window_end, k, COUNT(*) AS n, SUM(v) AS s, MAX(v) AS m FROM TABLE({window}) GROUP BY window_end, k"
+QUERY = (
+    "SELECT window_end, k, COUNT(*) AS n, SUM(v) AS s, MAX(v) AS m FROM TABLE({window}) "
+    "GROUP BY window_end, k"
+)
 TUMBLE = "TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND)"
 HOP_10 = "HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND, INTERVAL '1' SECOND)"
 HOP_100 = "HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '100' SECOND, INTERVAL '1' SECOND)"
@@ -44,7 +48,8 @@ def batches(rows: int, keys: int) -> list[pa.RecordBatch]:
         k = (n * 2_654_435_761 >> 7) % keys
         made.append(
             pa.RecordBatch.from_arrays(
-                [pa.array(k), pa.array(n % 1000), pa.array(n * STEP).view(pa.timestamp("us"))], schema=SCHEMA
+                [pa.array(k), pa.array(n % 1000), pa.array(n * STEP).view(pa.timestamp("us"))],
+                schema=SCHEMA,
             )
         )
     return made
@@ -53,7 +58,9 @@ def batches(rows: int, keys: int) -> list[pa.RecordBatch]:
 def streamed(window: str, given: Iterable[pa.RecordBatch], schema: pa.Schema = SCHEMA) -> int:
     """Runs the query over the rows as a stream; gives the number of rows that come out."""
     with runnel.connect() as connection:
-        writer = connection.register_stream("events", schema, time_column="ts", max_disorder=timedelta(0))
+        writer = connection.register_stream(
+            "events", schema, time_column="ts", max_disorder=timedelta(0)
+        )
         cursor = connection.cursor().execute(QUERY.format(window=window))
 
         def write() -> None:
@@ -69,7 +76,8 @@ def streamed(window: str, given: Iterable[pa.RecordBatch], schema: pa.Schema = S
 
 
 def by_hand(given: Sequence[pa.RecordBatch]) -> int:
-    """The tumbling query as a loop: each batch grouped, the groups of a window combined when a later row comes."""
+    """The tumbling query as a loop: each batch grouped, the groups of a window combined when a
+    later row comes."""
     width = 10_000_000
     rows = 0
     opened: list[pa.Table] = []
@@ -94,7 +102,11 @@ def _combined(opened: list[pa.Table], newest: int | None) -> int:
         is_open = pc.greater_equal(everything.column("w"), newest)
         opened.append(everything.filter(is_open))
         everything = everything.filter(pc.invert(is_open))
-    return everything.group_by(["w", "k"]).aggregate([("v_count", "sum"), ("v_sum", "sum"), ("v_max", "max")]).num_rows
+    return (
+        everything.group_by(["w", "k"])
+        .aggregate([("v_count", "sum"), ("v_sum", "sum"), ("v_max", "max")])
+        .num_rows
+    )
 
 
 def results(rounds: int = 7) -> Iterator[Result]:
@@ -104,14 +116,20 @@ def results(rounds: int = 7) -> Iterator[Result]:
     assert streamed(TUMBLE, rows) == by_hand(rows)
     yield measure(
         "stream: tumbling windows of 10 s",
-        [Contestant("Runnel", partial(streamed, TUMBLE, rows)), Contestant("a loop by hand", partial(by_hand, rows))],
+        [
+            Contestant("Runnel", partial(streamed, TUMBLE, rows)),
+            Contestant("a loop by hand", partial(by_hand, rows)),
+        ],
         rounds=rounds,
         note=note,
         budget=Budget("a loop by hand", round(1 / 0.7, 2)),
     )
     yield measure(
         "stream: sliding windows of 10 s by 1 s",
-        [Contestant("sliding", partial(streamed, HOP_10, rows)), Contestant("tumbling", partial(streamed, TUMBLE, rows))],
+        [
+            Contestant("sliding", partial(streamed, HOP_10, rows)),
+            Contestant("tumbling", partial(streamed, TUMBLE, rows)),
+        ],
         rounds=rounds,
         note=note,
         budget=Budget("tumbling", 2.5),
@@ -141,13 +159,21 @@ def growth() -> Iterator[Result]:
     for millions in (1, 10, 100):
         rows = batches(1_000_000, KEYS)
         shifted = (_later(batch, number) for number in range(millions) for batch in rows)
-        timings.append(_once(f"{millions} M rows, {KEYS:,} keys", TUMBLE, shifted, millions * 1_000_000))
+        timings.append(
+            _once(f"{millions} M rows, {KEYS:,} keys", TUMBLE, shifted, millions * 1_000_000)
+        )
     yield Result("stream: growth with the rows", "tumbling windows of 10 s", tuple(timings))
     timings = []
     for keys in (1_000, 100_000, 1_000_000, 10_000_000):
         count = max(ROWS, 2 * keys)
-        timings.append(_once(f"{keys:,} keys, {count:,} rows", WIDE, iter(batches(count, keys)), count))
-    yield Result("stream: growth with the keys", "one window of 10,000 s, so that all groups are open at once", tuple(timings))
+        timings.append(
+            _once(f"{keys:,} keys, {count:,} rows", WIDE, iter(batches(count, keys)), count)
+        )
+    yield Result(
+        "stream: growth with the keys",
+        "one window of 10,000 s, so that all groups are open at once",
+        tuple(timings),
+    )
 
 
 WIDE = "TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10000' SECOND)"
@@ -157,7 +183,9 @@ def _later(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
     """The rows a million steps later for each `number`."""
     if not number:
         return batch
-    times = pc.add(batch.column(2).view(pa.int64()), number * 1_000_000 * STEP).view(pa.timestamp("us"))
+    times = pc.add(batch.column(2).view(pa.int64()), number * 1_000_000 * STEP).view(
+        pa.timestamp("us")
+    )
     return pa.RecordBatch.from_arrays([batch.column(0), batch.column(1), times], schema=SCHEMA)
 
 

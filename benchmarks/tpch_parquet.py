@@ -27,7 +27,10 @@ def results(rounds: int) -> Iterator[Result]:
 
 def _total(folder: Path, rounds: int) -> Result:
     texts = [query(number) for number in QUERIES]
-    with runnel.connect(cooperative_threads=THREADS) as connection, duckdb.connect(config={"threads": THREADS}) as duck:
+    with (
+        runnel.connect(cooperative_threads=THREADS) as connection,
+        duckdb.connect(config={"threads": THREADS}) as duck,
+    ):
         for name in TABLES:
             options = f"'format'='parquet', 'path'='{folder}', 'glob'='{name}.parquet'"
             connection.execute(f"CREATE MAPPING {name} TYPE File OPTIONS ({options})")
@@ -46,6 +49,9 @@ def _total(folder: Path, rounds: int) -> Result:
             "TPC-H over Parquet",
             [Contestant("Runnel", ours), Contestant("DuckDB", theirs)],
             rounds=rounds,
-            note=f"the total of the {len(texts)} queries and fetchall, scale factor {SCALE}, {THREADS} threads, cached plans",
+            note=(
+                f"the total of the {len(texts)} queries and fetchall, scale factor {SCALE}, "
+                f"{THREADS} threads, cached plans"
+            ),
             budget=Budget("DuckDB", 1.15),
         )

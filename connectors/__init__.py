@@ -11,4 +11,7 @@ way to a new connector is `iterators`; docs/writing_a_connector.md explains the 
 """
 
 if __name__ != "runnel.connectors":
-    raise ImportError('this package is imported as "runnel.connectors": install Runnel, then write "import runnel.connectors"')
+    raise ImportError(
+        'this package is imported as "runnel.connectors": install Runnel, then write "import '
+        'runnel.connectors"'
+    )

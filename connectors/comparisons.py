@@ -1,4 +1,5 @@
-"""The part of a predicate that a source of other software understands: comparisons of columns with constants."""
+"""The part of a predicate that a source of other software understands: comparisons of columns with
+constants."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ _MIRRORED = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 @frozen
 class Comparison:
-    """`column operation value`: a column by its index in the table; "eq", "lt", "le", "gt" or "ge"; and Python values, of which
-    one must fulfil it (several only with "eq": IN). With None it is never true."""
+    """`column operation value`: a column by its index in the table; "eq", "lt", "le", "gt" or "ge";
+    and Python values, of which one must fulfil it (several only with "eq": IN). With None it is
+    never true."""
 
     column: Column
     operation: str
@@ -22,9 +24,12 @@ class Comparison:
 
 
 def comparisons(predicate: Expression | None, context: EvaluationContext) -> list[Comparison]:
-    """The conjuncts of a scan's predicate that are comparisons, the constants being literals or the arguments of the run. A
-    source that reads only the rows for which all of these hold gives all that the query needs: the rest is filtered again."""
-    return [found for part in conjuncts(predicate) if (found := comparison(part, context)) is not None]
+    """The conjuncts of a scan's predicate that are comparisons, the constants being literals or the
+    arguments of the run. A source that reads only the rows for which all of these hold gives all
+    that the query needs: the rest is filtered again."""
+    return [
+        found for part in conjuncts(predicate) if (found := comparison(part, context)) is not None
+    ]
 
 
 def comparison(conjunct: Expression, context: EvaluationContext) -> Comparison | None:
@@ -40,7 +45,11 @@ def comparison(conjunct: Expression, context: EvaluationContext) -> Comparison |
     if isinstance(right, Column):
         left, right, operation = right, left, _MIRRORED[operation]
     constant = _constant(right, context)
-    return Comparison(left, operation, constant) if isinstance(left, Column) and constant is not None else None
+    return (
+        Comparison(left, operation, constant)
+        if isinstance(left, Column) and constant is not None
+        else None
+    )
 
 
 def _constant(expression: Expression, context: EvaluationContext) -> tuple[Any] | None:

@@ -1,4 +1,5 @@
-"""Paths of the disk that are used within bounds: looked at, opened and made only where these allow it at that moment."""
+"""Paths of the disk that are used within bounds: looked at, opened and made only where these allow
+it at that moment."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ _DESCRIPTORS = "/proc/self/fd" if Path("/proc/self/fd").is_dir() else "/dev/fd"
 
 
 class ConfinedPath(str):
-    """An absolute path, and the bounds of what is opened by it. What is derived from it has the same ones."""
+    """An absolute path, and the bounds of what is opened by it. What is derived from it has the
+    same ones."""
 
     __slots__ = ("access",)
 
@@ -32,7 +34,8 @@ class ConfinedPath(str):
         """The bytes of the file."""
         descriptor = self.access.open(self, os.O_RDONLY)
         try:
-            # Arrow reads without Python what it opens by a path, and this one names the very file that was looked at.
+            # Arrow reads without Python what it opens by a path, and this one names the very file
+            # that was looked at.
             return pa.OSFile(f"{_DESCRIPTORS}/{descriptor}", "rb")
         finally:
             os.close(descriptor)

@@ -1,4 +1,5 @@
-"""Sources out of Python iterators: the short way for a connector whose rows come from some other library."""
+"""Sources out of Python iterators: the short way for a connector whose rows come from some other
+library."""
 
 from __future__ import annotations
 
@@ -17,8 +18,9 @@ from runnel.sqltypes import to_arrow
 
 
 class IteratorSource(Source):
-    """A scan whose batches an iterator gives, in one partition. `start` is called when the scan is split, and should fix
-    then what it sees; its iterator is advanced by another thread and may block. A generator is closed at the end."""
+    """A scan whose batches an iterator gives, in one partition. `start` is called when the scan is
+    split, and should fix then what it sees; its iterator is advanced by another thread and may
+    block. A generator is closed at the end."""
 
     cooperative = False
 
@@ -52,8 +54,11 @@ class IteratorPartition(SourcePartition):
         self._batches = self._pieces = iter(())
 
 
-def batches_of_rows(rows: Iterable[Sequence[Any]], columns: Sequence[TableColumn]) -> Iterator[pa.RecordBatch]:
-    """Rows of Python values as batches of these columns; DataError names a value that doesn't fit its column's type."""
+def batches_of_rows(
+    rows: Iterable[Sequence[Any]], columns: Sequence[TableColumn]
+) -> Iterator[pa.RecordBatch]:
+    """Rows of Python values as batches of these columns; DataError names a value that doesn't fit
+    its column's type."""
     schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in columns])
     source = iter(rows)
     while part := list(islice(source, BATCH_ROWS)):

@@ -1,8 +1,9 @@
 """Typed reading of a mapping's OPTIONS ('name' = 'value', …).
 
-A connector declares its options once, as constants, and lists them in an `OptionSet`. Reading checks all of them at a time:
-an unknown name, a value that isn't allowed and a missing option are ProgrammingErrors that name the option, the connector
-and the remedy. Names, and the words of a choice, match without regard to case.
+A connector declares its options once, as constants, and lists them in an `OptionSet`. Reading
+checks all of them at a time: an unknown name, a value that isn't allowed and a missing option are
+ProgrammingErrors that name the option, the connector and the remedy. Names, and the words of a
+choice, match without regard to case.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ _TRUTHS = {"true": True, "on": True, "1": True, "false": False, "off": False, "0
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
-    """One option: `parse` gives its value, or fails with a ValueError; `allowed` says in words what it takes."""
+    """One option: `parse` gives its value, or fails with a ValueError; `allowed` says in words what
+    it takes."""
 
     name: str
     parse: Callable[[str], T]
@@ -69,7 +71,12 @@ def boolean(name: str, default: bool | None = None) -> Option[bool]:
 
 
 def integer(
-    name: str, default: int | None = None, *, least: int = 0, most: int | None = None, required: bool = False
+    name: str,
+    default: int | None = None,
+    *,
+    least: int = 0,
+    most: int | None = None,
+    required: bool = False,
 ) -> Option[int]:
     """A whole number from `least` to `most` (None: no bound)."""
 
@@ -81,12 +88,17 @@ def integer(
             raise ValueError(value)
         return number
 
-    allowed = f"a whole number of at least {least}" if most is None else f"a whole number from {least} to {most}"
+    allowed = (
+        f"a whole number of at least {least}"
+        if most is None
+        else f"a whole number from {least} to {most}"
+    )
     return Option(name, parse, allowed, default, required)
 
 
 def duration(name: str, default: int | None = None) -> Option[int]:
-    """A length of time such as '500 ms', '1.5 s', '10 minutes', '1 h', '7 days'; in nanoseconds. '0' needs no unit."""
+    """A length of time such as '500 ms', '1.5 s', '10 minutes', '1 h', '7 days'; in nanoseconds.
+    '0' needs no unit."""
 
     def parse(value: str) -> int:
         match = _DURATION.fullmatch(value)
@@ -100,10 +112,14 @@ def duration(name: str, default: int | None = None) -> Option[int]:
             factor = 0
         return round(float(number) * factor)
 
-    return Option(name, parse, "a length of time such as '500 ms', '10 s', '5 minutes' or '1 h'", default)
+    return Option(
+        name, parse, "a length of time such as '500 ms', '10 s', '5 minutes' or '1 h'", default
+    )
 
 
-def choice(name: str, words: tuple[str, ...], default: str | None = None, *, required: bool = False) -> Option[str]:
+def choice(
+    name: str, words: tuple[str, ...], default: str | None = None, *, required: bool = False
+) -> Option[str]:
     """One of `words`, in their spelling whatever that of the user."""
 
     def parse(value: str) -> str:
@@ -155,7 +171,9 @@ class OptionSet:
             if option is None:
                 raise self._unknown(name)
             if option.name in values:
-                raise ProgrammingError(f'option "{option.name}" of connector {self.connector} is given twice')
+                raise ProgrammingError(
+                    f'option "{option.name}" of connector {self.connector} is given twice'
+                )
             values[option.name] = self._parse(option, value)
         for option in self.options:
             if option.required and option.name not in values:
@@ -167,15 +185,22 @@ class OptionSet:
             return option.parse(value)
         except ValueError:
             hint = f"it takes {option.allowed}"
-            message = f"wrong value '{value}' for option \"{option.name}\" of connector {self.connector}"
+            message = (
+                f"wrong value '{value}' for option \"{option.name}\" of connector {self.connector}"
+            )
             raise ProgrammingError(message, hint=hint) from None
 
     def _unknown(self, name: str) -> ProgrammingError:
         names = [option.name for option in self.options]
         known = "its options are " + ", ".join(names) if names else "it has no options"
-        return ProgrammingError(f'unknown option "{name}" of connector {self.connector}', hint=suggest(name, names, known))
+        return ProgrammingError(
+            f'unknown option "{name}" of connector {self.connector}',
+            hint=suggest(name, names, known),
+        )
 
 
 def _missing(connector: str, option: Option[Any]) -> ProgrammingError:
     hint = f"add OPTIONS ('{option.name}' = '…'); it takes {option.allowed}"
-    return ProgrammingError(f'option "{option.name}" of connector {connector} is missing', hint=hint)
+    return ProgrammingError(
+        f'option "{option.name}" of connector {connector} is missing', hint=hint
+    )

@@ -1,4 +1,5 @@
-"""Reading the partitions of a source on threads of its own, for a consumer that can't: DuckDB takes a stream from one thread.
+"""Reading the partitions of a source on threads of its own, for a consumer that can't: DuckDB takes
+a stream from one thread.
 
 Only for sources that block. The batches come in no particular order; at most a few wait.
 """
@@ -21,7 +22,8 @@ ReadRows = Callable[[SourcePartition], Iterator[pa.RecordBatch]]
 
 
 class ParallelReading:
-    """The rows of some partitions, read by `threads` at a time. The partitions stay the caller's to close, after `stop`."""
+    """The rows of some partitions, read by `threads` at a time. The partitions stay the caller's to
+    close, after `stop`."""
 
     def __init__(self, partitions: Sequence[SourcePartition], read: ReadRows, threads: int) -> None:
         self._left = deque(partitions)
@@ -32,18 +34,25 @@ class ParallelReading:
         self._error: BaseException | None = None
         self._stopped = False
         self._threads = [
-            Thread(target=self._run, name=f"runnel-duckdb-input-{i}", daemon=True) for i in range(min(threads, len(partitions)))
+            Thread(target=self._run, name=f"runnel-duckdb-input-{i}", daemon=True)
+            for i in range(min(threads, len(partitions)))
         ]
         self._running = 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Starts the threads and gives what they read. Raises the first error of one, after which nothing follows."""
+        """Starts the threads and gives what they read. Raises the first error of one, after which
+        nothing follows."""
         self._running = len(self._threads)
         for thread in self._threads:
             thread.start()
         while True:
             with self._changed:
-                while not self._batches and self._running and self._error is None and not self._stopped:
+                while (
+                    not self._batches
+                    and self._running
+                    and self._error is None
+                    and not self._stopped
+                ):
                     self._changed.wait()
                 if self._error is not None:
                     raise self._error

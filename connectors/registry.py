@@ -1,8 +1,9 @@
 """Which connectors there are: the explicit list of our own, and those that other packages bring.
 
-A connector's module is imported when it is first used, so that a statement that doesn't touch it doesn't pay for it. An
-outside package declares an entry point in the group "runnel.connectors" whose name is the connector's type name and whose
-value is a callable that makes a `Connector`; these are looked for only when a name isn't one of ours.
+A connector's module is imported when it is first used, so that a statement that doesn't touch it
+doesn't pay for it. An outside package declares an entry point in the group "runnel.connectors"
+whose name is the connector's type name and whose value is a callable that makes a `Connector`;
+these are looked for only when a name isn't one of ours.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from typing import TYPE_CHECKING, cast
 
 from runnel.base.frozen import frozen
 from runnel.connector import Connector
-from runnel.errors import ErrorCode, InterfaceError, OperationalError, Position, ProgrammingError, suggest
+from runnel.errors import (
+    ErrorCode,
+    InterfaceError,
+    OperationalError,
+    Position,
+    ProgrammingError,
+    suggest,
+)
 
 if TYPE_CHECKING:
     from runnel.duckdb.kernel import DuckDBKernel
@@ -25,8 +33,8 @@ ENTRY_POINTS = "runnel.connectors"
 
 @frozen
 class Home:
-    """What connectors share with the connection that they belong to: its directory (None for one in memory), and its DuckDB,
-    which is made when it is first asked for."""
+    """What connectors share with the connection that they belong to: its directory (None for one in
+    memory), and its DuckDB, which is made when it is first asked for."""
 
     directory: Path | None
     kernel: Callable[[], DuckDBKernel]
@@ -37,7 +45,9 @@ ConnectorFactory = Callable[[Home], Connector]
 
 
 def _map_connector(home: Home) -> Connector:
-    return cast(Connector, import_module("runnel.connectors.imap.connector").MapConnector(home.directory))
+    return cast(
+        Connector, import_module("runnel.connectors.imap.connector").MapConnector(home.directory)
+    )
 
 
 def _file_connector(home: Home) -> Connector:
@@ -45,7 +55,9 @@ def _file_connector(home: Home) -> Connector:
 
 
 def _duckdb_connector(home: Home) -> Connector:
-    return cast(Connector, import_module("runnel.connectors.duckdb.connector").DuckDBConnector(home.kernel))
+    return cast(
+        Connector, import_module("runnel.connectors.duckdb.connector").DuckDBConnector(home.kernel)
+    )
 
 
 def _spark_connector(home: Home) -> Connector:
@@ -65,7 +77,9 @@ def _delta_connector(home: Home) -> Connector:
 
 
 def _iceberg_connector(home: Home) -> Connector:
-    return cast(Connector, import_module("runnel.connectors.lake.iceberg.connector").IcebergConnector())
+    return cast(
+        Connector, import_module("runnel.connectors.lake.iceberg.connector").IcebergConnector()
+    )
 
 
 CONNECTORS: Mapping[str, ConnectorFactory] = {
@@ -88,14 +102,16 @@ def _no_kernel() -> DuckDBKernel:
 class Registry:
     """The connectors of one connection, each made when first asked for. Safe for threads."""
 
-    def __init__(self, directory: Path | None = None, kernel: Callable[[], DuckDBKernel] | None = None) -> None:
+    def __init__(
+        self, directory: Path | None = None, kernel: Callable[[], DuckDBKernel] | None = None
+    ) -> None:
         self._home = Home(directory, kernel or _no_kernel)
         self._made: dict[str, Connector] = {}
         self._lock = Lock()
 
     def get(self, name: str, position: Position | None = None) -> Connector:
-        """The connector of that type name, whatever its case; ProgrammingError with the nearest known name if there is
-        none."""
+        """The connector of that type name, whatever its case; ProgrammingError with the nearest
+        known name if there is none."""
         lower = name.lower()
         with self._lock:
             made = self._made.get(lower)
@@ -111,7 +127,9 @@ class Registry:
         lower = connector.name.lower()
         with self._lock:
             if lower in self._made or any(known.lower() == lower for known in CONNECTORS):
-                raise ProgrammingError(f'connector type "{connector.name}" exists already', hint="take another name")
+                raise ProgrammingError(
+                    f'connector type "{connector.name}" exists already', hint="take another name"
+                )
             self._made[lower] = connector
 
     def made(self) -> tuple[Connector, ...]:
@@ -163,8 +181,13 @@ def _load(name: str, load: Callable[[], object]) -> Connector:
         raise OperationalError(
             f'connector "{name}" of another package can\'t be loaded',
             detail=f"{type(error).__name__}: {error}",
-            hint=f'repair or remove the package that declares it in the entry points "{ENTRY_POINTS}"',
+            hint=(
+                "repair or remove the package that declares it in the entry points "
+                f'"{ENTRY_POINTS}"'
+            ),
         ) from error
     if not isinstance(made, Connector):
-        raise OperationalError(f'connector "{name}" of another package gives a {type(made).__name__}, not a Connector')
+        raise OperationalError(
+            f'connector "{name}" of another package gives a {type(made).__name__}, not a Connector'
+        )
     return made

@@ -24,7 +24,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if __name__ != "runnel":
-    raise ImportError('this package is imported as "runnel": install it, then write "import runnel"')
+    raise ImportError(
+        'this package is imported as "runnel": install it, then write "import runnel"'
+    )
 
 from runnel.errors import (
     DatabaseError,
@@ -128,7 +130,12 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-for _name in ("ErrorCode", "Position", "Warning", *(name for name in __all__ if name.endswith("Error"))):
+for _name in (
+    "ErrorCode",
+    "Position",
+    "Warning",
+    *(name for name in __all__ if name.endswith("Error")),
+):
     globals()[_name].__module__ = "runnel"
 
 
@@ -137,7 +144,9 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'runnel' has no attribute {name!r}")
     module = import_module(f"runnel.{home}")
-    value = getattr(module, name) if hasattr(module, name) else import_module(f"runnel.{home}.{name}")
+    value = (
+        getattr(module, name) if hasattr(module, name) else import_module(f"runnel.{home}.{name}")
+    )
     globals()[name] = value
     return value
 

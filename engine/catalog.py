@@ -1,7 +1,9 @@
-"""What names mean: mappings, views and registrations in one namespace, indexes and data connections in others.
+"""What names mean: mappings, views and registrations in one namespace, indexes and data connections
+in others.
 
-The catalog's content is an immutable snapshot that each change replaces, so a reader needs no lock. Every object has a
-version of its own: a plan lists the versions of the objects it used, and is valid while they are the current ones.
+The catalog's content is an immutable snapshot that each change replaces, so a reader needs no lock.
+Every object has a version of its own: a plan lists the versions of the objects it used, and is
+valid while they are the current ones.
 Names match without regard to case and keep their spelling.
 """
 
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
 @frozen
 class TableColumn:
-    """A column of a table. `external_name` is its name in the connector, where that differs; a hidden column can be
-    named but is not part of `*`."""
+    """A column of a table. `external_name` is its name in the connector, where that differs; a
+    hidden column can be named but is not part of `*`."""
 
     name: str
     type: SqlType
@@ -37,9 +39,10 @@ class TableColumn:
 
 @frozen
 class EventTime:
-    """WATERMARK FOR: the column (by index) that holds a row's event time, and how far behind the greatest one seen later rows
-    may be, in units of event time (microseconds for a temporal column, else the column's own). `idle_timeout`: the
-    milliseconds without a row after which a partition doesn't hold back the others (None: a second; 0: it always does)."""
+    """WATERMARK FOR: the column (by index) that holds a row's event time, and how far behind the
+    greatest one seen later rows may be, in units of event time (microseconds for a temporal column,
+    else the column's own). `idle_timeout`: the milliseconds without a row after which a partition
+    doesn't hold back the others (None: a second; 0: it always does)."""
 
     column: int
     lag: int
@@ -48,7 +51,8 @@ class EventTime:
 
 @frozen
 class WatermarkClause:
-    """WATERMARK FOR column AS column - lag, as a mapping declares it: `lag` in microseconds where `is_interval`."""
+    """WATERMARK FOR column AS column - lag, as a mapping declares it: `lag` in microseconds where
+    `is_interval`."""
 
     column: str
     lag: int
@@ -57,20 +61,23 @@ class WatermarkClause:
 
 
 class Table(ABC):
-    """Something with columns that a query can name; how it is read and written is the connector contract's business."""
+    """Something with columns that a query can name; how it is read and written is the connector
+    contract's business."""
 
     name: str
     connector: str
     columns: tuple[TableColumn, ...]
 
     engine: FragmentEngine | None = None
-    """The engine that runs fragments over the table where it is; None where no other engine has it."""
+    """The engine that runs fragments over the table where it is; None where no other engine has
+    it."""
 
     event_time: EventTime | None = None
     """Where the rows have an event time of which the source knows a watermark."""
 
     refresh_millis: int | None = None
-    """How often a join with a stream reads the table again, in milliseconds; None: it reads it once."""
+    """How often a join with a stream reads the table again, in milliseconds; None: it reads it
+    once."""
 
     @property
     def is_unbounded(self) -> bool:
@@ -92,7 +99,8 @@ class Table(ABC):
         """About how many rows there are now; None if that isn't known cheaply."""
 
     def withdraw(self) -> None:
-        """Called for what was registered when the registration is taken back or replaced: scans go on, none follows."""
+        """Called for what was registered when the registration is taken back or replaced: scans go
+        on, none follows."""
 
     def close(self) -> None:
         """Called for what is registered when its connection closes; no scan follows."""
@@ -103,8 +111,9 @@ _versions = count(1)
 
 @frozen
 class Mapping:
-    """CREATE MAPPING: a name for data that lives in a connector. `table` is the opened table; `options` are the mapping's own,
-    beside those of its data connection if it has one. `is_confined`: its caller had bounds, so it has them, whoever uses it."""
+    """CREATE MAPPING: a name for data that lives in a connector. `table` is the opened table;
+    `options` are the mapping's own, beside those of its data connection if it has one.
+    `is_confined`: its caller had bounds, so it has them, whoever uses it."""
 
     name: str
     connector: str
@@ -120,9 +129,10 @@ class Mapping:
 
 @frozen
 class View:
-    """CREATE VIEW: a name for a query. `sql` is the query's own text; `columns` are new names for its columns, or ().
-    A view may outlive what it names: it is bound anew whenever a query uses it. `is_confined`: the files that it names are
-    opened within bounds, whoever uses it."""
+    """CREATE VIEW: a name for a query. `sql` is the query's own text; `columns` are new names for
+    its columns, or ().
+    A view may outlive what it names: it is bound anew whenever a query uses it. `is_confined`: the
+    files that it names are opened within bounds, whoever uses it."""
 
     name: str
     sql: str
@@ -134,7 +144,8 @@ class View:
 
 @frozen
 class Registration:
-    """An object that `Connection.register` (or `register_stream`) gave a name. `is_confined`: a caller with bounds did."""
+    """An object that `Connection.register` (or `register_stream`) gave a name. `is_confined`: a
+    caller with bounds did."""
 
     name: str
     table: Table
@@ -144,8 +155,8 @@ class Registration:
 
 @frozen
 class Index:
-    """CREATE INDEX on the map behind a mapping. `kind` is "hash" or "sorted"; `columns` are names of the mapping's columns;
-    `table_name` is the mapping's name."""
+    """CREATE INDEX on the map behind a mapping. `kind` is "hash" or "sorted"; `columns` are names
+    of the mapping's columns; `table_name` is the mapping's name."""
 
     name: str
     table_name: str
@@ -156,8 +167,9 @@ class Index:
 
 @frozen
 class DataConnection:
-    """CREATE DATA CONNECTION: a name for the options with which mappings of one connector reach their database. `is_shared`:
-    whether they share what is open. Only a caller without bounds makes one: what it names may be used by all."""
+    """CREATE DATA CONNECTION: a name for the options with which mappings of one connector reach
+    their database. `is_shared`: whether they share what is open. Only a caller without bounds makes
+    one: what it names may be used by all."""
 
     name: str
     connector: str
@@ -182,7 +194,8 @@ class Snapshot:
         return self.objects.get(name.lower())
 
     def get(self, name: str, position: Position | None = None) -> CatalogObject:
-        """The object of that name; ProgrammingError with the nearest known name where there is none."""
+        """The object of that name; ProgrammingError with the nearest known name where there is
+        none."""
         found = self.objects.get(name.lower())
         if found is None:
             raise ProgrammingError(
@@ -191,14 +204,16 @@ class Snapshot:
                 hint=suggest(
                     name,
                     [item.name for item in self.objects.values()],
-                    "create it with CREATE MAPPING or CREATE VIEW, or register it on the connection",
+                    "create it with CREATE MAPPING or CREATE VIEW, "
+                    "or register it on the connection",
                 ),
                 position=position,
             )
         return found
 
     def get_connection(self, name: str, position: Position | None = None) -> DataConnection:
-        """The data connection of that name; ProgrammingError with the nearest known name where there is none."""
+        """The data connection of that name; ProgrammingError with the nearest known name where
+        there is none."""
         found = self.connections.get(name.lower())
         if found is None:
             raise ProgrammingError(
@@ -207,7 +222,8 @@ class Snapshot:
                 hint=suggest(
                     name,
                     [item.name for item in self.connections.values()],
-                    f"create it: CREATE DATA CONNECTION {as_written(name)} TYPE DuckDB OPTIONS ('path' = '…')",
+                    f"create it: CREATE DATA CONNECTION {as_written(name)} TYPE DuckDB "
+                    "OPTIONS ('path' = '…')",
                 ),
                 position=position,
             )
@@ -216,7 +232,11 @@ class Snapshot:
     def mappings_of(self, connection: str) -> tuple[Mapping, ...]:
         """The mappings that use a data connection."""
         lower = connection.lower()
-        return tuple(item for item in self if isinstance(item, Mapping) and (item.data_connection or "").lower() == lower)
+        return tuple(
+            item
+            for item in self
+            if isinstance(item, Mapping) and (item.data_connection or "").lower() == lower
+        )
 
     def indexes_on(self, table_name: str) -> tuple[Index, ...]:
         return tuple(i for i in self.indexes.values() if i.table_name.lower() == table_name.lower())
@@ -227,8 +247,9 @@ class Snapshot:
 
 @frozen
 class Dependency:
-    """One catalog object that a plan used, with the version it had. Kind is "object", "function" (of the user's), "indexes"
-    (of a table: the version is the sum of the versions of its indexes, 0 without any) or "catalog" (all of it)."""
+    """One catalog object that a plan used, with the version it had. Kind is "object", "function"
+    (of the user's), "indexes" (of a table: the version is the sum of the versions of its indexes, 0
+    without any) or "catalog" (all of it)."""
 
     kind: str
     name: str
@@ -257,7 +278,9 @@ class Catalog:
         with self._lock:
             lower = name.lower()
             objects = {key: item for key, item in self._snapshot.objects.items() if key != lower}
-            indexes = {k: i for k, i in self._snapshot.indexes.items() if i.table_name.lower() != lower}
+            indexes = {
+                k: i for k, i in self._snapshot.indexes.items() if i.table_name.lower() != lower
+            }
             self._replace(objects=objects, indexes=indexes)
 
     def put_index(self, index: Index) -> None:
@@ -267,17 +290,25 @@ class Catalog:
 
     def remove_index(self, name: str) -> None:
         with self._lock:
-            indexes = {key: item for key, item in self._snapshot.indexes.items() if key != name.lower()}
+            indexes = {
+                key: item for key, item in self._snapshot.indexes.items() if key != name.lower()
+            }
             self._replace(indexes=indexes)
 
     def put_connection(self, connection: DataConnection) -> None:
         with self._lock:
-            self._replace(connections={**self._snapshot.connections, connection.name.lower(): connection})
+            self._replace(
+                connections={**self._snapshot.connections, connection.name.lower(): connection}
+            )
 
     def remove_connection(self, name: str) -> None:
         with self._lock:
             lower = name.lower()
-            self._replace(connections={key: item for key, item in self._snapshot.connections.items() if key != lower})
+            self._replace(
+                connections={
+                    key: item for key, item in self._snapshot.connections.items() if key != lower
+                }
+            )
 
     def put_function(self, function: PythonFunction) -> None:
         """Adds a function of the user's, or replaces the one of that name."""
@@ -287,7 +318,11 @@ class Catalog:
     def remove_function(self, name: str) -> None:
         with self._lock:
             lower = name.lower()
-            self._replace(functions={key: item for key, item in self._snapshot.functions.items() if key != lower})
+            self._replace(
+                functions={
+                    key: item for key, item in self._snapshot.functions.items() if key != lower
+                }
+            )
 
     def _replace(
         self,

@@ -1,8 +1,8 @@
 """The DB-API cursor: one statement at a time, its rows as tuples, Arrow, pandas or Polars.
 
-A cursor is used by one thread or coroutine at a time, which it looks after; only `close`, `cancel` and `progress` may be called
-by others meanwhile. Errors get the statement's
-text here, and nothing that isn't part of the PEP 249 tree passes, except KeyboardInterrupt and its like.
+A cursor is used by one thread or coroutine at a time, which it looks after; only `close`, `cancel`
+and `progress` may be called by others meanwhile. Errors get the statement's text here, and nothing
+that isn't part of the PEP 249 tree passes, except KeyboardInterrupt and its like.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 import pyarrow as pa
 
 from runnel.deadline import Patience
-from runnel.errors import DataError, Error, InterfaceError, NotSupportedError, OperationalError, ProgrammingError, internal
+from runnel.errors import (
+    DataError,
+    Error,
+    InterfaceError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    internal,
+)
 from runnel.results.rows import DECODE_ROWS, Result, Row
 from runnel.runtime.light_job import Job
 from runnel.sqltypes import Kind, SqlType
@@ -48,17 +56,28 @@ class Engine(Protocol):
     def check_open(self) -> None:
         """InterfaceError where it is closed."""
 
-    def run(self, sql: str, args: Sequence[Any], timeout: float | None, on_start: Callable[[Running], object]) -> Outcome:
+    def run(
+        self,
+        sql: str,
+        args: Sequence[Any],
+        timeout: float | None,
+        on_start: Callable[[Running], object],
+    ) -> Outcome:
         """Runs one statement: its rows, or the number of rows it wrote."""
 
     def run_many(
-        self, sql: str, seq_of_args: Iterable[Sequence[Any]], timeout: float | None, on_start: Callable[[Running], object]
+        self,
+        sql: str,
+        seq_of_args: Iterable[Sequence[Any]],
+        timeout: float | None,
+        on_start: Callable[[Running], object],
     ) -> int:
         """Runs one statement for many argument lists; gives the number of rows written."""
 
 
 class ColumnDescription(NamedTuple):
-    """One item of `Cursor.description`. `type_code` is the SQL type; it equals the type object of its family."""
+    """One item of `Cursor.description`. `type_code` is the SQL type; it equals the type object of
+    its family."""
 
     name: str
     type_code: SqlType
@@ -78,8 +97,8 @@ class Cursor:
         self._connection = connection
         self._database = database
         self._is_closed = False
-        # Whether a thread or coroutine is in a call. No call of a function is between the look and the change, so under the
-        # interpreter's lock no other thread is, either.
+        # Whether a thread or coroutine is in a call. No call of a function is between the look and
+        # the change, so under the interpreter's lock no other thread is, either.
         self._is_used = False
         self._result: Result | None = None
         # The job of a statement that is being executed, before its rows can be taken.
@@ -104,11 +123,14 @@ class Cursor:
 
     # Running
 
-    def execute(self, sql: str, args: Sequence[Any] = (), *, timeout: float | None = None) -> Cursor:
+    def execute(
+        self, sql: str, args: Sequence[Any] = (), *, timeout: float | None = None
+    ) -> Cursor:
         """Runs one statement; `args` are the values of its `?`.
 
-        Of a query without an end it returns at once. `timeout`, in seconds, bounds the whole statement, the waiting of
-        later fetches too: an OperationalError with code TIMEOUT. Returns the cursor itself.
+        Of a query without an end it returns at once. `timeout`, in seconds, bounds the whole
+        statement, the waiting of later fetches too: an OperationalError with code TIMEOUT. Returns
+        the cursor itself.
         """
         self._start(sql)
         return self._execute(sql, args, timeout)
@@ -128,11 +150,13 @@ class Cursor:
             self._is_used = False
         return self
 
-    def executemany(self, sql: str, seq_of_args: Iterable[Sequence[Any]], *, timeout: float | None = None) -> Cursor:
+    def executemany(
+        self, sql: str, seq_of_args: Iterable[Sequence[Any]], *, timeout: float | None = None
+    ) -> Cursor:
         """Runs one statement for each of many argument lists.
 
-        INSERT and SINK of VALUES bind all of them as one batch and write it once: all or nothing. Another INSERT, UPDATE
-        or DELETE runs once for each. Queries are refused.
+        INSERT and SINK of VALUES bind all of them as one batch and write it once: all or nothing.
+        Another INSERT, UPDATE or DELETE runs once for each. Queries are refused.
         """
         self._start(sql)
         try:
@@ -145,8 +169,9 @@ class Cursor:
         return self
 
     def cancel(self) -> None:
-        """Ends what the cursor's statement is doing; may be called from any thread. An `execute` or fetch that waits, and later
-        fetches, get an OperationalError with code CANCELLED; what was being written is not. Does nothing where nothing runs."""
+        """Ends what the cursor's statement is doing; may be called from any thread. An `execute` or
+        fetch that waits, and later fetches, get an OperationalError with code CANCELLED; what was
+        being written is not. Does nothing where nothing runs."""
         self._database.origin.check()
         self._is_cancelled = True  # before the look: `_watch` sets the job before it looks here
         for running in (self._patience, self._result or self._starting):
@@ -154,8 +179,9 @@ class Cursor:
                 running.cancel()
 
     def progress(self) -> QueryProgress | None:
-        """How far the statement has come, step by step, tasks of Spark included; print it. May be called from any thread, also
-        while another one is in `execute` or a fetch. None where nothing of it runs in this process (any longer)."""
+        """How far the statement has come, step by step, tasks of Spark included; print it. May be
+        called from any thread, also while another one is in `execute` or a fetch. None where
+        nothing of it runs in this process (any longer)."""
         from runnel.results.progress import progress_of
 
         self._database.origin.check()
@@ -163,7 +189,8 @@ class Cursor:
         return progress_of(job) if isinstance(job, Job) else None
 
     def close(self) -> None:
-        """Cancels the job behind the cursor and gives back its rows. The cursor is of no use afterwards."""
+        """Cancels the job behind the cursor and gives back its rows. The cursor is of no use
+        afterwards."""
         self._is_closed = True
         self._discard()
 
@@ -183,8 +210,8 @@ class Cursor:
             self._is_used = False
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
-        """The next `size` rows (`arraysize` by default), fewer at the end, then []. Of an unbounded query: what is there,
-        at least one row."""
+        """The next `size` rows (`arraysize` by default), fewer at the end, then []. Of an unbounded
+        query: what is there, at least one row."""
         count = self.arraysize if size is None else size
         if not isinstance(count, int) or count < 0:
             raise InterfaceError(f"fetchmany takes a number of rows, not {count!r}")
@@ -192,7 +219,8 @@ class Cursor:
             return result.some(count)
 
     def fetchall(self) -> list[Row]:
-        """All rows that are left. NotSupportedError for a query that never ends; of a stream that can end, it waits."""
+        """All rows that are left. NotSupportedError for a query that never ends; of a stream that
+        can end, it waits."""
         with self._using(self._rows_with_end("fetchall")) as result:
             return result.rest()
 
@@ -207,9 +235,12 @@ class Cursor:
 
     # The same in a coroutine: others run while it waits, and no thread does for it
 
-    async def execute_async(self, sql: str, args: Sequence[Any] = (), *, timeout: float | None = None) -> Cursor:
-        """`execute` on another thread, for statements that take long before they give anything, as INSERT does. A task that is
-        cancelled cancels it, and has ended when the thread has left it."""
+    async def execute_async(
+        self, sql: str, args: Sequence[Any] = (), *, timeout: float | None = None
+    ) -> Cursor:
+        """`execute` on another thread, for statements that take long before they give anything, as
+        INSERT does. A task that is cancelled cancels it, and has ended when the thread has left
+        it."""
         from asyncio import CancelledError, get_running_loop, shield, wait
 
         self._start(sql)
@@ -244,7 +275,8 @@ class Cursor:
         return await self._some_async(self._rows_with_end("fetchall_async"), None)
 
     async def _some_async(self, result: Result, count: int | None) -> list[Row]:
-        """So many rows (None: all), fewer at the end; of an unbounded query, where a number is given, what is there."""
+        """So many rows (None: all), fewer at the end; of an unbounded query, where a number is
+        given, what is there."""
         rows: list[Row] = []
         with self._using(result, Exception):
             while count is None or len(rows) < count:
@@ -274,8 +306,9 @@ class Cursor:
         return self._table("fetch_arrow_table")
 
     def fetch_record_batch(self) -> pa.RecordBatchReader:
-        """The rows that are left as a stream of batches, each made when it is asked for; fit for unbounded queries too.
-        The query lives as long as the reader, or until the cursor runs or closes something."""
+        """The rows that are left as a stream of batches, each made when it is asked for; fit for
+        unbounded queries too. The query lives as long as the reader, or until the cursor runs or
+        closes something."""
         result = self._rows()
         return pa.RecordBatchReader.from_batches(result.schema, self._batches(result, self._sql))
 
@@ -310,7 +343,8 @@ class Cursor:
 
     @property
     def rowcount(self) -> int:
-        """How many rows the statement wrote, or, once the last was seen, gave; −1 while that isn't known."""
+        """How many rows the statement wrote, or, once the last was seen, gave; −1 while that isn't
+        known."""
         return self._rowcount if self._result is None else self._result.total
 
     @property
@@ -333,7 +367,12 @@ class Cursor:
         self._check_open()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -350,7 +389,9 @@ class Cursor:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise InterfaceError("the cursor is closed", hint="take a new one with connection.cursor()")
+            raise InterfaceError(
+                "the cursor is closed", hint="take a new one with connection.cursor()"
+            )
         self._database.check_open()
 
     def _start(self, sql: str) -> None:
@@ -394,7 +435,10 @@ class Cursor:
         if result.is_unbounded and not result.can_end:
             error = NotSupportedError(
                 f"{action} of a query that never ends",
-                hint="take rows with fetchone, fetchmany, iteration or fetch_record_batch, or add a LIMIT",
+                hint=(
+                    "take rows with fetchone, fetchmany, iteration or fetch_record_batch, "
+                    "or add a LIMIT"
+                ),
             )
             raise presentable(error, self._sql)
         return result
@@ -421,9 +465,11 @@ class Cursor:
             yield batch
 
     @contextmanager
-    def _using(self, result: Result, failures: type[BaseException] = BaseException) -> Iterator[Result]:
-        """Inside nobody else uses the cursor, and what goes wrong is raised as the user is to see it. Only `failures` end the
-        query: a task that is cancelled in a fetch doesn't."""
+    def _using(
+        self, result: Result, failures: type[BaseException] = BaseException
+    ) -> Iterator[Result]:
+        """Inside nobody else uses the cursor, and what goes wrong is raised as the user is to see
+        it. Only `failures` end the query: a task that is cancelled in a fetch doesn't."""
         if self._is_used:
             raise _in_use()
         self._is_used = True
@@ -435,7 +481,8 @@ class Cursor:
             self._is_used = False
 
     def _fail(self, error: BaseException) -> NoReturn:
-        """Raises the error as the user is to see it. Whatever it is, what the query runs is ended."""
+        """Raises the error as the user is to see it. Whatever it is, what the query runs is
+        ended."""
         if self._result is not None:
             self._result.cancel()
         if self._starting is not None and not isinstance(error, Exception):
@@ -458,7 +505,8 @@ def fail(error: BaseException, sql: str | None) -> NoReturn:
 
 
 def presentable(error: BaseException, sql: str | None) -> BaseException:
-    """The error with the statement's text; an exception that isn't of our tree becomes one of it, as its cause."""
+    """The error with the statement's text; an exception that isn't of our tree becomes one of it,
+    as its cause."""
     if isinstance(error, Error):
         if error.sql is None:
             error.sql = sql
@@ -469,9 +517,15 @@ def presentable(error: BaseException, sql: str | None) -> BaseException:
     if isinstance(error, MemoryError):
         shown = OperationalError("out of memory", detail=str(error) or None)
     elif isinstance(error, RecursionError):
-        shown = OperationalError("the statement is nested too deeply", hint="write it with fewer levels of nesting")
+        shown = OperationalError(
+            "the statement is nested too deeply", hint="write it with fewer levels of nesting"
+        )
     elif isinstance(error, UnicodeError):
-        shown = DataError("a text isn't valid Unicode", detail=str(error), hint="correct the text where it comes from")
+        shown = DataError(
+            "a text isn't valid Unicode",
+            detail=str(error),
+            hint="correct the text where it comes from",
+        )
     else:
         shown = internal(f"unexpected {type(error).__name__}", detail=str(error) or None)
     shown.sql = sql
@@ -490,5 +544,6 @@ def _require(package: str) -> Any:
         return import_module(package)
     except ImportError as error:
         raise InterfaceError(
-            f'the package "{package}" is not installed', hint=f"install it with: pip install runnel[{package}]"
+            f'the package "{package}" is not installed',
+            hint=f"install it with: pip install runnel[{package}]",
         ) from error

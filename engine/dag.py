@@ -1,8 +1,9 @@
 """The directed acyclic graph of a job: vertices that compute, edges that carry items.
 
-A DAG is built once, validated, and may be submitted many times. It holds suppliers, never processors, so nothing that
-runs is part of it. The model is that of Hazelcast Jet: each vertex is run by `parallelism` processors on every member, and
-an edge is many queues, one for each pair of processors that it connects.
+A DAG is built once, validated, and may be submitted many times. It holds suppliers, never
+processors, so nothing that runs is part of it. The model is that of Hazelcast Jet: each vertex is
+run by `parallelism` processors on every member, and an edge is many queues, one for each pair of
+processors that it connects.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ DEFAULT_QUEUE_SIZE = 16
 class Routing(Enum):
     """To which of the downstream processors a batch goes.
 
-    UNICAST: to any one that has room, in turn. ISOLATED: processor i feeds only processor i (modulo their number).
-    BROADCAST: to all. PARTITIONED: its rows are divided by the hash of the key columns. Control items always go to all
-    that the processor is connected to.
+    UNICAST: to any one that has room, in turn. ISOLATED: processor i feeds only processor i (modulo
+        their number).
+    BROADCAST: to all. PARTITIONED: its rows are divided by the hash of the key columns. Control
+    items always go to all that the processor is connected to.
     """
 
     __module__ = "runnel"
@@ -44,11 +46,12 @@ ProcessorFactory = Callable[[], "Processor"]
 
 
 class ProcessorSupplier:
-    """Makes the processors of one vertex on one member. `get` is called once per execution there, then `close` when the
-    execution ended, with the error if it failed."""
+    """Makes the processors of one vertex on one member. `get` is called once per execution there,
+    then `close` when the execution ended, with the error if it failed."""
 
     def get(self, count: int) -> Sequence[Processor]:
-        """Exactly `count` processors; they may differ, e.g. in the partitions of the source that each reads."""
+        """Exactly `count` processors; they may differ, e.g. in the partitions of the source that
+        each reads."""
         raise NotImplementedError(f"{type(self).__name__}.get")
 
     def close(self, error: BaseException | None) -> None:
@@ -58,15 +61,19 @@ class ProcessorSupplier:
 class ProcessorMetaSupplier:
     """Makes one supplier per member; called once per execution, where the job is coordinated.
 
-    It sees the whole job: the number of members and processors, and the arguments; this is where a source looks up its
-    partitions and deals them out. It runs on the thread that starts the job, before any processor does.
+    It sees the whole job: the number of members and processors, and the arguments; this is where a
+    source looks up its partitions and deals them out. It runs on the thread that starts the job,
+    before any processor does.
     """
 
     def preferred_parallelism(self, context: JobContext) -> int | None:
-        """How many processors per member are of use, at most; None if as many as there are workers."""
+        """How many processors per member are of use, at most; None if as many as there are
+        workers."""
         return None
 
-    def get(self, context: JobContext, members: int, parallelism: int) -> Sequence[ProcessorSupplier]:
+    def get(
+        self, context: JobContext, members: int, parallelism: int
+    ) -> Sequence[ProcessorSupplier]:
         """Exactly `members` suppliers, each for `parallelism` processors."""
         raise NotImplementedError(f"{type(self).__name__}.get")
 
@@ -76,7 +83,8 @@ Supplier = ProcessorFactory | ProcessorSupplier | ProcessorMetaSupplier
 
 @frozen
 class Vertex:
-    """A step of the computation. `parallelism` None means: as the supplier prefers, else one per worker thread."""
+    """A step of the computation. `parallelism` None means: as the supplier prefers, else one per
+    worker thread."""
 
     __module__ = "runnel"
 
@@ -87,12 +95,14 @@ class Vertex:
 
 @frozen
 class Edge:
-    """A connection from an output (`source_ordinal`) of one vertex to an input (`target_ordinal`) of another.
+    """A connection from an output (`source_ordinal`) of one vertex to an input (`target_ordinal`)
+    of another.
 
-    Inputs of a smaller `priority` are read to their end before those of a larger one are touched. `keys` are the names of
-    the key columns of a PARTITIONED edge. A distributed edge crosses members; with one member it equals a local one.
-    `watermarks` pairs the numbers of the watermarks that it brings with those that they have for the target; others end
-    here. None: it brings all, as they are.
+    Inputs of a smaller `priority` are read to their end before those of a larger one are touched.
+    `keys` are the names of the key columns of a PARTITIONED edge. A distributed edge crosses
+    members; with one member it equals a local one. `watermarks` pairs the numbers of the watermarks
+    that it brings with those that they have for the target; others end here. None: it brings all,
+    as they are.
     """
 
     __module__ = "runnel"
@@ -138,27 +148,34 @@ class Edge:
 
 
 def between(source: Vertex, target: Vertex) -> Edge:
-    """An edge from output 0 of `source` to input 0 of `target`; refine it with the methods of `Edge`."""
+    """An edge from output 0 of `source` to input 0 of `target`; refine it with the methods of
+    `Edge`."""
     return Edge(source.name, target.name)
 
 
 @dataclass(slots=True)
 class DAG:
-    """Vertices and edges under construction; `validate` checks them and gives the vertices in topological order."""
+    """Vertices and edges under construction; `validate` checks them and gives the vertices in
+    topological order."""
 
     __module__ = "runnel"
 
     vertices: dict[str, Vertex] = field(default_factory=dict)
     edges: list[Edge] = field(default_factory=list)
     prepared: object = field(default=None, init=False, repr=False, compare=False)
-    """What the runtime worked out about this DAG when it was first submitted, kept for the next time."""
+    """What the runtime worked out about this DAG when it was first submitted, kept for the next
+    time."""
 
     def vertex(self, name: str, supplier: Supplier, parallelism: int | None = None) -> Vertex:
         """Adds a vertex; its name must be new."""
         if name in self.vertices:
-            raise ProgrammingError(f'vertex "{name}" exists already in this DAG', hint="give each vertex its own name")
+            raise ProgrammingError(
+                f'vertex "{name}" exists already in this DAG', hint="give each vertex its own name"
+            )
         if parallelism is not None and parallelism < 1:
-            raise ProgrammingError(f'the parallelism of vertex "{name}" must be at least 1, not {parallelism}')
+            raise ProgrammingError(
+                f'the parallelism of vertex "{name}" must be at least 1, not {parallelism}'
+            )
         self.vertices[name] = vertex = Vertex(name, supplier, parallelism)
         return vertex
 
@@ -168,8 +185,9 @@ class DAG:
         return self
 
     def narrowed(self) -> DAG:
-        """The same vertices and edges with one processor each. A plan for one processor may have other vertices than one for
-        several; so a job that is to be restored with any number of them runs this one where it has but one."""
+        """The same vertices and edges with one processor each. A plan for one processor may have
+        other vertices than one for several; so a job that is to be restored with any number of them
+        runs this one where it has but one."""
         vertices = {name: replace(vertex, parallelism=1) for name, vertex in self.vertices.items()}
         return DAG(vertices, list(self.edges))
 
@@ -195,18 +213,28 @@ class DAG:
         return inputs, outputs
 
     def validate(self) -> list[Vertex]:
-        """The vertices, sources first; ProgrammingError where there are none, for an unknown vertex, a gap or a repetition in
-        the ordinals, a partitioned edge without keys, or a cycle."""
+        """The vertices, sources first; ProgrammingError where there are none, for an unknown
+        vertex, a gap or a repetition in the ordinals, a partitioned edge without keys, or a
+        cycle."""
         if not self.vertices:
-            raise ProgrammingError("the DAG has no vertices", hint="add them with DAG.vertex before it is submitted")
+            raise ProgrammingError(
+                "the DAG has no vertices", hint="add them with DAG.vertex before it is submitted"
+            )
         for edge in self.edges:
             for name in (edge.source, edge.target):
                 if name not in self.vertices:
-                    raise ProgrammingError(f'the edge "{edge.source}" → "{edge.target}" names an unknown vertex "{name}"')
+                    raise ProgrammingError(
+                        f'the edge "{edge.source}" → "{edge.target}" names an unknown vertex '
+                        f'"{name}"'
+                    )
             if edge.routing is Routing.PARTITIONED and not edge.keys:
-                raise ProgrammingError(f'the partitioned edge "{edge.source}" → "{edge.target}" has no key columns')
+                raise ProgrammingError(
+                    f'the partitioned edge "{edge.source}" → "{edge.target}" has no key columns'
+                )
             if edge.queue_size < 1:
-                raise ProgrammingError(f'the edge "{edge.source}" → "{edge.target}" has a queue of no places')
+                raise ProgrammingError(
+                    f'the edge "{edge.source}" → "{edge.target}" has a queue of no places'
+                )
         inputs, outputs = self.sides()
         for name in self.vertices:
             self._check_ordinals(name, [e.target_ordinal for e in inputs[name]], "input")
@@ -220,7 +248,9 @@ class DAG:
                 hint="number them with Edge.from_output and Edge.to_input",
             )
 
-    def _topological_order(self, inputs: dict[str, list[Edge]], outputs: dict[str, list[Edge]]) -> list[Vertex]:
+    def _topological_order(
+        self, inputs: dict[str, list[Edge]], outputs: dict[str, list[Edge]]
+    ) -> list[Vertex]:
         waiting = {name: len(edges) for name, edges in inputs.items()}
         ready = deque(name for name, left in waiting.items() if left == 0)
         order = []
@@ -233,5 +263,7 @@ class DAG:
                     ready.append(edge.target)
         if len(order) < len(self.vertices):
             stuck = sorted(name for name, left in waiting.items() if left > 0)
-            raise ProgrammingError("the DAG has a cycle", detail="through " + ", ".join(f'"{name}"' for name in stuck))
+            raise ProgrammingError(
+                "the DAG has a cycle", detail="through " + ", ".join(f'"{name}"' for name in stuck)
+            )
         return order

@@ -1,4 +1,5 @@
-"""The composition root: what one connection consists of, and the way of one statement through it."""
+"""The composition root: what one connection consists of, and the way of one statement through
+it."""
 
 from __future__ import annotations
 
@@ -11,7 +12,15 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 from runnel.base.forks import closed_error, here, watch
-from runnel.catalog import Catalog, CatalogObject, DataConnection, Index, Registration, Snapshot, Table
+from runnel.catalog import (
+    Catalog,
+    CatalogObject,
+    DataConnection,
+    Index,
+    Registration,
+    Snapshot,
+    Table,
+)
 from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import Registry
 from runnel.deadline import PatientLock, RunningStatement, RunningStatements, current
@@ -24,7 +33,13 @@ from runnel.runtime.light_job import CLOSING, Jobs
 from runnel.runtime.tasklets.failures import timed_out
 from runnel.settings import Settings, Value
 from runnel.sqltypes import SqlType
-from runnel.statements.arguments import argument_types, checked, checked_rows, column_type, converted
+from runnel.statements.arguments import (
+    argument_types,
+    checked,
+    checked_rows,
+    column_type,
+    converted,
+)
 from runnel.statements.call import OWNER, Call, Caller, OnStart
 from runnel.statements.outcome import Outcome
 from runnel.statements.run import run, run_many
@@ -46,7 +61,8 @@ _LONGEST_TIMEOUT = 1_000_000_000
 
 
 LEAST_FOR_DUCKDB = 32 << 20
-"""DuckDB has so many bytes whatever the limit: with a megabyte it doesn't open, with ten it runs hardly any large query."""
+"""DuckDB has so many bytes whatever the limit: with a megabyte it doesn't open, with ten it runs
+hardly any large query."""
 
 LEFT_BEHIND = 5.0
 """Seconds that connectors have to close where something that doesn't end may hold them."""
@@ -63,17 +79,22 @@ class Database:
         access: Access | None = None,
         bounds: Access | None = None,
     ) -> None:
-        """`access`: the bounds of the connection's own statements, None for none. `bounds`: those of a server's users, and of
-        what was defined within bounds; without it `access`, or bounds that nothing is within."""
+        """`access`: the bounds of the connection's own statements, None for none. `bounds`: those
+        of a server's users, and of what was defined within bounds; without it `access`, or bounds
+        that nothing is within."""
         self.owner = OWNER if access is None else Caller(True, access)
         self._bounds = bounds or access
         self.settings = Settings(given)
         self.catalog = Catalog()
         self.plans = PlanCache(self.settings.integer("plan_cache_size"))
         self.memory = Memory(is_shared=lambda: self._kernel is not None and self._kernel.is_open)
-        self.jobs = Jobs(self.settings.integer("cooperative_threads"), kernel=self.kernel, memory=self.memory)
+        self.jobs = Jobs(
+            self.settings.integer("cooperative_threads"), kernel=self.kernel, memory=self.memory
+        )
         self.directory = None if path is None else _directory(path)
-        self.connectors = Registry(None if self.directory is None else self.directory.path, self.kernel)
+        self.connectors = Registry(
+            None if self.directory is None else self.directory.path, self.kernel
+        )
         self._kernel: DuckDBKernel | None = None
         self._set_memory()
         self.definitions = PatientLock("the catalog")
@@ -105,10 +126,15 @@ class Database:
         return self._bounds
 
     def run(
-        self, sql: str, args: Sequence[Any], timeout: float | None, on_start: OnStart, caller: Caller | None = None
+        self,
+        sql: str,
+        args: Sequence[Any],
+        timeout: float | None,
+        on_start: OnStart,
+        caller: Caller | None = None,
     ) -> Outcome:
-        """Runs one statement: its rows, or the number of rows it wrote. `on_start` is given the job behind it. `caller`: on
-        whose behalf; None for the connection's owner."""
+        """Runs one statement: its rows, or the number of rows it wrote. `on_start` is given the job
+        behind it. `caller`: on whose behalf; None for the connection's owner."""
         caller = caller or self.owner
         timeout, deadline = (None, None) if timeout is None else _deadline(timeout)
         values = checked(args)
@@ -133,17 +159,21 @@ class Database:
         on_start: OnStart,
         caller: Caller | None = None,
     ) -> int:
-        """Runs one statement for many argument lists; gives the number of rows written in all. `on_start` is given each job
-        that is started for them. `caller`: as in `run`."""
+        """Runs one statement for many argument lists; gives the number of rows written in all.
+        `on_start` is given each job that is started for them. `caller`: as in `run`."""
         caller = caller or self.owner
         timeout, deadline = (None, None) if timeout is None else _deadline(timeout)
         rows = checked_rows(seq_of_args)
         if not rows:
             return 0
-        types = tuple(column_type(values, number) for number, values in enumerate(zip(*rows, strict=True), 1))
+        types = tuple(
+            column_type(values, number) for number, values in enumerate(zip(*rows, strict=True), 1)
+        )
         with RunningStatement(deadline, on_start, self.statements, timeout):
             plan = self.prepare(sql, types, _check(), caller)
-            return run_many(self, plan, Call(sql, (), deadline, on_start, timeout, caller), types, rows)
+            return run_many(
+                self, plan, Call(sql, (), deadline, on_start, timeout, caller), types, rows
+            )
 
     def prepare(
         self,
@@ -152,8 +182,8 @@ class Database:
         check: Callable[[], None] | None = None,
         caller: Caller | None = None,
     ) -> Plan:
-        """The plan of a statement for arguments of these types: the cached one, if what it names is unchanged. `check`
-        raises where planning should end, because its time is over."""
+        """The plan of a statement for arguments of these types: the cached one, if what it names is
+        unchanged. `check` raises where planning should end, because its time is over."""
         is_confined = (caller or self.owner).is_confined
         key, snapshot = PlanKey(sql, SEARCH_PATH, types, is_confined), self.catalog.snapshot
         return self.plans.get(key, snapshot) or self._planned(key, snapshot, check)
@@ -165,16 +195,23 @@ class Database:
             environment = replace(known, check=check or known.check, is_confined=key.is_confined)
         plan = make_plan(key.sql, snapshot, key.types, environment)
         self.plans.put(key, plan, snapshot)
-        if known is not self._environment:  # the zone was changed meanwhile, perhaps after the plans were cleared
+        if (
+            known is not self._environment
+        ):  # the zone was changed meanwhile, perhaps after the plans were cleared
             self.plans.clear()
         return plan
 
-    def plan_job(self, query: str, types: tuple[SqlType, ...], zone: str, *, is_confined: bool) -> WritePlan:
-        """The plan of what a named job runs, as the catalog is now. `is_confined`: the files that it names have bounds.
-        Planning ends with the statement of this thread, if it runs one: some plan the job again."""
+    def plan_job(
+        self, query: str, types: tuple[SqlType, ...], zone: str, *, is_confined: bool
+    ) -> WritePlan:
+        """The plan of what a named job runs, as the catalog is now. `is_confined`: the files that
+        it names have bounds. Planning ends with the statement of this thread, if it runs one: some
+        plan the job again."""
         from runnel.planner.planner import plan_job
 
-        environment = replace(self.planning_environment(zone), check=_check(), is_confined=is_confined)
+        environment = replace(
+            self.planning_environment(zone), check=_check(), is_confined=is_confined
+        )
         return plan_job(query, self.catalog.snapshot, types, environment)
 
     def planning_environment(self, zone: str) -> Environment:
@@ -193,7 +230,9 @@ class Database:
                 if self._named_jobs is None:
                     directory = None if self.directory is None else self.directory.path
                     prepare = partial(prepare_job, self)
-                    self._named_jobs = NamedJobs(self.jobs, prepare, directory, self.check_directory)
+                    self._named_jobs = NamedJobs(
+                        self.jobs, prepare, directory, self.check_directory
+                    )
         return self._named_jobs
 
     @property
@@ -204,7 +243,9 @@ class Database:
                 # Loaded on first use: streams that other systems write are few.
                 from runnel.statements.numbered_writes import NumberedWrites
 
-                self._numbered_writes = NumberedWrites(None if self.directory is None else self.directory.path)
+                self._numbered_writes = NumberedWrites(
+                    None if self.directory is None else self.directory.path
+                )
             return self._numbered_writes
 
     @property
@@ -236,7 +277,8 @@ class Database:
         put_connection: DataConnection | None = None,
         drop_connection: DataConnection | None = None,
     ) -> None:
-        """Changes the catalog, on disk first where the connection is durable. Under `definitions`."""
+        """Changes the catalog, on disk first where the connection is durable. Under
+        `definitions`."""
         added = put if isinstance(put, tuple) else (put,)
         if self.directory is not None:
             snapshot = self.catalog.snapshot
@@ -276,9 +318,13 @@ class Database:
 
             with self.definitions:
                 if self._kernel is None:
-                    tables = None if self.directory is None else self.directory.path / "tables.duckdb"
+                    tables = (
+                        None if self.directory is None else self.directory.path / "tables.duckdb"
+                    )
                     limit = _share_of_duckdb(self.memory.limit)
-                    self._kernel = DuckDBKernel(self.jobs.workers, limit, self.memory.directory, tables=tables)
+                    self._kernel = DuckDBKernel(
+                        self.jobs.workers, limit, self.memory.directory, tables=tables
+                    )
         return self._kernel
 
     def _set_memory(self) -> None:
@@ -287,7 +333,9 @@ class Database:
         memory.limit = self.settings.integer("memory_limit")
         given = str(self.settings.get("temp_directory"))
         memory.owned = not given and self.directory is not None
-        memory.directory = given or (None if self.directory is None else str(self.directory.path / "temp"))
+        memory.directory = given or (
+            None if self.directory is None else str(self.directory.path / "temp")
+        )
         if self._kernel is not None:
             self._kernel.configure(_share_of_duckdb(memory.limit), memory.directory)
 
@@ -317,8 +365,9 @@ class Database:
         self.is_closed = True
 
     def close(self) -> None:
-        """Cancels all statements, then all jobs and waits for their end, closes the connectors, gives the directory up. Once is
-        enough. In a forked child it does nothing: all that is the parent's."""
+        """Cancels all statements, then all jobs and waits for their end, closes the connectors,
+        gives the directory up. Once is enough. In a forked child it does nothing: all that is the
+        parent's."""
         if self.origin.is_left:
             return
         with self._closing:
@@ -341,7 +390,8 @@ class Database:
             if are_over:
                 self._close_connectors()
             else:
-                # What was left behind may hold what is to be closed. While it does, the directory has its owner.
+                # What was left behind may hold what is to be closed. While it does, the directory
+                # has its owner.
                 thread = Thread(target=self._close_connectors, name="runnel closing", daemon=True)
                 thread.start()
                 thread.join(LEFT_BEHIND)
@@ -359,9 +409,13 @@ class Database:
         pushdown = None
         if self.settings.get("pushdown"):
             pushdown = Pushdown(self._duckdb_engine, self.settings.integer("fragment_rows"))
-        return Environment(file_table=self._function_table, zone=self.settings.time_zone, pushdown=pushdown)
+        return Environment(
+            file_table=self._function_table, zone=self.settings.time_zone, pushdown=pushdown
+        )
 
-    def _function_table(self, name: str, positional: list[Any], named: dict[str, Any], is_confined: bool) -> Table:
+    def _function_table(
+        self, name: str, positional: list[Any], named: dict[str, Any], is_confined: bool
+    ) -> Table:
         """The table that a table function opens, within bounds if need be."""
         # Loaded on first use: most connections never name a file, or the state of a job.
         if name in ("job_state", "snapshot_state"):
@@ -379,8 +433,8 @@ class Database:
         return DuckDBEngine(self.kernel(), self.settings.integer("fragment_rows"))
 
     def _open_saved(self, directory: Directory) -> None:
-        """Takes the saved catalog in. A mapping whose table can't be opened now (a file that is gone) keeps its name, and
-        says why when it is used."""
+        """Takes the saved catalog in. A mapping whose table can't be opened now (a file that is
+        gone) keeps its name, and says why when it is used."""
         from runnel.session.unavailable import open_or_explain
 
         try:
@@ -414,7 +468,8 @@ class Database:
 
 
 def _share_of_duckdb(limit: int) -> int | None:
-    """What DuckDB may hold: half of the limit, but no less than it can work with. None: no limit."""
+    """What DuckDB may hold: half of the limit, but no less than it can work with. None: no
+    limit."""
     return max(limit // 2, LEAST_FOR_DUCKDB) if limit else None
 
 
@@ -423,9 +478,15 @@ def _directory(path: object) -> Directory:
     from runnel.session.directory import Directory
 
     if not isinstance(path, str | Path):
-        raise InterfaceError(f"the directory of a connection is a str or Path, not a value of class {type(path).__name__}")
+        raise InterfaceError(
+            "the directory of a connection is a str or Path, not a value of class "
+            f"{type(path).__name__}"
+        )
     if path == "" or "\0" in str(path):
-        raise InterfaceError(f"{str(path)!a} can't be the directory of a connection", hint="leave it out to work in memory")
+        raise InterfaceError(
+            f"{str(path)!a} can't be the directory of a connection",
+            hint="leave it out to work in memory",
+        )
     return Directory(Path(path))
 
 

@@ -1,7 +1,7 @@
 """PEP 249's type objects and constructors.
 
-A type object equals the types of its family, so that `cursor.description[i][1] == runnel.NUMBER` says whether column i
-holds numbers. What `description` gives there is a `SqlType`.
+A type object equals the types of its family, so that `cursor.description[i][1] == runnel.NUMBER`
+says whether column i holds numbers. What `description` gives there is a `SqlType`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,25 @@ class TypeObject:
 
 STRING = TypeObject("STRING", Kind.VARCHAR, Kind.JSON, Kind.UUID)
 BINARY = TypeObject("BINARY", Kind.VARBINARY)
-NUMBER = TypeObject("NUMBER", Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DECIMAL, Kind.REAL, Kind.DOUBLE)
-DATETIME = TypeObject("DATETIME", Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ, Kind.INTERVAL, Kind.INTERVAL_MONTH)
+NUMBER = TypeObject(
+    "NUMBER",
+    Kind.TINYINT,
+    Kind.SMALLINT,
+    Kind.INTEGER,
+    Kind.BIGINT,
+    Kind.DECIMAL,
+    Kind.REAL,
+    Kind.DOUBLE,
+)
+DATETIME = TypeObject(
+    "DATETIME",
+    Kind.DATE,
+    Kind.TIME,
+    Kind.TIMESTAMP,
+    Kind.TIMESTAMP_TZ,
+    Kind.INTERVAL,
+    Kind.INTERVAL_MONTH,
+)
 ROWID = TypeObject("ROWID")
 
 

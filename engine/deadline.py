@@ -1,8 +1,9 @@
-"""How long the statement that a thread runs may wait for others, and that it may be cancelled meanwhile.
+"""How long the statement that a thread runs may wait for others, and that it may be cancelled
+meanwhile.
 
-What waits outside of a job (for a broker while a source is divided, for a job that is being suspended, for a table that another
-statement writes) is deep below the statement, and behind contracts that know nothing of time-outs: so the limit goes with the
-thread.
+What waits outside of a job (for a broker while a source is divided, for a job that is being
+suspended, for a table that another statement writes) is deep below the statement, and behind
+contracts that know nothing of time-outs: so the limit goes with the thread.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ LOOK = 0.05
 
 
 class Patience:
-    """Of one statement. `deadline` is a time of `time.monotonic_ns`, None: none; `timeout` the seconds that it had until
-    then. It stands where a job would, so that who cancels the statement ends the waiting, from any thread. As a context it is
-    that of the thread which enters it: what is done within has until then, and no longer than what is around it."""
+    """Of one statement. `deadline` is a time of `time.monotonic_ns`, None: none; `timeout` the
+    seconds that it had until then. It stands where a job would, so that who cancels the statement
+    ends the waiting, from any thread. As a context it is that of the thread which enters it: what
+    is done within has until then, and no longer than what is around it."""
 
     # Of most statements these stay as they are, and each has one.
     is_cancelled = False
@@ -47,7 +49,12 @@ class Patience:
             self._begin_within(outer)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         _OF_THIS_THREAD.reset(self._token)
         if self._outer is not None:
             self._outer._forget(self.cancel)
@@ -81,7 +88,8 @@ class Patience:
             self._forget(wake)
 
     def _tell(self, wake: Callable[[], object]) -> None:
-        # Threads may do so at the same time: each step is one of the interpreter's, and none replaces what another has added.
+        # Threads may do so at the same time: each step is one of the interpreter's, and none
+        # replaces what another has added.
         self.__dict__.setdefault("_wakes", set()).add(wake)
         if self.is_cancelled:  # after it was added, so that either this or `cancel` sees the other
             wake()
@@ -92,16 +100,26 @@ class Patience:
     def check(self, hint: str | None = None) -> None:
         """OperationalError, with that hint, where it was cancelled."""
         if self.is_cancelled:
-            raise OperationalError("the statement was cancelled while it waited", code=ErrorCode.CANCELLED, hint=hint)
+            raise OperationalError(
+                "the statement was cancelled while it waited", code=ErrorCode.CANCELLED, hint=hint
+            )
 
     def check_time(self) -> None:
         """OperationalError where its time is over."""
         if self.deadline is not None and monotonic_ns() > self.deadline:
-            raise OperationalError("the statement timed out while waiting", code=ErrorCode.TIMEOUT, hint="give it more time")
+            raise OperationalError(
+                "the statement timed out while waiting",
+                code=ErrorCode.TIMEOUT,
+                hint="give it more time",
+            )
 
     def left(self, most: float) -> float:
         """Seconds until its time is over, from 0 to `most`."""
-        return most if self.deadline is None else max(0.0, min(most, (self.deadline - monotonic_ns()) / 1e9))
+        return (
+            most
+            if self.deadline is None
+            else max(0.0, min(most, (self.deadline - monotonic_ns()) / 1e9))
+        )
 
 
 _OF_THIS_THREAD: ContextVar[Patience | None] = ContextVar("patience", default=None)
@@ -118,7 +136,8 @@ def current() -> Patience:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """What this thread does within doesn't end with its statement: broken off, it would lose something."""
+    """What this thread does within doesn't end with its statement: broken off, it would lose
+    something."""
     token = _OF_THIS_THREAD.set(None)
     try:
         yield
@@ -141,7 +160,9 @@ class RunningStatements:
 
     def add(self, statement: Patience) -> None:
         self._waiting.add(statement)
-        if self._is_closed:  # after it was added, so that either this or `cancel_all` sees the other
+        if (
+            self._is_closed
+        ):  # after it was added, so that either this or `cancel_all` sees the other
             statement.cancel()
 
     def discard(self, statement: Patience) -> None:
@@ -155,7 +176,8 @@ class RunningStatements:
 
 
 class RunningStatement(Patience):
-    """One statement of a connection. Most wait for nothing: only one that does is told to `on_start`, and can be cancelled."""
+    """One statement of a connection. Most wait for nothing: only one that does is told to
+    `on_start`, and can be cancelled."""
 
     _is_known = False
 
@@ -178,15 +200,21 @@ class RunningStatement(Patience):
                 self._home.add(self)
                 self._on_start(self)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         super().__exit__(kind, error, traceback)
         if self._is_known:
             self._home.discard(self)
 
 
 class PatientLock:
-    """A lock of one thread, which may enter it several times. Waiting for it ends with the statement: OperationalError where
-    the statement is cancelled or times out meanwhile. `held` names what the lock guards, as the error is to name it."""
+    """A lock of one thread, which may enter it several times. Waiting for it ends with the
+    statement: OperationalError where the statement is cancelled or times out meanwhile. `held`
+    names what the lock guards, as the error is to name it."""
 
     def __init__(self, held: str) -> None:
         self._held = held
@@ -200,7 +228,12 @@ class PatientLock:
         if not self.acquire(False):
             self._wait()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self.release()
 
     def _wait(self) -> None:
@@ -209,11 +242,17 @@ class PatientLock:
             if patience.is_cancelled:
                 message, code, hint = "was cancelled", ErrorCode.CANCELLED, None
             elif patience.left(LOOK) <= 0:
-                message, code, hint = "timed out", ErrorCode.TIMEOUT, "give it more time, or cancel the other statement"
+                message, code, hint = (
+                    "timed out",
+                    ErrorCode.TIMEOUT,
+                    "give it more time, or cancel the other statement",
+                )
             else:
                 continue
             detail = f"it waited for {self._held}, which another statement holds"
-            raise OperationalError(f"the statement {message} before it began", code=code, detail=detail, hint=hint)
+            raise OperationalError(
+                f"the statement {message} before it began", code=code, detail=detail, hint=hint
+            )
 
 
 LONGEST_WAIT = 1e9
@@ -221,7 +260,8 @@ LONGEST_WAIT = 1e9
 
 
 def waiting_time(timeout: Any) -> float | None:
-    """How many seconds a caller is to wait (None: for ever); InterfaceError for what is no such time."""
+    """How many seconds a caller is to wait (None: for ever); InterfaceError for what is no such
+    time."""
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
@@ -249,6 +289,6 @@ def within_time(check: Callable[[], None]) -> Iterator[None]:
 
 
 def check_time() -> None:
-    """Raises where the time of the statement that this thread plans is over. Called for each node that is bound, rewritten or
-    chosen, so that no stage is deaf however large the statement."""
+    """Raises where the time of the statement that this thread plans is over. Called for each node
+    that is bound, rewritten or chosen, so that no stage is deaf however large the statement."""
     _CHECK.get()()

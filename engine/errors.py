@@ -1,7 +1,8 @@
 """The exception tree of PEP 249, and how an error tells its story.
 
-Every error carries a code, a detail, a hint and, where the SQL text is to blame, a position in it. An error names the
-thing, its kind and the remedy; it never does work of its own (no logging, no reporting).
+Every error carries a code, a detail, a hint and, where the SQL text is to blame, a position in it.
+An error names the thing, its kind and the remedy; it never does work of its own (no logging, no
+reporting).
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class ErrorCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in the SQL text: `line` and `column` count from 1, `offset` counts characters from 0."""
+    """A place in the SQL text: `line` and `column` count from 1, `offset` counts characters from
+    0."""
 
     line: int
     column: int
@@ -56,8 +58,8 @@ class Position:
 
 @lru_cache(maxsize=1)
 def _line_starts(sql: str) -> tuple[int, ...]:
-    """Where the lines of the text begin. Kept for the last text: a statement may have thousands of literals, each with a
-    position."""
+    """Where the lines of the text begin. Kept for the last text: a statement may have thousands of
+    literals, each with a position."""
     return (0, *(place + 1 for place, character in enumerate(sql) if character == "\n"))
 
 
@@ -68,8 +70,8 @@ class Warning(Exception):
 class Error(Exception):
     """The base of every error that Runnel raises (PEP 249).
 
-    `message` is one lower-case sentence without a final dot; `detail` says more; `hint` says what to do about it;
-    `position` points into `sql`, the statement's text, which the cursor attaches.
+    `message` is one lower-case sentence without a final dot; `detail` says more; `hint` says what
+    to do about it; `position` points into `sql`, the statement's text, which the cursor attaches.
     """
 
     default_code = ErrorCode.GENERIC
@@ -101,12 +103,14 @@ class Error(Exception):
 
 
 def may_succeed_here(error: Error) -> bool:
-    """Whether a part of a plan failed on another engine for want of memory, or was refused: our own operators may do it."""
+    """Whether a part of a plan failed on another engine for want of memory, or was refused: our own
+    operators may do it."""
     return error.is_refusal or error.code is ErrorCode.OUT_OF_MEMORY
 
 
 class InterfaceError(Error):
-    """The DB-API was misused: a closed cursor, a fetch without a result, a wrong number of arguments."""
+    """The DB-API was misused: a closed cursor, a fetch without a result, a wrong number of
+    arguments."""
 
     default_code = ErrorCode.INTERFACE
 
@@ -122,8 +126,8 @@ class DataError(DatabaseError):
 
 
 class OperationalError(DatabaseError):
-    """Input and output, time-outs, cancellation, lack of memory: not the statement's fault. One of code GENERIC wouldn't pass
-    by itself; a job isn't tried again after it."""
+    """Input and output, time-outs, cancellation, lack of memory: not the statement's fault. One of
+    code GENERIC wouldn't pass by itself; a job isn't tried again after it."""
 
     default_code = ErrorCode.INPUT_OUTPUT
 
@@ -153,8 +157,8 @@ class NotSupportedError(DatabaseError):
 
 
 def render(error: Error) -> str:
-    """The whole story of an error: message, excerpt of the SQL, detail, hint. It can be printed whatever it quotes: lone
-    surrogates are shown as escapes."""
+    """The whole story of an error: message, excerpt of the SQL, detail, hint. It can be printed
+    whatever it quotes: lone surrogates are shown as escapes."""
     parts = [_shortened(error.message)]
     if error.position is not None and error.sql is not None:
         lines = error.sql.split("\n")
@@ -168,7 +172,8 @@ def render(error: Error) -> str:
 
 
 _LONGEST_TEXT = 1000
-"""As many characters of a message, a detail or a hint are shown: it may quote a value of any length."""
+"""As many characters of a message, a detail or a hint are shown: it may quote a value of any
+length."""
 
 _WIDEST_EXCERPT = 160
 """As many characters of a line of SQL are shown, those around the position."""
@@ -186,7 +191,10 @@ def _shortened(text: str) -> str:
 
 def _excerpt(line: str, position: Position) -> tuple[str, str]:
     """The line with its number, and the line of marks below it."""
-    line = "".join(character if character.isprintable() or "\ud800" <= character <= "\udfff" else " " for character in line)
+    line = "".join(
+        character if character.isprintable() or "\ud800" <= character <= "\udfff" else " "
+        for character in line
+    )
     line = line.rstrip()
     label, start = f"LINE {position.line}: ", position.column - 1
     if len(line) > _WIDEST_EXCERPT:
@@ -210,13 +218,18 @@ def suggest(name: str, known: Iterable[str], otherwise: str | None = None) -> st
 
 def as_written(name: str) -> str:
     """A name as it is written in SQL: in quotes where it isn't a word."""
-    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
+    return (
+        name
+        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)
+        else '"' + name.replace('"', '""') + '"'
+    )
 
 
 HIDDEN = "****"
 """Stands for what isn't shown."""
 _USER = re.compile(r"""(://[^/:@\s]*):[^\s'",;]+@""")
-"""A password may hold what ends an address, such as "/" and "@": rather too much is hidden than too little."""
+"""A password may hold what ends an address, such as "/" and "@": rather too much is hidden than too
+little."""
 _PARAMETER = re.compile(
     r"""(\b(?:password|passwd|pwd|secret|token|sig|(?:x-amz-)?(?:signature|credential|security-token)|accountkey|sharedaccesskey)=)"""
     r"""[^&;\s'"]+""",
@@ -231,4 +244,6 @@ def without_password(text: str) -> str:
 
 def internal(message: str, detail: str | None = None) -> InternalError:
     """A fault of our own, with the request to report it."""
-    return InternalError(f"internal error: {message}", detail=detail, hint="please report this with the statement")
+    return InternalError(
+        f"internal error: {message}", detail=detail, hint="please report this with the statement"
+    )

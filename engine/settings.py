@@ -1,7 +1,7 @@
 """The settings of a connection: a declared table, typed reading, and their current values.
 
-A setting is given to `connect(path, name=value)` or changed by `SET name = value`; `SHOW ALL` lists them. Every setting
-does something; one that can be given only at the start says so.
+A setting is given to `connect(path, name=value)` or changed by `SET name = value`; `SHOW ALL` lists
+them. Every setting does something; one that can be given only at the start says so.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ Value = str | int | bool | float
 
 @frozen
 class Setting:
-    """One setting. `read` gives its value for what the user wrote, or fails with a ValueError; `allowed` says in words what
-    it takes; `at_start`: it can't be changed once the connection is made."""
+    """One setting. `read` gives its value for what the user wrote, or fails with a ValueError;
+    `allowed` says in words what it takes; `at_start`: it can't be changed once the connection is
+    made."""
 
     name: str
     default: Value
@@ -35,8 +36,8 @@ class Setting:
 
 
 MOST_PROCESSORS = 256
-"""The largest query_parallelism. Steps that exchange rows have a queue from each processor to each other: here they take
-seconds to start, and the square of that beyond."""
+"""The largest query_parallelism. Steps that exchange rows have a queue from each processor to each
+other: here they take seconds to start, and the square of that beyond."""
 
 
 def _integer(least: int, most: float = math.inf) -> Callable[[Value], int]:
@@ -63,7 +64,8 @@ def _bytes(value: Value) -> int:
 
 
 LEAST_MEMORY = 1_000_000
-"""The smallest memory_limit but none: below that operators would do nothing but read and write files."""
+"""The smallest memory_limit but none: below that operators would do nothing but read and write
+files."""
 
 
 def _memory(value: Value) -> int:
@@ -115,7 +117,16 @@ def _switch(value: Value) -> Value:
     """A BOOLEAN, or what PostgreSQL also takes for one."""
     if isinstance(value, bool):
         return value
-    known = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
+    known = {
+        "on": True,
+        "true": True,
+        "yes": True,
+        "1": True,
+        "off": False,
+        "false": False,
+        "no": False,
+        "0": False,
+    }
     found = known.get(str(value).lower())
     if found is None:
         raise ValueError(value)
@@ -136,15 +147,16 @@ SETTINGS = (
         300_000,
         _integer(0),
         "a whole number of at least 0",
-        "from how many rows on DuckDB groups, joins and sorts rows that aren't in its own tables; 0: every query it can run",
+        "from how many rows on DuckDB groups, joins and sorts rows that aren't in its own tables; "
+        "0: every query it can run",
     ),
     Setting(
         "latency_target",
         "0 ms",
         _duration,
         "a time of at most a minute, such as '20 ms'",
-        "how long rows of a stream may wait to be worked on together, which saves time where they come one by one; 0: not at "
-        "all",
+        "how long rows of a stream may wait to be worked on together, which saves time where they "
+        "come one by one; 0: not at all",
     ),
     Setting(
         "max_processor_accumulated_records",
@@ -158,7 +170,8 @@ SETTINGS = (
         default_limit(),
         _memory,
         "a number of bytes of at least 1 MB, or one with a unit, such as '512MB' or '4GiB'",
-        "how much memory queries may hold; what is beyond it goes to files in temp_directory, also what queries on streams "
+        "how much memory queries may hold; what is beyond it goes to files in temp_directory, "
+        "also what queries on streams "
         "keep, but for what EXPLAIN (STATE) says must fit in memory; 0: no limit",
     ),
     Setting(
@@ -173,29 +186,32 @@ SETTINGS = (
         True,
         _switch,
         "on or off",
-        "whether parts of a query may run on DuckDB or Spark; off: everything runs on Runnel's own operators",
+        "whether parts of a query may run on DuckDB or Spark; off: "
+        "everything runs on Runnel's own operators",
     ),
     Setting(
         "query_parallelism",
         0,
         _integer(0, MOST_PROCESSORS),
         f"a whole number from 0 to {MOST_PROCESSORS}",
-        "into how many processors each step of a statement is divided (above 8: one for each 1,000 rows at most); 0: by the "
-        "size of its tables",
+        "into how many processors each step of a statement is divided (above 8: one for each 1,000 "
+        "rows at most); 0: by the size of its tables",
     ),
     Setting(
         "spark_job_rows",
         30_000,
         _integer(0),
         "a whole number of at least 0",
-        "from how many rows on a job that reads Spark's tables, and ends, runs on Spark; 0: every one",
+        "from how many rows on a job that reads Spark's tables, and ends, runs on Spark; 0: "
+        "every one",
     ),
     Setting(
         "temp_directory",
         "",
         _directory,
         "the path of a folder that exists and may be written to",
-        "where rows go that memory has no room for; empty: the connection's own directory, or that of the system",
+        "where rows go that memory has no room for; empty: the connection's own directory, "
+        "or that of the system",
     ),
     Setting(
         "time_zone",
@@ -212,7 +228,9 @@ _ELSEWHERE = {
     "lock_timeout": "give it to the statement: cursor.execute(sql, args, timeout=seconds)",
     "search_path": 'there is one schema, "public"',
     "timezone": "the setting is time_zone",
-    **dict.fromkeys(("threads", "worker_threads"), "give it at the start: runnel.connect(cooperative_threads=…)"),
+    **dict.fromkeys(
+        ("threads", "worker_threads"), "give it at the start: runnel.connect(cooperative_threads=…)"
+    ),
     **dict.fromkeys(("max_memory", "work_mem"), "the setting is memory_limit"),
 }
 """What other engines' settings are here."""
@@ -229,8 +247,8 @@ class Settings:
             self._values[setting.name] = _read(setting, value)
 
     def set(self, name: str, value: Value | None) -> str:
-        """Changes a setting, None to its default; gives its own spelling. ProgrammingError for an unknown name, a value
-        that isn't allowed, or a setting that is fixed at the start."""
+        """Changes a setting, None to its default; gives its own spelling. ProgrammingError for an
+        unknown name, a value that isn't allowed, or a setting that is fixed at the start."""
         setting = find(name)
         if setting.at_start:
             raise ProgrammingError(
@@ -243,7 +261,8 @@ class Settings:
         return setting.name
 
     def get(self, name: str) -> Value:
-        """The value of a setting; ProgrammingError with the nearest known name for an unknown one."""
+        """The value of a setting; ProgrammingError with the nearest known name for an unknown
+        one."""
         return self._values[find(name).name]
 
     def integer(self, name: str) -> int:
@@ -263,13 +282,15 @@ class Settings:
 
 
 def find(name: str) -> Setting:
-    """The setting of that name, whatever its case; ProgrammingError with the nearest known name if there is none."""
+    """The setting of that name, whatever its case; ProgrammingError with the nearest known name if
+    there is none."""
     setting = _BY_NAME.get(name.lower())
     if setting is None:
         raise ProgrammingError(
             f'setting "{name}" not found',
             code=ErrorCode.OBJECT_NOT_FOUND,
-            hint=_ELSEWHERE.get(name.lower()) or suggest(name, _BY_NAME, "the settings are " + ", ".join(_BY_NAME)),
+            hint=_ELSEWHERE.get(name.lower())
+            or suggest(name, _BY_NAME, "the settings are " + ", ".join(_BY_NAME)),
         )
     return setting
 

@@ -1,7 +1,8 @@
 """SQL types: what they are called, what they are in Arrow, and what becomes of two of them.
 
-Each SQL type has exactly one Arrow type in which the engine computes (its canonical type). Data of other Arrow types is
-brought to it at the door, when it is scanned. The numeric rules follow Hazelcast SQL, the rest PostgreSQL.
+Each SQL type has exactly one Arrow type in which the engine computes (its canonical type). Data of
+other Arrow types is brought to it at the door, when it is scanned. The numeric rules follow
+Hazelcast SQL, the rest PostgreSQL.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SqlType:
-    """A SQL type. `precision` and `scale` are set for DECIMAL; `element` for ARRAY (items) and MAP (values); `key` for
-    MAP; `fields` for ROW."""
+    """A SQL type. `precision` and `scale` are set for DECIMAL; `element` for ARRAY (items) and MAP
+    (values); `key` for MAP; `fields` for ROW."""
 
     kind: Kind
     precision: int = 0
@@ -182,9 +183,16 @@ def to_arrow(sql_type: SqlType) -> pa.DataType:
     return _ARROW[kind]
 
 
-_UNSIGNED = {pa.uint8(): SMALLINT, pa.uint16(): INTEGER, pa.uint32(): BIGINT, pa.uint64(): decimal(20, 0)}
+_UNSIGNED = {
+    pa.uint8(): SMALLINT,
+    pa.uint16(): INTEGER,
+    pa.uint32(): BIGINT,
+    pa.uint64(): decimal(20, 0),
+}
 _FROM_ARROW = {
-    arrow: SqlType(kind) for kind, arrow in _ARROW.items() if kind not in (Kind.JSON, Kind.UUID, Kind.INTERVAL_MONTH)
+    arrow: SqlType(kind)
+    for kind, arrow in _ARROW.items()
+    if kind not in (Kind.JSON, Kind.UUID, Kind.INTERVAL_MONTH)
 }
 _FROM_ARROW |= _UNSIGNED | {
     pa.float16(): REAL,
@@ -199,7 +207,8 @@ _FROM_ARROW |= _UNSIGNED | {
 
 @lru_cache(maxsize=4096)
 def from_arrow(arrow: pa.DataType) -> SqlType:
-    """The SQL type that holds every value of an Arrow type; NotSupportedError where there is none."""
+    """The SQL type that holds every value of an Arrow type; NotSupportedError where there is
+    none."""
     known = _FROM_ARROW.get(arrow)
     if known is not None:
         return known
@@ -209,7 +218,11 @@ def from_arrow(arrow: pa.DataType) -> SqlType:
         return TIME
     if pa.types.is_duration(arrow):
         return INTERVAL
-    if pa.types.is_decimal(arrow) and arrow.precision <= MAX_PRECISION and 0 <= arrow.scale <= arrow.precision:
+    if (
+        pa.types.is_decimal(arrow)
+        and arrow.precision <= MAX_PRECISION
+        and 0 <= arrow.scale <= arrow.precision
+    ):
         return decimal(arrow.precision, arrow.scale)
     if pa.types.is_fixed_size_binary(arrow):
         return VARBINARY
@@ -225,9 +238,15 @@ def _from_nested(arrow: pa.DataType) -> SqlType:
         names = [arrow.field(i).name for i in range(arrow.num_fields)]
         if len(set(names)) < len(names):
             raise NotSupportedError(
-                f"Arrow type {arrow} has two fields of one name", hint="rename one of them before you register the data"
+                f"Arrow type {arrow} has two fields of one name",
+                hint="rename one of them before you register the data",
             )
-        return row(*((arrow.field(i).name, from_arrow(arrow.field(i).type)) for i in range(arrow.num_fields)))
+        return row(
+            *(
+                (arrow.field(i).name, from_arrow(arrow.field(i).type))
+                for i in range(arrow.num_fields)
+            )
+        )
     if (
         pa.types.is_list(arrow)
         or pa.types.is_large_list(arrow)
@@ -239,7 +258,8 @@ def _from_nested(arrow: pa.DataType) -> SqlType:
     if isinstance(arrow, pa.BaseExtensionType):
         return from_arrow(arrow.storage_type)
     raise NotSupportedError(
-        f"Arrow type {arrow} is not supported", hint="cast the column to a supported type before you register it"
+        f"Arrow type {arrow} is not supported",
+        hint="cast the column to a supported type before you register it",
     )
 
 
@@ -264,7 +284,8 @@ def as_decimal(sql_type: SqlType) -> SqlType:
 
 
 def capped_decimal(precision: int, scale: int, least_scale: int = 6) -> SqlType:
-    """A DECIMAL cut to 38 digits: the scale gives way first, but not below `least_scale` (or what it was)."""
+    """A DECIMAL cut to 38 digits: the scale gives way first, but not below `least_scale` (or what
+    it was)."""
     if precision <= MAX_PRECISION:
         return decimal(precision, scale)
     whole = precision - scale
@@ -273,10 +294,12 @@ def capped_decimal(precision: int, scale: int, least_scale: int = 6) -> SqlType:
 
 
 def common_type(left: SqlType, right: SqlType) -> SqlType | None:
-    """The least restrictive type of two, as for UNION, CASE, COALESCE and comparison; None where there is none.
+    """The least restrictive type of two, as for UNION, CASE, COALESCE and comparison; None where
+    there is none.
 
-    Numbers meet in the higher precedence; two DECIMALs in one that holds both as far as 38 digits go; temporal types in
-    the wider; ARRAY and ROW element by element. VARCHAR and a number have none.
+    Numbers meet in the higher precedence; two DECIMALs in one that holds both as far as 38 digits
+    go; temporal types in the wider; ARRAY and ROW element by element. VARCHAR and a number have
+    none.
     """
     if left == right:
         return left
@@ -297,8 +320,8 @@ def common_type(left: SqlType, right: SqlType) -> SqlType | None:
 
 
 def loses_digits(left: SqlType, right: SqlType) -> bool:
-    """Whether the common type of two types can't hold all of their digits: exact numbers, also within ARRAY, MAP and ROW, that
-    need more than 38 together."""
+    """Whether the common type of two types can't hold all of their digits: exact numbers, also
+    within ARRAY, MAP and ROW, that need more than 38 together."""
     if left.is_exact and right.is_exact:
         first, second = as_decimal(left), as_decimal(right)
         whole = max(first.precision - first.scale, second.precision - second.scale)
@@ -306,8 +329,13 @@ def loses_digits(left: SqlType, right: SqlType) -> bool:
     if left.kind is not right.kind or not left.is_nested:
         return False
     pairs = [(left.element, right.element), (left.key, right.key)]
-    pairs += [(first, second) for (_, first), (_, second) in zip(left.fields, right.fields, strict=False)]
-    return any(first is not None and second is not None and loses_digits(first, second) for first, second in pairs)
+    pairs += [
+        (first, second) for (_, first), (_, second) in zip(left.fields, right.fields, strict=False)
+    ]
+    return any(
+        first is not None and second is not None and loses_digits(first, second)
+        for first, second in pairs
+    )
 
 
 def _common_number(left: SqlType, right: SqlType) -> SqlType:
@@ -344,7 +372,8 @@ def _common_nested(left: SqlType, right: SqlType) -> SqlType | None:
 
 
 def can_cast(source: SqlType, target: SqlType) -> bool:
-    """Whether CAST(source AS target) is allowed; whether a value survives it is known only at run time."""
+    """Whether CAST(source AS target) is allowed; whether a value survives it is known only at run
+    time."""
     if source == target or source.kind is Kind.NULL:
         return True
     if source.is_nested or target.is_nested:
@@ -371,7 +400,8 @@ def _can_cast_nested(source: SqlType, target: SqlType) -> bool:
         return False
     if source.kind is Kind.ROW:
         return len(source.fields) == len(target.fields) and all(
-            can_cast(first, second) for (_, first), (_, second) in zip(source.fields, target.fields, strict=True)
+            can_cast(first, second)
+            for (_, first), (_, second) in zip(source.fields, target.fields, strict=True)
         )
     assert source.element is not None and target.element is not None
     if source.kind is Kind.MAP:
@@ -382,8 +412,9 @@ def _can_cast_nested(source: SqlType, target: SqlType) -> bool:
 
 
 def can_assign(source: SqlType, target: SqlType) -> bool:
-    """Whether INSERT and UPDATE convert `source` to `target` without a CAST: within numbers, within temporal types,
-    VARCHAR and JSON, UUID to VARCHAR. (A VARCHAR literal or parameter to a temporal column is the binder's business.)"""
+    """Whether INSERT and UPDATE convert `source` to `target` without a CAST: within numbers, within
+    temporal types, VARCHAR and JSON, UUID to VARCHAR. (A VARCHAR literal or parameter to a temporal
+    column is the binder's business.)"""
     if source == target or source.kind is Kind.NULL:
         return True
     if source.is_numeric and target.is_numeric:

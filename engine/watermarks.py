@@ -1,11 +1,13 @@
 """Coalescing watermarks: what is promised by all of several inputs.
 
-Used twice: over the queues of one edge, and over the edges of one processor. For each time column the result is the minimum
-of the inputs that count. An input that is done, or idle, doesn't count; an idle one counts again as soon as it
-gives anything, or another one tells that a source of its idleness is active again: rows of that source may be on their way
-here, too, and the watermark may not overtake them. When all that are left are idle, the largest promise of any is made, and the
+Used twice: over the queues of one edge, and over the edges of one processor. For each time column
+the result is the minimum of the inputs that count. An input that is done, or idle, doesn't count;
+an idle one counts again as soon as it gives anything, or another one tells that a source of its
+idleness is active again: rows of that source may be on their way here, too, and the watermark may
+not overtake them. When all that are left are idle, the largest promise of any is made, and the
 idleness passed on.
-Results increase strictly: an input that comes back from idleness with old times doesn't take a promise back.
+Results increase strictly: an input that comes back from idleness with old times doesn't take a
+promise back.
 """
 
 from __future__ import annotations
@@ -17,15 +19,29 @@ from runnel.processor import IDLE, Active, Idle, Watermark
 
 
 class WatermarkCoalescer:
-    """Over inputs numbered from 0 to `count` − 1. Each method gives what is to be passed on, in order.
+    """Over inputs numbered from 0 to `count` − 1. Each method gives what is to be passed on, in
+    order.
 
-    `carriers` says which inputs bring the watermarks of a time column; a column that isn't in it is brought by all. Within one
-    input and time column the times must increase strictly; InternalError otherwise.
+    `carriers` says which inputs bring the watermarks of a time column; a column that isn't in it is
+    brought by all. Within one input and time column the times must increase strictly; InternalError
+    otherwise.
     """
 
-    __slots__ = ("_active", "_all_idle", "_carriers", "_done", "_idle", "_origins", "_seen", "_told", "name")
+    __slots__ = (
+        "_active",
+        "_all_idle",
+        "_carriers",
+        "_done",
+        "_idle",
+        "_origins",
+        "_seen",
+        "_told",
+        "name",
+    )
 
-    def __init__(self, count: int, name: str, carriers: Mapping[int, Collection[int]] | None = None) -> None:
+    def __init__(
+        self, count: int, name: str, carriers: Mapping[int, Collection[int]] | None = None
+    ) -> None:
         self.name = name
         self._carriers = carriers
         self._seen: list[dict[int, int]] = [{} for _ in range(count)]
@@ -41,7 +57,9 @@ class WatermarkCoalescer:
         seen = self._seen[index]
         last = seen.get(watermark.column)
         if last is not None and watermark.time <= last:
-            raise internal(f"the watermark of {self.name}, input {index}, went from {last} to {watermark.time}")
+            raise internal(
+                f"the watermark of {self.name}, input {index}, went from {last} to {watermark.time}"
+            )
         seen[watermark.column] = watermark.time
         self.active(index)
         return self._advance((watermark.column,))
@@ -63,7 +81,8 @@ class WatermarkCoalescer:
         return True
 
     def idle(self, index: int, item: Idle = IDLE) -> Sequence[Watermark | Idle]:
-        """Input `index` expects nothing for now; or so it was before a source that is active again by now."""
+        """Input `index` expects nothing for now; or so it was before a source that is active again
+        by now."""
         self._origins[index] |= item.origins
         if any(self._active.get(origin, 0) > count for origin, count in item.origins.items()):
             return []
@@ -81,11 +100,14 @@ class WatermarkCoalescer:
 
     def behind(self) -> int:
         """The time column of which least was promised. May be asked by other threads."""
-        known = {column for seen in self._seen for column in tuple(seen)}.union(self._carriers or ())
+        known = {column for seen in self._seen for column in tuple(seen)}.union(
+            self._carriers or ()
+        )
         return min(known, key=lambda column: (self._told.get(column, -(2**63)), column), default=0)
 
     def holding(self, column: int) -> int | None:
-        """The input that holds the watermark back: it counts and has the smallest, or none; None if none counts."""
+        """The input that holds the watermark back: it counts and has the smallest, or none; None if
+        none counts."""
         counting = self._carrying(self._counting(), column)
         return min(counting, key=lambda i: self._seen[i].get(column, -(2**63)), default=None)
 
@@ -121,7 +143,11 @@ class WatermarkCoalescer:
             carrying = self._carrying(counting, column)
             if carrying:
                 promises = [self._seen[i].get(column) for i in carrying]
-                time = None if None in promises else min(promise for promise in promises if promise is not None)
+                time = (
+                    None
+                    if None in promises
+                    else min(promise for promise in promises if promise is not None)
+                )
             else:
                 time = max((seen[column] for seen in self._seen if column in seen), default=None)
             if time is not None and (column not in self._told or time > self._told[column]):

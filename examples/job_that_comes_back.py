@@ -1,4 +1,5 @@
-"""A job that is killed and comes back: it counts lines that are being written, and no line is lost or counted twice.
+"""A job that is killed and comes back: it counts lines that are being written, and no line is lost
+or counted twice.
 
 python examples/job_that_comes_back.py
 """
@@ -18,7 +19,10 @@ import runnel
 
 SHOPS = ("Oslo", "Lviv", "Porto")
 ORDERS = "(shop VARCHAR, price INT, n INT, WATERMARK FOR n AS n)"
-COUNTS = "(__key INT, orders BIGINT, total BIGINT) TYPE IMap OPTIONS ('keyFormat'='int', 'valueFormat'='json-flat')"
+COUNTS = (
+    "(__key INT, orders BIGINT, total BIGINT) TYPE IMap "
+    "OPTIONS ('keyFormat'='int', 'valueFormat'='json-flat')"
+)
 JOB = """
     CREATE JOB IF NOT EXISTS counting OPTIONS ('snapshotIntervalMillis'='50') AS
     INSERT INTO counts
@@ -28,10 +32,14 @@ JOB = """
 
 
 def serve(folder: Path) -> None:
-    """What the process does that will be killed: it opens the directory, where the job is from the second time on."""
+    """What the process does that will be killed: it opens the directory, where the job is from the
+    second time on."""
     connection = runnel.connect(folder / "db")
     if not connection.execute("SHOW MAPPINGS").fetchall():
-        files = f"'path'='{folder / 'orders'}', 'format'='json', 'follow'='true', 'idleTimeoutMillis'='0'"
+        files = (
+            f"'path'='{folder / 'orders'}', 'format'='json', 'follow'='true', "
+            "'idleTimeoutMillis'='0'"
+        )
         connection.execute(f"CREATE MAPPING orders {ORDERS} TYPE File OPTIONS ({files})")
         connection.execute(f"CREATE MAPPING counts {COUNTS}")
         connection.execute(JOB)
@@ -40,7 +48,10 @@ def serve(folder: Path) -> None:
 
 
 def write_orders(file: Path, first: int, last: int) -> None:
-    lines = [json.dumps({"shop": SHOPS[n % 3], "price": n % 7, "n": n}) + "\n" for n in range(first, last)]
+    lines = [
+        json.dumps({"shop": SHOPS[n % 3], "price": n % 7, "n": n}) + "\n"
+        for n in range(first, last)
+    ]
     file.write_text("".join(lines))
 
 
@@ -50,7 +61,9 @@ def main() -> None:
         (folder / "orders").mkdir()
         for run in range(3):
             command = [sys.executable, __file__, str(folder)]
-            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            with subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            ) as process:
                 assert process.stdout is not None
                 print(f"run {run + 1}: the job is {process.stdout.readline().strip()}")
                 write_orders(folder / "orders" / f"{run}.json", run * 1000, (run + 1) * 1000)
@@ -59,7 +72,11 @@ def main() -> None:
         with runnel.connect(folder / "db") as connection:
             while connection.execute("SELECT COUNT(*) FROM counts").fetchone() < (29,):
                 time.sleep(0.01)  # the last window stays open: another order may come
-            print(connection.execute("SELECT COUNT(*), SUM(orders), SUM(total) FROM counts").fetchall())
+            print(
+                connection.execute(
+                    "SELECT COUNT(*), SUM(orders), SUM(total) FROM counts"
+                ).fetchall()
+            )
             print("as it should be:", [(29, 2900, sum(n % 7 for n in range(2900)))])
 
 

@@ -1,5 +1,5 @@
-"""The main job: words of the Python standard library, counted by SQL and by a hand-built DAG, and a NEXMark corpus joined
-and aggregated through the cursor. Shows plans and timings.
+"""The main job: words of the Python standard library, counted by SQL and by a hand-built DAG, and a
+NEXMark corpus joined and aggregated through the cursor. Shows plans and timings.
 
     python examples/main_job.py [events]
 
@@ -50,7 +50,10 @@ def show(title: str, names: list[str], rows: list[tuple[Any, ...]], seconds: flo
     widths = [max(len(row[i]) for row in cells) for i in range(len(names))]
     print(f"\n{title}  ({seconds * 1000:,.0f} ms)")
     for row in cells:
-        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print(
+            "  "
+            + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        )
 
 
 def run(cursor: runnel.Cursor, title: str, sql: str) -> list[tuple[Any, ...]]:
@@ -76,7 +79,10 @@ def count_words(connection: runnel.Connection, folder: Path) -> None:
         "UNION ALL SELECT line FROM packages WHERE file NOT LIKE '%/site-packages/%'"
     )
     files = [
-        file for pattern in PATTERNS.values() for file in sorted(folder.glob(pattern)) if "site-packages" not in file.parts
+        file
+        for pattern in PATTERNS.values()
+        for file in sorted(folder.glob(pattern))
+        if "site-packages" not in file.parts
     ]
     by_sql = run(cursor, f"words of {len(files)} files of the standard library, by SQL", WORDS)
     start = perf_counter()

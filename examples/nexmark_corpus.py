@@ -1,9 +1,9 @@
 """A seeded NEXMark corpus as Arrow tables: people, auctions and bids of an online auction.
 
-The shape is that of the NEXMark benchmark (Tucker, Tufte, Papadimos, Maier, "NEXMark: a benchmark for queries over data
-streams", and its widely used generator): of 50 events in a row, 1 is a person, 3 are auctions and 46 are bids; ids count
-from 1000; half of the bids go to hot auctions, and most auctions have hot sellers. The same seed and size always give the
-same rows.
+The shape is that of the NEXMark benchmark (Tucker, Tufte, Papadimos, Maier, "NEXMark: a benchmark
+for queries over data streams", and its widely used generator): of 50 events in a row, 1 is a
+person, 3 are auctions and 46 are bids; ids count from 1000; half of the bids go to hot auctions,
+and most auctions have hot sellers. The same seed and size always give the same rows.
 """
 
 from __future__ import annotations
@@ -19,9 +19,15 @@ CATEGORIES = 5
 EVENTS_PER_SECOND = 10_000
 START = np.datetime64("2026-01-01T00:00:00.000000", "us")
 STATES = np.array(["OR", "ID", "CA", "WA", "AZ", "WY"])
-CITIES = np.array(["Portland", "Boise", "Los Angeles", "San Francisco", "Seattle", "Phoenix", "Bend", "Cheyenne"])
-FIRST_NAMES = np.array(["Peter", "Paul", "Luke", "John", "Saul", "Vicky", "Kate", "Julie", "Sarah", "Deiter", "Walter"])
-LAST_NAMES = np.array(["Shultz", "Abrams", "Spencer", "White", "Bartels", "Walton", "Smith", "Jones", "Noris"])
+CITIES = np.array(
+    ["Portland", "Boise", "Los Angeles", "San Francisco", "Seattle", "Phoenix", "Bend", "Cheyenne"]
+)
+FIRST_NAMES = np.array(
+    ["Peter", "Paul", "Luke", "John", "Saul", "Vicky", "Kate", "Julie", "Sarah", "Deiter", "Walter"]
+)
+LAST_NAMES = np.array(
+    ["Shultz", "Abrams", "Spencer", "White", "Bartels", "Walton", "Smith", "Jones", "Noris"]
+)
 CHANNELS = np.array(["Google", "Facebook", "Baidu", "Apple"])
 
 
@@ -71,7 +77,9 @@ def _auctions(random: np.random.Generator, number: np.ndarray) -> pa.Table:
     count = len(number)
     people = np.maximum(number // 50 + 1, 1)
     hot = random.random(count) < 0.75
-    seller = np.where(hot, (people - 1) // 100 * 100, (random.random(count) * people).astype(np.int64))
+    seller = np.where(
+        hot, (people - 1) // 100 * 100, (random.random(count) * people).astype(np.int64)
+    )
     initial = _price(random, count)
     return pa.table(
         {
@@ -91,7 +99,9 @@ def _bids(random: np.random.Generator, number: np.ndarray) -> pa.Table:
     count = len(number)
     people, auctions = number // 50 + 1, np.maximum(number // 50 * 3 + 3, 1)
     hot = random.random(count) < 0.5
-    auction = np.where(hot, (auctions - 1) // 100 * 100, (random.random(count) * auctions).astype(np.int64))
+    auction = np.where(
+        hot, (auctions - 1) // 100 * 100, (random.random(count) * auctions).astype(np.int64)
+    )
     return pa.table(
         {
             "auction": FIRST_ID + auction,

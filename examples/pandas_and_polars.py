@@ -12,7 +12,9 @@ import runnel
 
 
 def main() -> None:
-    orders = pandas.DataFrame({"id": [1, 2, 3, 4], "customer": ["a", "b", "a", "c"], "total": [10.0, 20.5, 7.25, 99.0]})
+    orders = pandas.DataFrame(
+        {"id": [1, 2, 3, 4], "customer": ["a", "b", "a", "c"], "total": [10.0, 20.5, 7.25, 99.0]}
+    )
     customers = polars.DataFrame({"customer": ["a", "b", "c"], "country": ["NL", "NO", "NL"]})
     with runnel.connect() as connection:
         connection.register("orders", orders)
@@ -26,7 +28,9 @@ def main() -> None:
         print(cursor.execute(sql).fetch_polars())
         print(cursor.execute(sql).fetch_arrow_table().schema)
         # A result is an Arrow stream to everything that takes one.
-        print(polars.DataFrame(cursor.execute("SELECT id, total FROM orders WHERE total > ?", (10,))))
+        print(
+            polars.DataFrame(cursor.execute("SELECT id, total FROM orders WHERE total > ?", (10,)))
+        )
 
 
 if __name__ == "__main__":

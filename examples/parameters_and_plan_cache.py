@@ -12,14 +12,19 @@ import runnel
 
 def main() -> None:
     with runnel.connect() as connection:
-        connection.register("people", pa.table({"name": ["Ann", "Bob", "Cid"], "age": [41, 17, 65]}))
+        connection.register(
+            "people", pa.table({"name": ["Ann", "Bob", "Cid"], "age": [41, 17, 65]})
+        )
         cursor = connection.cursor()
         for age in (18, 42, 66):
             cursor.execute("SELECT name FROM people WHERE age >= ? ORDER BY name", (age,))
             print(f"{age} or older:", [name for (name,) in cursor])
 
         hostile = "Ann' OR '1'='1"
-        print("no such name:", cursor.execute("SELECT name FROM people WHERE name = ?", (hostile,)).fetchall())
+        print(
+            "no such name:",
+            cursor.execute("SELECT name FROM people WHERE name = ?", (hostile,)).fetchall(),
+        )
 
         for kind, query, parameter_types, uses in cursor.execute("SHOW PLANS"):
             if kind == "plan":

@@ -1,4 +1,5 @@
-"""A Python function in SQL: over Arrow arrays, or over single values where there is no array function for the job.
+"""A Python function in SQL: over Arrow arrays, or over single values where there is no array
+function for the job.
 
 python examples/python_function.py
 """
@@ -15,9 +16,14 @@ import runnel
 RADIUS_KM = 6371.0
 
 
-def distance(latitude_1: pa.Array, longitude_1: pa.Array, latitude_2: pa.Array, longitude_2: pa.Array) -> np.ndarray:
+def distance(
+    latitude_1: pa.Array, longitude_1: pa.Array, latitude_2: pa.Array, longitude_2: pa.Array
+) -> np.ndarray:
     """Kilometres along the great circle (haversine), a batch of rows at a time."""
-    a, b, c, d = (np.radians(np.asarray(column)) for column in (latitude_1, longitude_1, latitude_2, longitude_2))
+    a, b, c, d = (
+        np.radians(np.asarray(column))
+        for column in (latitude_1, longitude_1, latitude_2, longitude_2)
+    )
     half = np.sin((c - a) / 2) ** 2 + np.cos(a) * np.cos(c) * np.sin((d - b) / 2) ** 2
     return 2 * RADIUS_KM * np.arcsin(np.sqrt(half))
 
@@ -38,7 +44,9 @@ def main() -> None:
     with runnel.connect() as connection:
         connection.register("cities", cities)
         connection.create_function("distance", distance, ["DOUBLE"] * 4, "DOUBLE", nulls="skip")
-        connection.create_function("plain", plain, ["VARCHAR"], "VARCHAR", scalar=True, nulls="skip")
+        connection.create_function(
+            "plain", plain, ["VARCHAR"], "VARCHAR", scalar=True, nulls="skip"
+        )
 
         print("from Vienna:")
         query = """SELECT name, distance(48.2082, 16.3738, latitude, longitude) AS km FROM cities
@@ -46,7 +54,9 @@ def main() -> None:
         for name, km in connection.execute(query):
             print(f"  {name:10} {'unknown' if km is None else f'{km:,.0f} km'}")
 
-        found = connection.execute("SELECT name FROM cities WHERE plain(name) LIKE ?", ("%paulo",)).fetchall()
+        found = connection.execute(
+            "SELECT name FROM cities WHERE plain(name) LIKE ?", ("%paulo",)
+        ).fetchall()
         print("found:", found)
 
 

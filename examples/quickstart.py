@@ -21,7 +21,10 @@ def main() -> None:
             "CREATE MAPPING trades (__key BIGINT, ticker VARCHAR, price DECIMAL, ts TIMESTAMP) "
             "TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
         )
-        rows = [(i, TICKERS[i % 3], Decimal(100 + i % 7), START + timedelta(minutes=i)) for i in range(30)]
+        rows = [
+            (i, TICKERS[i % 3], Decimal(100 + i % 7), START + timedelta(minutes=i))
+            for i in range(30)
+        ]
         cursor.executemany("SINK INTO trades VALUES (?, ?, ?, ?)", rows)
         print(f"{cursor.rowcount} trades written")
 

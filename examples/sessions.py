@@ -1,4 +1,5 @@
-"""Sessions: what a visitor does without a longer pause is one visit. Late rows go where they can be looked at.
+"""Sessions: what a visitor does without a longer pause is one visit. Late rows go where they can be
+looked at.
 
 python examples/sessions.py
 """
@@ -26,10 +27,21 @@ def click(minute: int, visitor: str, page: str) -> tuple[str, str, datetime]:
 
 def main() -> None:
     with runnel.connect() as connection:
-        connection.execute("CREATE MAPPING late_clicks (visitor VARCHAR, page VARCHAR, ts TIMESTAMP) TYPE DuckDB")
-        writer = connection.register_stream("clicks", COLUMNS, time_column="ts", max_disorder=timedelta(minutes=1))
+        connection.execute(
+            "CREATE MAPPING late_clicks (visitor VARCHAR, page VARCHAR, ts TIMESTAMP) TYPE DuckDB"
+        )
+        writer = connection.register_stream(
+            "clicks", COLUMNS, time_column="ts", max_disorder=timedelta(minutes=1)
+        )
         cursor = connection.execute(VISITS)
-        writer.write([click(0, "ann", "home"), click(4, "ann", "shop"), click(2, "bob", "home"), click(9, "ann", "cart")])
+        writer.write(
+            [
+                click(0, "ann", "home"),
+                click(4, "ann", "shop"),
+                click(2, "bob", "home"),
+                click(9, "ann", "cart"),
+            ]
+        )
         writer.write([click(30, "bob", "home")])  # so long after that the first visits are over
         visits = [cursor.fetchone(), cursor.fetchone()]
         writer.write([click(3, "ann", "help")])  # too late: that visit was told already

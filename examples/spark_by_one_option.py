@@ -1,9 +1,10 @@
-"""A pipeline that starts on a laptop and moves to Spark by one option: 'runtime' = 'spark'. The outputs are compared.
+"""A pipeline that starts on a laptop and moves to Spark by one option: 'runtime' = 'spark'. The
+outputs are compared.
 
 python examples/spark_by_one_option.py     (needs Java 17 and `pip install 'runnel[spark]'`)
 
-Nothing of Spark is started before the job that asks for it. On a cluster: `runnel.connect(spark="spark://host:7077")`, and the
-files where its workers see them.
+Nothing of Spark is started before the job that asks for it. On a cluster:
+`runnel.connect(spark="spark://host:7077")`, and the files where its workers see them.
 """
 
 from __future__ import annotations
@@ -57,11 +58,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, runnel.connect() as connection:
         prepare(connection, Path(folder))
         here = run(connection, Path(folder), "tasklets")
-        print(f"here: {len(here)} rows, Spark was {'' if 'pyspark' in sys.modules else 'not '}started")
+        print(
+            f"here: {len(here)} rows, Spark was {'' if 'pyspark' in sys.modules else 'not '}started"
+        )
         there = run(connection, Path(folder), "spark")
         print(f"on Spark: {len(there)} rows, {'the same' if there == here else 'others'}")
         for begin, product, orders, turnover, largest in there[:3]:
-            print(f"{begin:%d %b %H:%M} {product:5} {orders} orders {turnover:>9} in all, the largest {largest}")
+            print(
+                f"{begin:%d %b %H:%M} {product:5} {orders} orders {turnover:>9} in all, the "
+                f"largest {largest}"
+            )
 
 
 if __name__ == "__main__":

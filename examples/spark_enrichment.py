@@ -1,4 +1,5 @@
-"""A stream enriched from a map that changes and from a Spark DataFrame. Needs Java 17 and `pip install runnel[spark]`.
+"""A stream enriched from a map that changes and from a Spark DataFrame. Needs Java 17 and
+`pip install runnel[spark]`.
 
 python examples/spark_enrichment.py
 """
@@ -19,12 +20,18 @@ ENRICHED = """
 
 
 def main() -> None:
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = (
+        SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    )
     spark.sparkContext.setLogLevel("ERROR")
     with runnel.connect() as connection:
-        connection.register("taxes", spark.createDataFrame([("NL", 21), ("NO", 25)], "country STRING, rate INT"))
+        connection.register(
+            "taxes", spark.createDataFrame([("NL", 21), ("NO", 25)], "country STRING, rate INT")
+        )
         options = "'keyFormat' = 'int', 'valueFormat' = 'json-flat'"
-        connection.execute(f"CREATE MAPPING customers (__key INTEGER, name VARCHAR) TYPE IMap OPTIONS ({options})")
+        connection.execute(
+            f"CREATE MAPPING customers (__key INTEGER, name VARCHAR) TYPE IMap OPTIONS ({options})"
+        )
         connection.execute("INSERT INTO customers VALUES (1, 'Ann'), (2, 'Bob')")
 
         writer = connection.register_stream("orders", COLUMNS)

@@ -1,4 +1,5 @@
-"""Word count as a hand-built DAG: lines → words → counts where the words are → counts by word → a dictionary.
+"""Word count as a hand-built DAG: lines → words → counts where the words are → counts by word → a
+dictionary.
 
 python examples/word_count_dag.py [file ...]
 """
@@ -14,7 +15,14 @@ import pyarrow.compute as pc
 
 import runnel
 from runnel.dag import between
-from runnel.processors.library import accumulate_by_key, combine_by_key, counting, flat_map, sink_to, source_of
+from runnel.processors.library import (
+    accumulate_by_key,
+    combine_by_key,
+    counting,
+    flat_map,
+    sink_to,
+    source_of,
+)
 
 
 def lines_of(files: list[Path]) -> Iterator[pa.RecordBatch]:

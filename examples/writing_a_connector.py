@@ -1,6 +1,8 @@
-"""A connector of one's own: tables of a SQLite file, which is asked only for the columns and rows that a query needs.
+"""A connector of one's own: tables of a SQLite file, which is asked only for the columns and rows
+that a query needs.
 
-A package that brings it declares, in setup.cfg, [options.entry_points] runnel.connectors = SQLite = module:SqliteConnector
+A package that brings it declares, in setup.cfg, [options.entry_points] runnel.connectors = SQLite =
+module:SqliteConnector
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class SqliteConnector(Connector):
     def open(self, definition: MappingDefinition) -> SqliteTable:
         options = OptionSet(self.name, PATH, TABLE).read(definition.options)
         database = sqlite3.connect(options.require(PATH), check_same_thread=False)
-        found = database.execute("SELECT name, type FROM pragma_table_info(?)", [options.require(TABLE)]).fetchall()
+        found = database.execute(
+            "SELECT name, type FROM pragma_table_info(?)", [options.require(TABLE)]
+        ).fetchall()
         if not found:
             raise runnel.ProgrammingError(f'table "{options.require(TABLE)}" of SQLite not found')
         columns = tuple(TableColumn(name, TYPES[kind]) for name, kind in found)
@@ -40,7 +44,9 @@ class SqliteConnector(Connector):
 class SqliteTable(ReadableTable):
     connector = "SQLite"
 
-    def __init__(self, name: str, columns: tuple[TableColumn, ...], database: sqlite3.Connection, table: str) -> None:
+    def __init__(
+        self, name: str, columns: tuple[TableColumn, ...], database: sqlite3.Connection, table: str
+    ) -> None:
         self.name, self.columns, self.database, self.table = name, columns, database, quoted(table)
 
     def row_count(self) -> int:
@@ -48,14 +54,26 @@ class SqliteTable(ReadableTable):
 
     def scan(self, request: ScanRequest) -> IteratorSource:
         columns = [self.columns[i] for i in request.columns]
-        return IteratorSource(lambda context: batches_of_rows(self.rows(request, columns, context), columns))
+        return IteratorSource(
+            lambda context: batches_of_rows(self.rows(request, columns, context), columns)
+        )
 
     def rows(self, request: ScanRequest, columns: list[TableColumn], context: JobContext) -> Any:
-        """Runs when a query starts. Comparisons with constants save work; whatever else is in WHERE is done by the caller."""
-        tests = [item for item in comparisons(request.predicate, context.evaluation) if len(item.values) == 1]
+        """Runs when a query starts. Comparisons with constants save work; whatever else is in WHERE
+        is done by the caller."""
+        tests = [
+            item
+            for item in comparisons(request.predicate, context.evaluation)
+            if len(item.values) == 1
+        ]
         chosen = ", ".join(quoted(column.name) for column in columns) or "1"
-        where = "".join(f" AND {quoted(item.column.name)} {SIGNS[item.operation]} ?" for item in tests)
-        query, values = f"SELECT {chosen} FROM {self.table} WHERE 1{where}", [item.values[0] for item in tests]
+        where = "".join(
+            f" AND {quoted(item.column.name)} {SIGNS[item.operation]} ?" for item in tests
+        )
+        query, values = (
+            f"SELECT {chosen} FROM {self.table} WHERE 1{where}",
+            [item.values[0] for item in tests],
+        )
         print("SQLite runs:", query, values)
         return self.database.execute(query, values)
 
@@ -64,10 +82,19 @@ def main() -> None:
     with tempfile.NamedTemporaryFile(suffix=".db") as file, runnel.connect() as con:
         with sqlite3.connect(file.name) as own:
             own.execute("CREATE TABLE readings (sensor TEXT, hour INTEGER, value REAL)")
-            own.executemany("INSERT INTO readings VALUES (?, ?, ?)", [(f"s{i % 3}", i, i / 4) for i in range(1000)])
+            own.executemany(
+                "INSERT INTO readings VALUES (?, ?, ?)",
+                [(f"s{i % 3}", i, i / 4) for i in range(1000)],
+            )
         con.add_connector(SqliteConnector())
-        con.execute(f"CREATE MAPPING readings TYPE SQLite OPTIONS ('path' = '{file.name}', 'table' = 'readings')")
-        query = "SELECT sensor, MAX(value) FROM readings WHERE hour >= ? AND hour < 200 GROUP BY sensor ORDER BY sensor"
+        con.execute(
+            f"CREATE MAPPING readings TYPE SQLite OPTIONS ('path' = '{file.name}', "
+            "'table' = 'readings')"
+        )
+        query = (
+            "SELECT sensor, MAX(value) FROM readings WHERE hour >= ? AND hour < 200 "
+            "GROUP BY sensor ORDER BY sensor"
+        )
         print(con.execute(query, [190]).fetchall())
 
 

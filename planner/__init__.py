@@ -10,4 +10,7 @@ statement.
 """
 
 if __name__ != "runnel.planner":
-    raise ImportError('this package is imported as "runnel.planner": install Runnel, then write "import runnel.planner"')
+    raise ImportError(
+        'this package is imported as "runnel.planner": install Runnel, '
+        'then write "import runnel.planner"'
+    )

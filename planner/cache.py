@@ -1,7 +1,8 @@
-"""The plan cache: plans by text, search path and parameter types, the least recently used ones given up first.
+"""The plan cache: plans by text, search path and parameter types, the least recently used ones
+given up first.
 
-A plan is valid while every catalog object it names has the version it had. Snapshots are numbered, so a plan that was found
-valid for a snapshot needs no second look until the catalog changes.
+A plan is valid while every catalog object it names has the version it had. Snapshots are numbered,
+so a plan that was found valid for a snapshot needs no second look until the catalog changes.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from runnel.sqltypes import SqlType
 
 
 class PlanKey(NamedTuple):
-    """What a plan depends on beside the catalog. `types` are those of the arguments as given; `is_confined`: the plan was made
-    for callers with bounds, whose files are opened within these."""
+    """What a plan depends on beside the catalog. `types` are those of the arguments as given;
+    `is_confined`: the plan was made for callers with bounds, whose files are opened within
+    these."""
 
     sql: str
     search_path: tuple[str, ...]
@@ -29,7 +31,8 @@ class PlanKey(NamedTuple):
 
 @frozen
 class CachedPlan:
-    """A row of SHOW PLANS. `uses` is how often the plan was run or found, with the statement that it was made for."""
+    """A row of SHOW PLANS. `uses` is how often the plan was run or found, with the statement that
+    it was made for."""
 
     key: PlanKey
     plan: Plan
@@ -38,8 +41,9 @@ class CachedPlan:
 
 @frozen
 class CacheStatistics:
-    """Counts since the cache was made. A look-up is a hit or a miss; a miss for a plan that was no longer valid is an
-    invalidation too. Plans that a smaller size or `clear` put out count as evictions."""
+    """Counts since the cache was made. A look-up is a hit or a miss; a miss for a plan that was no
+    longer valid is an invalidation too. Plans that a smaller size or `clear` put out count as
+    evictions."""
 
     size: int
     capacity: int
@@ -71,7 +75,9 @@ class PlanCache:
         """The plan for `key`, if there is one and it is valid for this snapshot of the catalog."""
         with self._lock:
             entry = self._entries.get(key)
-            if entry is not None and (entry.version == snapshot.version or self._is_valid(entry, key, snapshot)):
+            if entry is not None and (
+                entry.version == snapshot.version or self._is_valid(entry, key, snapshot)
+            ):
                 self._entries.move_to_end(key)
                 entry.uses += 1
                 self._hits += 1
@@ -80,8 +86,8 @@ class PlanCache:
             return None
 
     def _is_valid(self, entry: _Entry, key: PlanKey, snapshot: Snapshot) -> bool:
-        """Compares versions object by object. An invalid plan is dropped, but not for the sake of a snapshot that is older
-        than the one it was made for."""
+        """Compares versions object by object. An invalid plan is dropped, but not for the sake of a
+        snapshot that is older than the one it was made for."""
         is_newer = snapshot.version > entry.version
         for item in entry.plan.dependencies:
             if dependency_version(snapshot, item.kind, item.name) != item.version:
@@ -94,8 +100,8 @@ class PlanCache:
         return True
 
     def put(self, key: PlanKey, plan: Plan, snapshot: Snapshot) -> None:
-        """Keeps a plan that was made for `snapshot`; does nothing with one that isn't cacheable, or where there is a plan
-        for a later snapshot already."""
+        """Keeps a plan that was made for `snapshot`; does nothing with one that isn't cacheable, or
+        where there is a plan for a later snapshot already."""
         if not plan.is_cacheable:
             return
         with self._lock:
@@ -126,7 +132,10 @@ class PlanCache:
     def entries(self) -> list[CachedPlan]:
         """The plans there are, the most recently used first."""
         with self._lock:
-            return [CachedPlan(key, entry.plan, entry.uses) for key, entry in reversed(self._entries.items())]
+            return [
+                CachedPlan(key, entry.plan, entry.uses)
+                for key, entry in reversed(self._entries.items())
+            ]
 
     def statistics(self) -> CacheStatistics:
         with self._lock:
@@ -145,5 +154,7 @@ class PlanCache:
 
 def _checked(capacity: int) -> int:
     if capacity < 0:
-        raise InterfaceError(f"the size of the plan cache can't be {capacity}", hint="0 keeps no plans")
+        raise InterfaceError(
+            f"the size of the plan cache can't be {capacity}", hint="0 keeps no plans"
+        )
     return capacity

@@ -1,6 +1,7 @@
 """How many rows a relation gives, roughly: enough to choose the side of a join that is built.
 
-The fractions are those of Hazelcast's cost model where it has one: a condition of which nothing is known keeps a quarter.
+The fractions are those of Hazelcast's cost model where it has one: a condition of which nothing is
+known keeps a quarter.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ Of = Callable[[Relation], int | None]
 
 
 def estimate(relation: Relation, of: Of | None = None) -> int | None:
-    """About how many rows come out; None if that isn't known, or without end. `of` gives the estimates of its inputs, where
-    who asks knows them already."""
+    """About how many rows come out; None if that isn't known, or without end. `of` gives the
+    estimates of its inputs, where who asks knows them already."""
     of = of or estimate
     rule = _ESTIMATES.get(type(relation))
     if rule is not None:
@@ -51,7 +52,8 @@ def estimate(relation: Relation, of: Of | None = None) -> int | None:
 
 
 class Estimates:
-    """Of the nodes of one relation, each found once, however many nodes above it are asked for theirs."""
+    """Of the nodes of one relation, each found once, however many nodes above it are asked for
+    theirs."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Relation, int | None]] = {}
@@ -128,7 +130,11 @@ def _aggregate(node: Aggregate, of: Of) -> int | None:
 def _join(node: Join, of: Of) -> int | None:
     left, right = of(node.left), of(node.right)
     if left is None or right is None:
-        return left if node.kind not in (JoinKind.INNER, JoinKind.CROSS, JoinKind.RIGHT, JoinKind.FULL) else None
+        return (
+            left
+            if node.kind not in (JoinKind.INNER, JoinKind.CROSS, JoinKind.RIGHT, JoinKind.FULL)
+            else None
+        )
     if node.kind in LEFT_ONLY:
         return max(1, left // 2)
     if node.kind in (JoinKind.MARK, JoinKind.EXISTS_MARK, JoinKind.SINGLE):
@@ -197,8 +203,8 @@ _ESTIMATES: dict[type[Relation], Callable[..., int | None]] = {
 
 
 def domain_size(relation: Relation, column: int | None) -> int | None:
-    """About how many different values a column could have (None: how many rows there could be), filters left aside: as many
-    as the table it comes from has rows."""
+    """About how many different values a column could have (None: how many rows there could be),
+    filters left aside: as many as the table it comes from has rows."""
     while True:
         if isinstance(relation, Scan):
             return relation.table.row_count()

@@ -1,6 +1,8 @@
-"""From a bound relation to its physical plan: the rules, what other engines run, the operators, and what runs once.
+"""From a bound relation to its physical plan: the rules, what other engines run, the operators, and
+what runs once.
 
-Common tables whose copies would be too many (`bound_tables`) are taken through each of these by themselves.
+Common tables whose copies would be too many (`bound_tables`) are taken through each of these by
+themselves.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ def _gathered(relation: Relation, commons: set[int]) -> list[Relation]:
 
 def tables_in(relation: Relation) -> tuple[Table, ...]:
     """The tables that a relation reads, once each."""
-    return tuple(dict.fromkeys(node.table for node in everything(relation) if isinstance(node, Scan)))
+    return tuple(
+        dict.fromkeys(node.table for node in everything(relation) if isinstance(node, Scan))
+    )
 
 
 def bounded(binder: Binder, relation: Relation) -> Relation:
@@ -61,12 +65,16 @@ def simplified(binder: Binder, bound: Relation) -> Relation:
 
 
 def pushed_down(binder: Binder, logical: Relation) -> tuple[Relation, str]:
-    """The plan with the parts that other engines run as fragments, and what of it they have no room for. A plan without a
-    table has no such parts (unless all plans are to be tried)."""
+    """The plan with the parts that other engines run as fragments, and what of it they have no room
+    for. A plan without a table has no such parts (unless all plans are to be tried)."""
     pushdown = binder.environment.pushdown
     if pushdown is None:
         return logical, ""
-    if pushdown.rows and not _has_commons(binder) and not any(isinstance(node, Scan) for node in walk(logical)):
+    if (
+        pushdown.rows
+        and not _has_commons(binder)
+        and not any(isinstance(node, Scan) for node in walk(logical))
+    ):
         return logical, ""
     from runnel.planner.pushdown.fragments import with_fragments
 
@@ -91,13 +99,17 @@ def chosen(
     choose_root: Callable[[Relation, Snapshot], Physical],
     has_engines: bool = False,
 ) -> Physical:
-    """The physical plan of a relation, which was `logical` before other engines got their parts (`has_engines`: they may)."""
+    """The physical plan of a relation, which was `logical` before other engines got their parts
+    (`has_engines`: they may)."""
     root = choose_root(relation, binder.snapshot)
     commons: dict[int, Physical] = {}
     if _has_commons(binder):
         from runnel.planner.bind.bound_tables import commons_in
 
-        commons = {number: choose(node.relation, binder.snapshot) for number, node in commons_in(relation).items()}
+        commons = {
+            number: choose(node.relation, binder.snapshot)
+            for number, node in commons_in(relation).items()
+        }
     return _shared(root, logical, has_engines, commons)
 
 
@@ -107,10 +119,14 @@ def _has_commons(binder: Binder) -> bool:
 
 
 def _shared(
-    plan: Physical, relation: Relation, has_engines: bool = False, commons: Mapping[int, Physical] | None = None
+    plan: Physical,
+    relation: Relation,
+    has_engines: bool = False,
+    commons: Mapping[int, Physical] | None = None,
 ) -> Physical:
-    """The physical plan of `relation`, in which what occurs several times runs once, and other engines, where it has them, give
-    what the rest of it wants of them. `commons`: the plans of its common tables that run once, by number."""
+    """The physical plan of `relation`, in which what occurs several times runs once, and other
+    engines, where it has them, give what the rest of it wants of them. `commons`: the plans of its
+    common tables that run once, by number."""
     if relation.is_unbounded:
         # Loaded on first use: few statements read streams.
         from runnel.planner.physical.sharing.streams import share
@@ -134,4 +150,6 @@ def _joins_rows_from_apart(relation: Relation) -> bool:
     """Whether there is a join, and a table whose rows take long to come over."""
     nodes = list(walk(relation))
     engines = [node.table.engine for node in nodes if isinstance(node, Scan)]
-    return any(item is not None and item.is_apart for item in engines) and any(isinstance(node, Join) for node in nodes)
+    return any(item is not None and item.is_apart for item in engines) and any(
+        isinstance(node, Join) for node in nodes
+    )

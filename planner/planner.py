@@ -1,7 +1,7 @@
 """Planning: SQL text in, an immutable plan out. The stages in order, and nothing else.
 
-parse → bind → rules → choose → lower. `supported` is checked by the parser, lowering happens when a plan is first run at
-some parallelism. Arguments are never part of a plan: only their types are.
+parse → bind → rules → choose → lower. `supported` is checked by the parser, lowering happens when a
+plan is first run at some parallelism. Arguments are never part of a plan: only their types are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from runnel.catalog import Snapshot, View, WatermarkClause, dependency_version
-from runnel.connector import ColumnDefinition, IndexedTable, KeyedTable, RowAddressedTable, SinkRequest, WriteMode
+from runnel.connector import (
+    ColumnDefinition,
+    IndexedTable,
+    KeyedTable,
+    RowAddressedTable,
+    SinkRequest,
+    WriteMode,
+)
 from runnel.dag import DAG
 from runnel.deadline import within_time
 from runnel.errors import InterfaceError, NotSupportedError, ProgrammingError, internal
@@ -58,36 +65,52 @@ if TYPE_CHECKING:
     from runnel.planner.bind.write import Write
 
 
-def plan(sql: str, snapshot: Snapshot, parameter_types: tuple[SqlType, ...], environment: Environment) -> Plan:
+def plan(
+    sql: str, snapshot: Snapshot, parameter_types: tuple[SqlType, ...], environment: Environment
+) -> Plan:
     """The plan of one statement, given the types of its arguments.
 
-    Raises ProgrammingError or NotSupportedError with a position in `sql`, InterfaceError for a wrong number of arguments.
+    Raises ProgrammingError or NotSupportedError with a position in `sql`, InterfaceError for a
+    wrong number of arguments.
     """
     with within_time(environment.check):
         return _plan(parse(sql), snapshot, parameter_types, environment)
 
 
-def _plan(statement: syntax.Statement, snapshot: Snapshot, types: tuple[SqlType, ...], environment: Environment) -> Plan:
+def _plan(
+    statement: syntax.Statement,
+    snapshot: Snapshot,
+    types: tuple[SqlType, ...],
+    environment: Environment,
+) -> Plan:
     expected = getattr(statement, "parameters", None)
     if isinstance(statement, syntax.Insert):
         expected = statement.query.parameters
     if isinstance(statement, syntax.Explain):
         inner = _plan(statement.statement, snapshot, types, environment)
-        return ExplainPlan(stage=statement.stage, format=statement.format, plan=inner, parameters=inner.parameters)
+        return ExplainPlan(
+            stage=statement.stage, format=statement.format, plan=inner, parameters=inner.parameters
+        )
     if len(types) != (expected or 0):
         raise InterfaceError(
             f"unexpected parameter count: expected {expected or 0}, got {len(types)}",
             hint="give one argument for each ? in the statement",
         )
     if isinstance(statement, syntax.CreateJob | syntax.AlterJob):
-        write = None if statement.body is None else plan_job(statement.body, snapshot, types, environment)
+        write = (
+            None
+            if statement.body is None
+            else plan_job(statement.body, snapshot, types, environment)
+        )
         return _job(statement, write)
     binder = Binder(statement.sql, snapshot, types, environment)
     match statement:
         case syntax.Query():
             return _query(binder, statement)
         case syntax.Insert() | syntax.Update() | syntax.Delete():
-            unbounded_state = isinstance(statement, syntax.Insert) and statement.query.unbounded_state
+            unbounded_state = (
+                isinstance(statement, syntax.Insert) and statement.query.unbounded_state
+            )
             return _write(binder, _bound_write(binder, statement), unbounded_state)
         case syntax.CreateView():
             return _create_view(binder, statement)
@@ -97,12 +120,18 @@ def _plan(statement: syntax.Statement, snapshot: Snapshot, types: tuple[SqlType,
 
 
 def plan_job(
-    query: str | syntax.Insert, snapshot: Snapshot, parameter_types: tuple[SqlType, ...], environment: Environment
+    query: str | syntax.Insert,
+    snapshot: Snapshot,
+    parameter_types: tuple[SqlType, ...],
+    environment: Environment,
 ) -> WritePlan:
-    """The plan of the INSERT or SINK that a job runs. No other engine runs any part: its state would be in no snapshot."""
+    """The plan of the INSERT or SINK that a job runs. No other engine runs any part: its state
+    would be in no snapshot."""
     with within_time(environment.check):
         statement = parse(query) if isinstance(query, str) else query
-        found = _plan(statement, snapshot, parameter_types, replace(environment, in_job=True, pushdown=None))
+        found = _plan(
+            statement, snapshot, parameter_types, replace(environment, in_job=True, pushdown=None)
+        )
     assert isinstance(found, WritePlan)
     if found.is_unbounded:
         from runnel.planner.statement_time import check_no_statement_time
@@ -173,7 +202,9 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
         physical=physical,
         fields=bound.fields,
         dag=_lowering(lambda: physical),
-        own_dag=None if pushed is logical else _lowering(lambda: chosen(binder, logical, logical, choose)),
+        own_dag=None
+        if pushed is logical
+        else _lowering(lambda: chosen(binder, logical, logical, choose)),
         left_out=left_out,
         notice=_notice(logical),
         tables=tables_in(logical),
@@ -224,7 +255,12 @@ def _write(binder: Binder, write: Write, unbounded_state: bool = False) -> Plan:
     if write.key is not None:
         rows = (write.key,)
     in_job = binder.environment.in_job
-    if isinstance(table, KeyedTable) and rows is not None and not in_job and not _has_subquery(write.relation):
+    if (
+        isinstance(table, KeyedTable)
+        and rows is not None
+        and not in_job
+        and not _has_subquery(write.relation)
+    ):
         return KeyPutPlan(
             table=table,
             mode=write.mode,
@@ -253,7 +289,9 @@ def _write(binder: Binder, write: Write, unbounded_state: bool = False) -> Plan:
         logical=logical,
         physical=physical,
         dag=_lowering(lambda: physical),
-        own_dag=None if pushed is logical else _lowering(lambda: chosen(binder, logical, logical, choose_sink)),
+        own_dag=None
+        if pushed is logical
+        else _lowering(lambda: chosen(binder, logical, logical, choose_sink)),
         left_out=left_out,
         tables=tables_in(logical),
         is_unbounded=logical.is_unbounded,
@@ -291,18 +329,28 @@ def _show(binder: Binder, statement: syntax.Show) -> Plan:
     rows: tuple[tuple[str | None, ...], ...]
     if statement.name is None:
         views = [item for item in binder.snapshot if isinstance(item, View)]
-        columns = [", ".join(f"{item.name} {item.type}" for item in view_fields(binder, view)) for view in views]
+        columns = [
+            ", ".join(f"{item.name} {item.type}" for item in view_fields(binder, view))
+            for view in views
+        ]
         rows = tuple((view.name, view.sql, text) for view, text in zip(views, columns, strict=True))
         return ShowPlan(what=statement.what, rows=rows)
     found = binder.lookup(statement.name.text, statement.name.position)
     if isinstance(found, View):
-        rows = tuple((column.name, str(column.type), "NO", None) for column in binder.view_fields(found))
+        rows = tuple(
+            (column.name, str(column.type), "NO", None) for column in binder.view_fields(found)
+        )
     else:
         # Loaded on first use.
         from runnel.planner.explain.ddl import watermark_of
 
         rows = tuple(
-            (item.name, str(item.type), "YES" if item.hidden else "NO", watermark_of(found.table, number))
+            (
+                item.name,
+                str(item.type),
+                "YES" if item.hidden else "NO",
+                watermark_of(found.table, number),
+            )
             for number, item in enumerate(found.table.columns)
         )
     return ShowPlan(what=statement.what, name=found.name, rows=rows)
@@ -312,7 +360,8 @@ def _view_columns(statement: syntax.CreateView, relation: Relation) -> tuple[str
     names = tuple(column.text for column in statement.columns)
     if len(names) > len(relation.fields):
         raise ProgrammingError(
-            f'view "{statement.name.text}" has {len(relation.fields)} columns, but {len(names)} names are given',
+            f'view "{statement.name.text}" has {len(relation.fields)} columns, '
+            f"but {len(names)} names are given",
             position=statement.name.position,
         )
     everything = names + tuple(item.name for item in relation.fields[len(names) :])
@@ -350,19 +399,27 @@ def _definition(statement: syntax.Statement) -> Plan:
                 if_not_exists=statement.if_not_exists,
             )
         case syntax.DropDataConnection():
-            return DropPlan(kind="data connection", name=statement.name.text, if_exists=statement.if_exists)
+            return DropPlan(
+                kind="data connection", name=statement.name.text, if_exists=statement.if_exists
+            )
         case syntax.DropMapping():
             return DropPlan(kind="mapping", name=statement.name.text, if_exists=statement.if_exists)
         case syntax.DropView():
             return DropPlan(kind="view", name=statement.name.text, if_exists=statement.if_exists)
         case syntax.DropIndex():
             return DropPlan(kind="index", name=statement.name.text, if_exists=statement.if_exists)
-        case syntax.DropJob() | syntax.VerifyJob() | syntax.CreateSnapshot() | syntax.DropSnapshot():
+        case (
+            syntax.DropJob() | syntax.VerifyJob() | syntax.CreateSnapshot() | syntax.DropSnapshot()
+        ):
             return _about_a_job(statement)
         case syntax.Show():
-            return ShowPlan(what=statement.what, name=None if statement.name is None else statement.name.text)
+            return ShowPlan(
+                what=statement.what, name=None if statement.name is None else statement.name.text
+            )
         case syntax.SetOption():
-            return SetPlan(name=statement.name.text, value=statement.value, position=statement.name.position)
+            return SetPlan(
+                name=statement.name.text, value=statement.value, position=statement.name.position
+            )
     raise internal(f"no plan for {type(statement).__name__}")
 
 
@@ -370,9 +427,13 @@ def _create_mapping(statement: syntax.CreateMapping) -> CreateMappingPlan:
     return CreateMappingPlan(
         name=statement.name.text,
         connector=None if statement.connector is None else statement.connector.text,
-        data_connection=None if statement.data_connection is None else statement.data_connection.text,
+        data_connection=None
+        if statement.data_connection is None
+        else statement.data_connection.text,
         columns=tuple(
-            ColumnDefinition(c.name.text, c.type, None if c.external_name is None else c.external_name.text)
+            ColumnDefinition(
+                c.name.text, c.type, None if c.external_name is None else c.external_name.text
+            )
             for c in statement.columns
         ),
         options={option.name.text: option.value for option in statement.options},
@@ -384,14 +445,23 @@ def _create_mapping(statement: syntax.CreateMapping) -> CreateMappingPlan:
     )
 
 
-def _about_a_job(statement: syntax.DropJob | syntax.VerifyJob | syntax.CreateSnapshot | syntax.DropSnapshot) -> Plan:
+def _about_a_job(
+    statement: syntax.DropJob | syntax.VerifyJob | syntax.CreateSnapshot | syntax.DropSnapshot,
+) -> Plan:
     name = statement.name
     match statement:
         case syntax.DropJob():
             snapshot = None if statement.snapshot is None else statement.snapshot.text
-            return DropJobPlan(name=name.text, position=name.position, if_exists=statement.if_exists, snapshot=snapshot)
+            return DropJobPlan(
+                name=name.text,
+                position=name.position,
+                if_exists=statement.if_exists,
+                snapshot=snapshot,
+            )
         case syntax.VerifyJob():
-            return VerifyJobPlan(name=name.text, position=name.position, options=_given(statement.options))
+            return VerifyJobPlan(
+                name=name.text, position=name.position, options=_given(statement.options)
+            )
         case syntax.CreateSnapshot():
             return CreateSnapshotPlan(
                 name=name.text,
@@ -401,7 +471,9 @@ def _about_a_job(statement: syntax.DropJob | syntax.VerifyJob | syntax.CreateSna
                 or_replace=statement.or_replace,
             )
         case _:
-            return DropSnapshotPlan(name=name.text, position=name.position, if_exists=statement.if_exists)
+            return DropSnapshotPlan(
+                name=name.text, position=name.position, if_exists=statement.if_exists
+            )
 
 
 def _watermark(statement: syntax.CreateMapping) -> WatermarkClause | None:
@@ -431,11 +503,14 @@ def _note_indexes(binder: Binder, logical: Relation) -> None:
     """A query over a table with indexes depends on which ones there are."""
     for table in tables_in(logical):
         if isinstance(table, IndexedTable):
-            binder.note("indexes", table.name, dependency_version(binder.snapshot, "indexes", table.name))
+            binder.note(
+                "indexes", table.name, dependency_version(binder.snapshot, "indexes", table.name)
+            )
 
 
 def _is_lasting(snapshot: Snapshot, relation: Relation) -> bool:
-    """Whether all tables are the catalog's: one that a table function opened is as its files were at that moment."""
+    """Whether all tables are the catalog's: one that a table function opened is as its files were
+    at that moment."""
     named = {id(item.table) for item in snapshot if not isinstance(item, View)}
     return all(id(table) in named for table in tables_in(relation))
 
@@ -455,9 +530,13 @@ def _parameters(relation: Relation, given: tuple[SqlType, ...]) -> tuple[SqlType
     for node in everything(relation):
         for expression in node.own_expressions:
             for part in expressions_in(expression):
-                if isinstance(part, Parameter) and types.setdefault(part.index, part.type) != part.type:
+                if (
+                    isinstance(part, Parameter)
+                    and types.setdefault(part.index, part.type) != part.type
+                ):
                     raise ProgrammingError(
-                        f"parameter {part.index + 1} would be both {types[part.index]} and {part.type}",
+                        f"parameter {part.index + 1} would be both {types[part.index]} and "
+                        f"{part.type}",
                         hint="say which: CAST(? AS type)",
                         position=part.position,
                     )

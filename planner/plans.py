@@ -1,6 +1,8 @@
-"""What planning gives: one immutable class per kind of statement, each listing the catalog objects it used.
+"""What planning gives: one immutable class per kind of statement, each listing the catalog objects
+it used.
 
-A plan holds no arguments and nothing that runs; `statements.py` in the engine has one handler per class.
+A plan holds no arguments and nothing that runs; `statements.py` in the engine has one handler per
+class.
 """
 
 from __future__ import annotations
@@ -9,7 +11,13 @@ from collections.abc import Callable, Mapping
 
 from runnel.base.frozen import frozen
 from runnel.catalog import Dependency, Table, WatermarkClause
-from runnel.connector import ColumnDefinition, KeyedTable, RowAddressedTable, WritableTable, WriteMode
+from runnel.connector import (
+    ColumnDefinition,
+    KeyedTable,
+    RowAddressedTable,
+    WritableTable,
+    WriteMode,
+)
 from runnel.dag import DAG
 from runnel.errors import Position
 from runnel.expressions.nodes import Expression
@@ -28,12 +36,13 @@ class Plan:
 
 @frozen(kw_only=True)
 class QueryPlan(Plan):
-    """SELECT, VALUES: a light job. `logical` is the tree after the rules, `physical` what was chosen; `dag(n)` lowers it
-    for n worker threads (lowered once per n, then kept); `tables` are those scanned, to judge the size of the work.
+    """SELECT, VALUES: a light job. `logical` is the tree after the rules, `physical` what was
+    chosen; `dag(n)` lowers it for n worker threads (lowered once per n, then kept); `tables` are
+    those scanned, to judge the size of the work.
 
-    `own_dag` is the same without fragments, for when another engine has no room for its part or refuses it; None where there
-    are none. `left_out`: what another engine was not given for want of memory. `notice`: what its reader should know before
-    it runs."""
+    `own_dag` is the same without fragments, for when another engine has no room for its part or
+    refuses it; None where there are none. `left_out`: what another engine was not given for want of
+    memory. `notice`: what its reader should know before it runs."""
 
     logical: Relation
     physical: object
@@ -49,9 +58,9 @@ class QueryPlan(Plan):
 
 @frozen(kw_only=True)
 class KeyGetPlan(Plan):
-    """SELECT … WHERE key = constant: a look-up without a job. `key` are literals or parameters, one per key column.
-    `columns` are the table's columns in the order of the result; None where `expressions` (over all columns of the
-    table) must be evaluated over the one row instead."""
+    """SELECT … WHERE key = constant: a look-up without a job. `key` are literals or parameters, one
+    per key column. `columns` are the table's columns in the order of the result; None where
+    `expressions` (over all columns of the table) must be evaluated over the one row instead."""
 
     table: KeyedTable
     key: tuple[Expression, ...]
@@ -63,9 +72,9 @@ class KeyGetPlan(Plan):
 
 @frozen(kw_only=True)
 class WritePlan(Plan):
-    """INSERT, SINK, UPDATE, DELETE as a light job; the DAG's result is one BIGINT, the number of rows written. `logical` is
-    the query whose rows are written to `columns` of the table; the rest is as for a QueryPlan. Only that of a job may be
-    unbounded."""
+    """INSERT, SINK, UPDATE, DELETE as a light job; the DAG's result is one BIGINT, the number of
+    rows written. `logical` is the query whose rows are written to `columns` of the table; the rest
+    is as for a QueryPlan. Only that of a job may be unbounded."""
 
     table: WritableTable
     mode: WriteMode
@@ -81,10 +90,12 @@ class WritePlan(Plan):
 
 @frozen(kw_only=True)
 class KeyPutPlan(Plan):
-    """A write of literals and parameters only, without a job: INSERT or SINK of VALUES, UPDATE or DELETE by key.
+    """A write of literals and parameters only, without a job: INSERT or SINK of VALUES, UPDATE or
+    DELETE by key.
 
-    INSERT, SINK: `rows` are the values for `columns` of the table, each already of the column's type. DELETE: `rows` is one
-    row, the key. UPDATE: `rows` is one row, the key; `assignments` are (column, expression over all columns of the table).
+    INSERT, SINK: `rows` are the values for `columns` of the table, each already of the column's
+    type. DELETE: `rows` is one row, the key. UPDATE: `rows` is one row, the key; `assignments` are
+    (column, expression over all columns of the table).
     """
 
     table: KeyedTable
@@ -154,8 +165,8 @@ GivenOption = tuple[str, str, Position | None]
 
 @frozen(kw_only=True)
 class CreateJobPlan(Plan):
-    """`write` is the plan of the job's query, whose text is `text`: it was bound as it is to run. `position`: where its name
-    stands, as in the plans below."""
+    """`write` is the plan of the job's query, whose text is `text`: it was bound as it is to run.
+    `position`: where its name stands, as in the plans below."""
 
     name: str
     position: Position | None = None
@@ -223,7 +234,8 @@ class DropPlan(Plan):
 
 @frozen(kw_only=True)
 class ShowPlan(Plan):
-    """`what` is as in `syntax.Show`. `rows` are what the planner has found out for "columns" and "views"."""
+    """`what` is as in `syntax.Show`. `rows` are what the planner has found out for "columns" and
+    "views"."""
 
     what: str
     name: str | None = None
@@ -241,8 +253,8 @@ class SetPlan(Plan):
 
 @frozen(kw_only=True)
 class ExplainPlan(Plan):
-    """`stage` is "logical", "physical", "dag" or "all"; `format` is "text", "dot" or "json". `plan` is the plan of the
-    statement explained, which is run only if the stage is "analyze"."""
+    """`stage` is "logical", "physical", "dag" or "all"; `format` is "text", "dot" or "json". `plan`
+    is the plan of the statement explained, which is run only if the stage is "analyze"."""
 
     stage: str
     format: str

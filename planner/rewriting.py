@@ -1,4 +1,5 @@
-"""How expressions follow the columns that a rule moves: substitution, renumbering, and conditions built of parts."""
+"""How expressions follow the columns that a rule moves: substitution, renumbering, and conditions
+built of parts."""
 
 from __future__ import annotations
 
@@ -6,7 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from runnel.expressions.evaluate import can_fail, is_volatile
-from runnel.expressions.nodes import Call, Column, Expression, Literal, Parameter, columns_of, transform
+from runnel.expressions.nodes import (
+    Call,
+    Column,
+    Expression,
+    Literal,
+    Parameter,
+    columns_of,
+    transform,
+)
 from runnel.relation.nodes import Field, Project, Relation
 from runnel.sqltypes import BOOLEAN
 
@@ -63,14 +72,19 @@ def divide(
 ) -> tuple[list[Expression], list[Expression]]:
     """Divides conjuncts into those that move down and those that stay.
 
-    A volatile conjunct stays. One that can fail moves only where the step it passes takes no rows away, and only if all
-    conjuncts before it move too: otherwise it could see rows, and fail on them, that it never saw where it stood.
+    A volatile conjunct stays. One that can fail moves only where the step it passes takes no rows
+    away, and only if all conjuncts before it move too: otherwise it could see rows, and fail on
+    them, that it never saw where it stood.
     """
     moving: list[Expression] = []
     staying: list[Expression] = []
     for part in parts:
         fails = can_fail(part)
-        if is_volatile(part) or not may_move(part) or (fails and (staying or not fallible_may_move)):
+        if (
+            is_volatile(part)
+            or not may_move(part)
+            or (fails and (staying or not fallible_may_move))
+        ):
             staying.append(part)
         else:
             moving.append(part)
@@ -78,7 +92,8 @@ def divide(
 
 
 def project_columns(relation: Relation, indexes: Sequence[int]) -> Relation:
-    """The relation with only the columns at `indexes`, in that order; itself where nothing would change."""
+    """The relation with only the columns at `indexes`, in that order; itself where nothing would
+    change."""
     fields = relation.fields
     if list(indexes) == list(range(len(fields))):
         return relation

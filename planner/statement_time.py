@@ -1,4 +1,5 @@
-"""NOW() and its relatives in queries without end: they are the time of the statement, however long it runs."""
+"""NOW() and its relatives in queries without end: they are the time of the statement, however long
+it runs."""
 
 from __future__ import annotations
 
@@ -23,9 +24,14 @@ def check_no_statement_time(relation: Relation) -> None:
     for name, found in _uses(relation):
         raise NotSupportedError(
             f"{name} is not supported in a job over a stream",
-            detail="it is the time of the statement: for all rows, and after each restart, it would be the time of CREATE JOB",
-            hint="compare with the event time of the rows, for example by windows or a join within time bounds; write a fixed "
-            "time as a literal, or give it as an argument",
+            detail=(
+                "it is the time of the statement: for all rows, and after each restart, "
+                "it would be the time of CREATE JOB"
+            ),
+            hint=(
+                "compare with the event time of the rows, for example by windows or a join within "
+                "time bounds; write a fixed time as a literal, or give it as an argument"
+            ),
             position=found.position,
         )
 
@@ -33,7 +39,11 @@ def check_no_statement_time(relation: Relation) -> None:
 def statement_time_notice(relation: Relation) -> str:
     """What to say of a query without end that asks for the statement's time; empty for others."""
     names = dict.fromkeys(name for name, _ in _uses(relation))
-    return f"{', '.join(names)}: the time at which the statement was begun, for all rows" if names else ""
+    return (
+        f"{', '.join(names)}: the time at which the statement was begun, for all rows"
+        if names
+        else ""
+    )
 
 
 def _uses(relation: Relation) -> Iterator[tuple[str, Expression]]:
@@ -43,11 +53,21 @@ def _uses(relation: Relation) -> Iterator[tuple[str, Expression]]:
             for found in expressions_in(item):
                 if isinstance(found, Call) and found.function in _NAMES:
                     yield _NAMES[found.function], found
-                elif isinstance(found, Call) and found.function == "age" and len(found.arguments) == 1:
+                elif (
+                    isinstance(found, Call)
+                    and found.function == "age"
+                    and len(found.arguments) == 1
+                ):
                     yield "AGE of one argument, which counts from CURRENT_DATE,", found
                 elif isinstance(found, Cast) and _adds_date(found):
-                    yield f"CAST of {found.operand.type} to {found.type}, which adds CURRENT_DATE,", found
+                    yield (
+                        f"CAST of {found.operand.type} to {found.type}, which adds CURRENT_DATE,",
+                        found,
+                    )
 
 
 def _adds_date(cast: Cast) -> bool:
-    return cast.operand.type.kind is Kind.TIME and cast.type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
+    return cast.operand.type.kind is Kind.TIME and cast.type.kind in (
+        Kind.TIMESTAMP,
+        Kind.TIMESTAMP_TZ,
+    )

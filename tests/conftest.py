@@ -20,7 +20,8 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is collected stays: the garbage collector needn't look at it, neither meanwhile nor with each of its runs later."""
+    """What is collected stays: the garbage collector needn't look at it, neither meanwhile nor with
+    each of its runs later."""
     gc.disable()
     try:
         return (yield)

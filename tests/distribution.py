@@ -1,8 +1,9 @@
 """How tests are dealt to several processes (pytest-xdist, `--dist loadfile`).
 
-A file stays in one process, as its tests share what takes long to make. Files that take longest come first, so that no process
-is left alone with one of them in the end; and all that runs on Spark goes to one process, so that there is one JVM, warm, and
-with it what works out the cases of both renderings.
+A file stays in one process, as its tests share what takes long to make. Files that take longest
+come first, so that no process is left alone with one of them in the end; and all that runs on Spark
+goes to one process, so that there is one JVM, warm, and with it what works out the cases of both
+renderings.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ LONGEST = (
     "tests/fragments/",
     "tests/processors/",
 )
-"""Files and folders, about in the order of what they take; the others follow by the number of their tests."""
+"""Files and folders, about in the order of what they take; the others follow by the number of their
+tests."""
 
 
 class Scheduling(LoadFileScheduling):

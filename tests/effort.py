@@ -1,7 +1,7 @@
 """How much the tests try.
 
-A property that is tried with many seeds, or at several parallelisms, is tried with some of them, so that the suite stays short;
-with `RUNNEL_TESTS=all` in the environment, with all of them.
+A property that is tried with many seeds, or at several parallelisms, is tried with some of them, so
+that the suite stays short; with `RUNNEL_TESTS=all` in the environment, with all of them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ B = TypeVar("B")
 
 ALL = os.environ.get("RUNNEL_TESTS") == "all"
 
-takes_long = pytest.mark.skipif(not ALL, reason="takes long; RUNNEL_TESTS=all in the environment runs it")
-"""Of what starts a Spark of its own, or has one start many processes, and whose parts other tests try."""
+takes_long = pytest.mark.skipif(
+    not ALL, reason="takes long; RUNNEL_TESTS=all in the environment runs it"
+)
+"""Of what starts a Spark of its own, or has one start many processes, and whose parts other tests
+try."""
 
 
 def some(cases: Iterable[A], every: int) -> Sequence[A]:

@@ -1,4 +1,5 @@
-"""Runs programs, and pages of doctests, one after the other in one process: what they import takes long, and so does a JVM.
+"""Runs programs, and pages of doctests, one after the other in one process: what they import takes
+long, and so does a JVM.
 
 python -W error tests/programs.py PROGRAM.py [ARGUMENT…] PAGE.md …
 """
@@ -16,7 +17,8 @@ HEADING = "===== "
 
 
 def main(*words: str) -> int:
-    """The status: 1 if a page has said something else than it gives. What a program raises is raised."""
+    """The status: 1 if a page has said something else than it gives. What a program raises is
+    raised."""
     commands: list[list[str]] = []
     for word in words:
         if word.endswith((".py", ".md")):
@@ -42,7 +44,9 @@ def check(page: str) -> int:
     with warnings.catch_warnings():
         # pyspark's own calls warn of the version of pandas.
         warnings.simplefilter("ignore")
-        failed, attempted = doctest.testfile(page, module_relative=False, optionflags=doctest.ELLIPSIS, encoding="utf-8")
+        failed, attempted = doctest.testfile(
+            page, module_relative=False, optionflags=doctest.ELLIPSIS, encoding="utf-8"
+        )
     return 1 if failed or attempted < 10 else 0
 
 

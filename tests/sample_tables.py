@@ -38,7 +38,9 @@ class SampleTable(ReadableTable):
 
     connector = "Sample"
 
-    def __init__(self, name: str, columns: dict[str, SqlType], rows: int | None, unbounded: bool = False) -> None:
+    def __init__(
+        self, name: str, columns: dict[str, SqlType], rows: int | None, unbounded: bool = False
+    ) -> None:
         self.name = name
         self.columns = tuple(TableColumn(column, kind) for column, kind in columns.items())
         self.rows = rows
@@ -89,12 +91,20 @@ class SampleMap(SampleTable, IndexedTable, KeyedTable):
 
 
 def trades() -> SampleMap:
-    columns = {"__key": BIGINT, "ticker": VARCHAR, "price": decimal(10, 2), "quantity": INTEGER, "ts": TIMESTAMP}
+    columns = {
+        "__key": BIGINT,
+        "ticker": VARCHAR,
+        "price": decimal(10, 2),
+        "quantity": INTEGER,
+        "ts": TIMESTAMP,
+    }
     return SampleMap("trades", columns, 10_000)
 
 
 def companies() -> SampleMap:
-    return SampleMap("companies", {"__key": VARCHAR, "name": VARCHAR, "country": VARCHAR, "size": INTEGER}, 100)
+    return SampleMap(
+        "companies", {"__key": VARCHAR, "name": VARCHAR, "country": VARCHAR, "size": INTEGER}, 100
+    )
 
 
 def lines() -> SampleTable:
@@ -102,7 +112,9 @@ def lines() -> SampleTable:
 
 
 def events() -> SampleTable:
-    return SampleTable("events", {"id": BIGINT, "ticker": VARCHAR, "amount": INTEGER}, None, unbounded=True)
+    return SampleTable(
+        "events", {"id": BIGINT, "ticker": VARCHAR, "amount": INTEGER}, None, unbounded=True
+    )
 
 
 INDEXES = (

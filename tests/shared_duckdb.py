@@ -1,4 +1,5 @@
-"""A DuckDB to compare with. All tests of a process share one: to open it takes longer than most of what it is asked."""
+"""A DuckDB to compare with. All tests of a process share one: to open it takes longer than most of
+what it is asked."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ import pyarrow as pa
 
 @contextmanager
 def duckdb_over(tables: Mapping[str, pa.Table]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """DuckDB with these tables, and with Runnel's order of NULLs. What a query gives must be read inside."""
+    """DuckDB with these tables, and with Runnel's order of NULLs. What a query gives must be read
+    inside."""
     connection = _connection()
     for name, table in tables.items():
         connection.register(name, table)

@@ -16,7 +16,10 @@ from typing import Any
 from tests.effort import ALL
 from tests.spark.connect_server import QUICK_JAVA, quick_home
 
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 """Spark makes no code for a query, which takes longer than running it over a few rows."""
 FEWER_FILES = {
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
@@ -29,7 +32,9 @@ _SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     # The code that Spark makes of queries would fill the 48 MB that there are otherwise.
-    "spark.driver.extraJavaOptions": f"{QUICK_JAVA} -XX:ReservedCodeCacheSize=192m -XX:MetaspaceSize=192m",
+    "spark.driver.extraJavaOptions": (
+        f"{QUICK_JAVA} -XX:ReservedCodeCacheSize=192m -XX:MetaspaceSize=192m"
+    ),
     "spark.log.level": "OFF",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

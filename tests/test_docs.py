@@ -29,7 +29,9 @@ SPARK_OWN = ["format", "path", "table", "query"]
 def rows_of(page: str, heading: str) -> dict[str, list[str]]:
     """The first table under a heading: cells by the name in the first column."""
     text = (DOCS / page).read_text("utf-8")
-    section = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    section = re.search(
+        rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL
+    )
     assert section is not None, heading
     lines = re.findall(r"^\| `([^`]+)` \| (.*) \|$", section[1], re.MULTILINE)
     return {name: [cell.strip() for cell in rest.split(" | ")] for name, rest in lines}
@@ -69,10 +71,15 @@ def test_the_settings_are_those_of_the_code() -> None:
     assert list(shown) == [setting.name for setting in SETTINGS]
     for setting in SETTINGS:
         allowed, default, meaning = shown[setting.name]
-        assert (allowed, meaning.removesuffix("; only at the start")) == (setting.allowed, setting.meaning)
+        assert (allowed, meaning.removesuffix("; only at the start")) == (
+            setting.allowed,
+            setting.meaning,
+        )
         assert meaning.endswith("; only at the start") is setting.at_start
         if setting.name not in ("cooperative_threads", "memory_limit"):
-            assert default == {"": "empty", "True": "on"}.get(str(setting.default), str(setting.default))
+            assert default == {"": "empty", "True": "on"}.get(
+                str(setting.default), str(setting.default)
+            )
 
 
 def test_the_parameters_of_connect_are_those_of_the_code() -> None:

@@ -18,7 +18,9 @@ from tests.spark.connect_server import QUICK_JAVA, quick_home
 from tests.spark_process import FEWER_FILES
 
 ROOT = Path(__file__).parent.parent
-SCRIPTS = sorted(path.name for path in (ROOT / "examples").glob("*.py") if "def main(" in path.read_text())
+SCRIPTS = sorted(
+    path.name for path in (ROOT / "examples").glob("*.py") if "def main(" in path.read_text()
+)
 EXPECTED = {
     "job_that_comes_back.py": ["run 3: the job is RUNNING", "[(29, 2900, 8695)]"],
     "live_word_count.py": ["the dog sat on the cat", "[('the', 5), ('cat', 3), ('a', 2)]"],
@@ -28,16 +30,31 @@ EXPECTED = {
     "python_function.py": ["Zürich     592 km", "[('São Paulo',)]"],
     "sessions.py": ["ann 09:00-09:09 3 pages: home > shop > cart", "late: [('ann', 'help')]"],
     "sliding_averages.py": ["12:00:20 roof   20.00 °C of 1", "the other 6"],
-    "spark_by_one_option.py": ["here: 144 rows, Spark was not started", "on Spark: 144 rows, the same"],
+    "spark_by_one_option.py": [
+        "here: 144 rows, Spark was not started",
+        "on Spark: 144 rows, the same",
+    ],
     "spark_enrichment.py": ["(3, None, 25, 250)", "(3, 'Cid', 25, 375)"],
-    "spark_and_map.py": ["Oslo Bo 16175 258803.00", "2 totals written: ('Lviv', Decimal('324998.00'))"],
+    "spark_and_map.py": [
+        "Oslo Bo 16175 258803.00",
+        "2 totals written: ('Lviv', Decimal('324998.00'))",
+    ],
     "quickstart.py": ["30 trades written", 'did you mean "ticker"?'],
     "word_count_dag.py": ["COMPLETED", "21 dag"],
-    "writing_a_connector.py": ['"hour" >= ? AND "hour" < ? [190, 200]', "[('s0', 49.5), ('s1', 49.75), ('s2', 49.25)]"],
+    "writing_a_connector.py": [
+        '"hour" >= ? AND "hour" < ? [190, 200]',
+        "[('s0', 49.5), ('s1', 49.75), ('s2', 49.25)]",
+    ],
 }
 ARGUMENTS = {"main_job.py": ["20000"]}
-HAS_SPARK = find_spec("pyspark") is not None and (shutil.which("java") is not None or "JAVA_HOME" in os.environ)
-ON_SPARK = [name for name in sorted(EXPECTED, key="spark_by_one_option.py".__ne__) if name.startswith("spark")]
+HAS_SPARK = find_spec("pyspark") is not None and (
+    shutil.which("java") is not None or "JAVA_HOME" in os.environ
+)
+ON_SPARK = [
+    name
+    for name in sorted(EXPECTED, key="spark_by_one_option.py".__ne__)
+    if name.startswith("spark")
+]
 """First the one that looks whether Spark was started."""
 OWN_SESSION = ROOT / "tests" / "spark" / "session" / "session_of_our_own.py"
 OWN_SESSION_SAYS = [
@@ -63,7 +80,14 @@ def test_the_list_of_examples_is_complete() -> None:
 def printed(*words: str, **environment: str) -> dict[str, str]:
     """What programs and pages print, by their names; they must succeed, and warn of nothing."""
     command = (sys.executable, "-W", "error", str(ROOT / "tests" / "programs.py"), *words)
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=280, env=os.environ | environment)
+    done = subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        env=os.environ | environment,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return dict(part.split("\n", 1) for part in done.stdout.split(HEADING)[1:])
 
@@ -76,7 +100,9 @@ def lacking(name: str, said: str) -> list[str]:
 @pytest.mark.timeout(300)
 def test_examples() -> None:
     names = sorted(set(EXPECTED) - set(ON_SPARK))
-    words = [word for name in names for word in (str(ROOT / "examples" / name), *ARGUMENTS.get(name, []))]
+    words = [
+        word for name in names for word in (str(ROOT / "examples" / name), *ARGUMENTS.get(name, []))
+    ]
     parts = printed(*words)
     assert [*parts] == names
     for name, said in parts.items():
@@ -94,7 +120,9 @@ def readme() -> tuple[str, str]:
 def test_readme(tmp_path: Path) -> None:
     path = tmp_path / "README.md"
     path.write_text(readme()[0], "utf-8")
-    failed, attempted = doctest.testfile(str(path), module_relative=False, optionflags=doctest.ELLIPSIS, encoding="utf-8")
+    failed, attempted = doctest.testfile(
+        str(path), module_relative=False, optionflags=doctest.ELLIPSIS, encoding="utf-8"
+    )
     assert attempted >= 15
     assert failed == 0
 

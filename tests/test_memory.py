@@ -1,4 +1,5 @@
-"""Queries over several times the memory limit: measured in a process of their own, and compared with DuckDB."""
+"""Queries over several times the memory limit: measured in a process of their own, and compared
+with DuckDB."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ from tests.effort import some
 
 LIMIT = "16MB"
 ROOM = {"group by": 250, "distinct": 220, "sort": 100, "join": 150, "window": 160, "except": 250}
-"""MB by which the process may grow beyond what a small query needs: the limit, pages that allocators keep, and batches on
-their way. Seen are 85, 149, 67, 78, 62 and 136; without a limit 620, 305, 115, 227, 286 and 410."""
+"""MB by which the process may grow beyond what a small query needs: the limit, pages that
+allocators keep, and batches on their way. Seen are 85, 149, 67, 78, 62 and 136; without a limit
+620, 305, 115, 227, 286 and 410."""
 
 ROWS = 3_000_000
 FEWER = 1_500_000
@@ -22,7 +24,10 @@ FEWER = 1_500_000
 
 
 def _series(rows: int) -> str:
-    return f"(SELECT v, v * 7919 % {rows} AS k, v % 1000 AS g FROM TABLE(GENERATE_SERIES(1, {rows})) AS s(v))"
+    return (
+        f"(SELECT v, v * 7919 % {rows} AS k, v % 1000 AS g "
+        f"FROM TABLE(GENERATE_SERIES(1, {rows})) AS s(v))"
+    )
 
 
 SERIES, SHORTER = _series(ROWS), _series(FEWER)
@@ -44,12 +49,18 @@ con.close()
 
 QUERIES = {
     "group by": (
-        f"SELECT COUNT(*), SUM(c), MAX(t) FROM (SELECT k, COUNT(*) AS c, SUM(v) AS t FROM {SERIES} AS x GROUP BY k)",
+        (
+            "SELECT COUNT(*), SUM(c), MAX(t) FROM (SELECT k, COUNT(*) AS c, SUM(v) AS t "
+            f"FROM {SERIES} AS x GROUP BY k)"
+        ),
         (ROWS, ROWS, ROWS),
     ),
     "distinct": (f"SELECT COUNT(DISTINCT k), COUNT(DISTINCT g) FROM {SERIES} AS x", (ROWS, 1000)),
     "sort": (
-        f"SELECT COUNT(*), SUM(k) FROM (SELECT k, g FROM {SERIES} AS x ORDER BY k DESC LIMIT {ROWS} OFFSET 10)",
+        (
+            f"SELECT COUNT(*), SUM(k) FROM (SELECT k, g FROM {SERIES} AS x ORDER BY k DESC "
+            f"LIMIT {ROWS} OFFSET 10)"
+        ),
         (ROWS - 10, sum(range(ROWS - 10))),
     ),
     "join": (
@@ -57,12 +68,18 @@ QUERIES = {
         (ROWS, ROWS * (ROWS + 1) // 2),
     ),
     "window": (
-        f"SELECT COUNT(*), SUM(r), MAX(t) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY g ORDER BY k) AS r, "
-        f"SUM(v) OVER (PARTITION BY k) AS t FROM {SHORTER} AS x)",
+        (
+            "SELECT COUNT(*), SUM(r), MAX(t) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY g "
+            "ORDER BY k) AS r, "
+            f"SUM(v) OVER (PARTITION BY k) AS t FROM {SHORTER} AS x)"
+        ),
         (FEWER, FEWER * (FEWER // 1000 + 1) // 2, FEWER),
     ),
     "except": (
-        f"SELECT COUNT(*) FROM (SELECT k FROM {SHORTER} AS a EXCEPT SELECT v - 1 FROM {SHORTER} AS b WHERE g > 0)",
+        (
+            f"SELECT COUNT(*) FROM (SELECT k FROM {SHORTER} AS a EXCEPT SELECT v - 1 "
+            f"FROM {SHORTER} AS b WHERE g > 0)"
+        ),
         (FEWER // 1000,),
     ),
 }
@@ -88,7 +105,13 @@ def test_settings() -> None:
     with runnel.connect(memory_limit="1.5GB") as con:
         shown = dict(row[:2] for row in con.execute("SHOW ALL").fetchall())
         assert int(shown["memory_limit"]) == 1_500_000_000
-        for text, size in (("64MB", 64_000_000), ("64MiB", 1 << 26), ("1234567", 1_234_567), ("2000 kb", 2_000_000), ("0", 0)):
+        for text, size in (
+            ("64MB", 64_000_000),
+            ("64MiB", 1 << 26),
+            ("1234567", 1_234_567),
+            ("2000 kb", 2_000_000),
+            ("0", 0),
+        ):
             con.execute(f"SET memory_limit = '{text}'")
             assert con._database.memory.limit == size
         for wrong in ("much", "-1", "5XB", "1", "1000", "999 kB", "0.5MB"):
@@ -116,11 +139,17 @@ def test_a_directory_that_is_gone(tmp_path: Any) -> None:
     gone.mkdir()
     with runnel.connect(memory_limit=1_000_000, temp_directory=str(gone), pushdown="off") as con:
         gone.rmdir()
-        with pytest.raises(runnel.OperationalError, match="rows beyond memory_limit can't be kept") as caught:
-            con.execute("SELECT v, COUNT(*) FROM TABLE(GENERATE_SERIES(1, 300000)) AS t(v) GROUP BY v").fetchall()
+        with pytest.raises(
+            runnel.OperationalError, match="rows beyond memory_limit can't be kept"
+        ) as caught:
+            con.execute(
+                "SELECT v, COUNT(*) FROM TABLE(GENERATE_SERIES(1, 300000)) AS t(v) GROUP BY v"
+            ).fetchall()
         assert "temp_directory" in str(caught.value)
         con.execute(f"SET temp_directory = '{tmp_path}'")
-        rows = con.execute("SELECT v, COUNT(*) FROM TABLE(GENERATE_SERIES(1, 300000)) AS t(v) GROUP BY v").fetchall()
+        rows = con.execute(
+            "SELECT v, COUNT(*) FROM TABLE(GENERATE_SERIES(1, 300000)) AS t(v) GROUP BY v"
+        ).fetchall()
         assert len(rows) == 300_000
         assert con._database.memory.used == 0
         assert list(tmp_path.iterdir()) == []
@@ -128,10 +157,15 @@ def test_a_directory_that_is_gone(tmp_path: Any) -> None:
 
 def test_a_limit_below_what_duckdb_can_open_with(tmp_path: Any) -> None:
     with runnel.connect(memory_limit=1_000_000) as con:
-        con.execute(f"CREATE MAPPING d (a BIGINT) TYPE DuckDB OPTIONS ('path'='{tmp_path / 'd.duckdb'}', 'create'='true')")
+        con.execute(
+            "CREATE MAPPING d (a BIGINT) TYPE DuckDB "
+            f"OPTIONS ('path'='{tmp_path / 'd.duckdb'}', 'create'='true')"
+        )
         con.execute("INSERT INTO d VALUES (1), (2)")
         assert con.execute("SELECT SUM(a) FROM d").fetchall() == [(3,)]
-        assert con.execute("SELECT table_name FROM information_schema.tables WHERE table_name = 'd'").fetchall() == [("d",)]
+        assert con.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_name = 'd'"
+        ).fetchall() == [("d",)]
         con.execute("SET memory_limit = '1MB'")
         assert con.execute("SELECT MAX(a) FROM d").fetchall() == [(2,)]
 
@@ -186,10 +220,16 @@ con.close()
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize(("way", "rows"), [("Arrow", 20_000_000), ("tuples", 3_000_000)])
-def test_reading_a_long_series_needs_no_more_memory_the_longer_it_takes(way: str, rows: int) -> None:
+def test_reading_a_long_series_needs_no_more_memory_the_longer_it_takes(
+    way: str, rows: int
+) -> None:
     """The rows that are read would take 320 MB as Arrow, and as tuples more."""
     done = subprocess.run(
-        [sys.executable, "-c", READING, way, str(rows)], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", READING, way, str(rows)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 120
@@ -207,14 +247,18 @@ def test_a_recursion_loses_no_rows_for_want_of_memory() -> None:
     with runnel.connect(memory_limit="10MB", pushdown="off") as con:
         assert con.execute(query).fetchall() == [(51, 50)]
     with runnel.connect(memory_limit="1MB", pushdown="off") as con:
-        with pytest.raises(runnel.OperationalError, match="the rows that a recursion joins need more than the memory_limit"):
+        with pytest.raises(
+            runnel.OperationalError,
+            match="the rows that a recursion joins need more than the memory_limit",
+        ):
             con.execute(query).fetchall()
         assert con._database.memory.used == 0
 
 
 def test_aggregates_over_frames_hold_their_groups_whatever_the_limit() -> None:
     query = (
-        "SELECT STRING_AGG(t, '+') OVER (ORDER BY v ROWS 1 PRECEDING), SUM(DISTINCT v) OVER (ORDER BY v ROWS 1 PRECEDING) "
+        "SELECT STRING_AGG(t, '+') OVER (ORDER BY v ROWS 1 PRECEDING), "
+        "SUM(DISTINCT v) OVER (ORDER BY v ROWS 1 PRECEDING) "
         "FROM (VALUES (1, 'a'), (2, 'b'), (3, 'c')) AS x(v, t)"
     )
     with runnel.connect(memory_limit=1_000_000) as con:

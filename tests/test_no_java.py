@@ -1,4 +1,5 @@
-"""Nothing of Spark is started in a process that has no work for it, even where Spark's tables are mapped."""
+"""Nothing of Spark is started in a process that has no work for it, even where Spark's tables are
+mapped."""
 
 from __future__ import annotations
 
@@ -39,6 +40,9 @@ for _ in range(2):  # the second time it is opened with its mappings and its job
 def test_nothing_of_spark_is_started_before_it_is_needed(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", SCRIPT, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
-    why = "Job k: exactlyOnce, on spark, as nobody knows how many rows it reads before spark runs; CREATE JOB asks for it"
+    why = (
+        "Job k: exactlyOnce, on spark, as nobody knows how many rows it reads before spark runs; "
+        "CREATE JOB asks for it"
+    )
     once = ["[(30,)]", f"[{why!r}]", "[(30,)]", " False False"]
     assert (done.stdout.split("\n"), done.stderr) == ([*once, *once, ""], "")

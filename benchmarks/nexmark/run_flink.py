@@ -1,10 +1,12 @@
-"""One NEXMark query on Flink SQL, in this process; prints what it took as JSON. Needs PyFlink: `make flink`.
+"""One NEXMark query on Flink SQL, in this process; prints what it took as JSON. Needs PyFlink:
+`make flink`.
 
     python run_flink.py TEXT SOURCE EVENTS PARALLELISM [FOLDER]
 
-TEXT is the query in Flink's SQL. SOURCE is "json" (FOLDER/<table>.jsonl) or "datagen": a counter, from which a bid's columns
-are computed, the nearest that Flink has to rows in memory. The result goes to Flink's "blackhole". The time is the job's own
-net run time, so that starting the JVM and planning don't count.
+TEXT is the query in Flink's SQL. SOURCE is "json" (FOLDER/<table>.jsonl) or "datagen": a counter,
+from which a bid's columns are computed, the nearest that Flink has to rows in memory. The result
+goes to Flink's "blackhole". The time is the job's own net run time, so that starting the JVM and
+planning don't count.
 """
 
 import json
@@ -16,11 +18,18 @@ from pyflink.table import EnvironmentSettings, TableDescriptor, TableEnvironment
 from pyflink.table.schema import Schema
 
 COLUMNS = {
-    "bid": "auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, date_time TIMESTAMP(3), extra STRING",
-    "auction": "id BIGINT, item_name STRING, description STRING, initial_bid BIGINT, reserve BIGINT, date_time TIMESTAMP(3), "
-    "expires TIMESTAMP(3), seller BIGINT, category BIGINT, extra STRING",
-    "person": "id BIGINT, name STRING, email_address STRING, credit_card STRING, city STRING, state STRING, "
-    "date_time TIMESTAMP(3), extra STRING",
+    "bid": (
+        "auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, date_time "
+        "TIMESTAMP(3), extra STRING"
+    ),
+    "auction": (
+        "id BIGINT, item_name STRING, description STRING, initial_bid BIGINT, reserve BIGINT, "
+        "date_time TIMESTAMP(3), expires TIMESTAMP(3), seller BIGINT, category BIGINT, extra STRING"
+    ),
+    "person": (
+        "id BIGINT, name STRING, email_address STRING, credit_card STRING, city STRING, state "
+        "STRING, date_time TIMESTAMP(3), extra STRING"
+    ),
 }
 DATAGEN = """
     CREATE TABLE bid (
@@ -50,7 +59,8 @@ def main(text, source, events, parallelism, folder=""):
         for name, columns in COLUMNS.items():
             tables.execute_sql(
                 f"CREATE TABLE {name} ({columns}, WATERMARK FOR date_time AS date_time) WITH "
-                f"('connector' = 'filesystem', 'path' = '{folder}/{name}.jsonl', 'format' = 'json', "
+                f"('connector' = 'filesystem', 'path' = '{folder}/{name}.jsonl', "
+                "'format' = 'json', "
                 "'json.timestamp-format.standard' = 'ISO-8601')"
             )
     query = tables.sql_query(text)
@@ -61,7 +71,15 @@ def main(text, source, events, parallelism, folder=""):
     result = client.get_job_execution_result().result()
     seconds = result.get_net_runtime() / 1000
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(json.dumps({"seconds": seconds, "wall": time.perf_counter() - start, "peak": usage.ru_maxrss * 1024}))
+    print(
+        json.dumps(
+            {
+                "seconds": seconds,
+                "wall": time.perf_counter() - start,
+                "peak": usage.ru_maxrss * 1024,
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

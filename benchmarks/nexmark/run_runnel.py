@@ -2,10 +2,10 @@
 
     python -m benchmarks.nexmark.run_runnel QUERY SOURCE EVENTS [FOLDER]
 
-SOURCE is "memory" (Arrow batches, made beforehand, that a thread writes to pushed streams), "generator" (TYPE Nexmark, as fast
-as it can) or "json" (FOLDER/<table>.jsonl, files that end). A query that can't run as a stream reads the same as tables:
-registered batches, the generator's rows, files. It runs on all cores and hands out Arrow batches, which are counted
-and dropped.
+SOURCE is "memory" (Arrow batches, made beforehand, that a thread writes to pushed streams),
+"generator" (TYPE Nexmark, as fast as it can) or "json" (FOLDER/<table>.jsonl, files that end). A
+query that can't run as a stream reads the same as tables: registered batches, the generator's rows,
+files. It runs on all cores and hands out Arrow batches, which are counted and dropped.
 """
 
 from __future__ import annotations
@@ -25,18 +25,29 @@ import runnel
 from benchmarks.nexmark import STREAMED, TABLES, query
 
 COLUMNS = {
-    "bid": "auction BIGINT, bidder BIGINT, price BIGINT, channel VARCHAR, url VARCHAR, date_time TIMESTAMP, extra VARCHAR",
-    "auction": "id BIGINT, item_name VARCHAR, description VARCHAR, initial_bid BIGINT, reserve BIGINT, date_time TIMESTAMP, "
-    "expires TIMESTAMP, seller BIGINT, category BIGINT, extra VARCHAR",
-    "person": "id BIGINT, name VARCHAR, email_address VARCHAR, credit_card VARCHAR, city VARCHAR, state VARCHAR, "
-    "date_time TIMESTAMP, extra VARCHAR",
+    "bid": (
+        "auction BIGINT, bidder BIGINT, price BIGINT, channel VARCHAR, url VARCHAR, date_time "
+        "TIMESTAMP, extra VARCHAR"
+    ),
+    "auction": (
+        "id BIGINT, item_name VARCHAR, description VARCHAR, initial_bid BIGINT, reserve BIGINT, "
+        "date_time TIMESTAMP, expires TIMESTAMP, seller BIGINT, category BIGINT, extra VARCHAR"
+    ),
+    "person": (
+        "id BIGINT, name VARCHAR, email_address VARCHAR, credit_card VARCHAR, city VARCHAR, state "
+        "VARCHAR, date_time TIMESTAMP, extra VARCHAR"
+    ),
 }
-GENERATED = "CREATE MAPPING {name} TYPE Nexmark OPTIONS ('table' = '{table}', 'events' = '{events}'{more})"
+GENERATED = (
+    "CREATE MAPPING {name} TYPE Nexmark OPTIONS ('table' = '{table}', 'events' = '{events}'{more})"
+)
 
 
 def side_input() -> pa.Table:
     """The table of q13."""
-    return pa.table({"key": pa.array(range(10_000), pa.int64()), "value": [f"side {i}" for i in range(10_000)]})
+    return pa.table(
+        {"key": pa.array(range(10_000), pa.int64()), "value": [f"side {i}" for i in range(10_000)]}
+    )
 
 
 def tables_of(text: str) -> list[str]:
@@ -44,16 +55,23 @@ def tables_of(text: str) -> list[str]:
     return [table for table in TABLES if re.search(rf"(FROM|JOIN|TABLE) {table}\b", text)]
 
 
-def from_memory(connection: runnel.Connection, tables: list[str], events: int, streamed: bool) -> list[Thread]:
-    """Streams, and the threads that will write to them; where not `streamed`, registered tables and no threads."""
+def from_memory(
+    connection: runnel.Connection, tables: list[str], events: int, streamed: bool
+) -> list[Thread]:
+    """Streams, and the threads that will write to them; where not `streamed`, registered tables and
+    no threads."""
     threads = []
     for table in tables:
-        connection.cursor().execute(GENERATED.format(name=f"all_{table}", table=table, events=events, more=""))
+        connection.cursor().execute(
+            GENERATED.format(name=f"all_{table}", table=table, events=events, more="")
+        )
         rows = connection.cursor().execute(f"SELECT * FROM all_{table}").fetch_arrow_table()
         if not streamed:
             connection.register(table, rows)
             continue
-        writer = connection.register_stream(table, rows.schema, time_column="date_time", max_disorder=timedelta(0))
+        writer = connection.register_stream(
+            table, rows.schema, time_column="date_time", max_disorder=timedelta(0)
+        )
 
         def write(rows: pa.Table = rows, writer: runnel.StreamWriter = writer) -> None:
             for batch in rows.to_batches():
@@ -64,19 +82,30 @@ def from_memory(connection: runnel.Connection, tables: list[str], events: int, s
     return threads
 
 
-def prepare(connection: runnel.Connection, name: str, source: str, events: int, folder: str) -> list[Thread]:
-    """Makes the tables of query `name`; the threads that it gives are to be started with the query."""
+def prepare(
+    connection: runnel.Connection, name: str, source: str, events: int, folder: str
+) -> list[Thread]:
+    """Makes the tables of query `name`; the threads that it gives are to be started with the
+    query."""
     tables, streamed = tables_of(query(name)), name in STREAMED
     if source == "memory":
         return from_memory(connection, tables, events, streamed)
     for table in tables:
         if source == "generator":
-            more = f", 'partitions' = '{os.cpu_count()}'" + (", 'stream' = 'true'" if streamed else "")
-            connection.cursor().execute(GENERATED.format(name=table, table=table, events=events, more=more))
+            more = f", 'partitions' = '{os.cpu_count()}'" + (
+                ", 'stream' = 'true'" if streamed else ""
+            )
+            connection.cursor().execute(
+                GENERATED.format(name=table, table=table, events=events, more=more)
+            )
         else:
-            columns = COLUMNS[table] + (", WATERMARK FOR date_time AS date_time" if streamed else "")
+            columns = COLUMNS[table] + (
+                ", WATERMARK FOR date_time AS date_time" if streamed else ""
+            )
             options = f"'path' = '{folder}/{table}.jsonl', 'format' = 'json'"
-            connection.cursor().execute(f"CREATE MAPPING {table} ({columns}) TYPE File OPTIONS ({options})")
+            connection.cursor().execute(
+                f"CREATE MAPPING {table} ({columns}) TYPE File OPTIONS ({options})"
+            )
     return []
 
 
@@ -95,7 +124,8 @@ def main(name: str, source: str, events: int, folder: str = "") -> None:
 
 
 def peak_memory() -> int:
-    """The most bytes that this process held. (Not ru_maxrss: it begins with the peak of the process that started this one.)"""
+    """The most bytes that this process held. (Not ru_maxrss: it begins with the peak of the process
+    that started this one.)"""
     lines = Path("/proc/self/status").read_text("utf-8").split("\n")
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 

@@ -1,4 +1,5 @@
-"""One query over more and more Parquet, a megabyte to 20 GB, on our own operators, on DuckDB and on Spark.
+"""One query over more and more Parquet, a megabyte to 20 GB, on our own operators, on DuckDB and on
+Spark.
 
 `python -m benchmarks.scale` measures it in pieces; see there.
 """
@@ -13,8 +14,8 @@ QUERY = """
     WHERE l_shipdate >= DATE '1995-01-01' AND o_orderdate >= DATE '1995-01-01'
     GROUP BY o_orderpriority, l_shipmode
 """
-"""Understood alike by all: half of all orders are joined with half of all their lines, so at 20 GB what is joined doesn't fit
-into the memory."""
+"""Understood alike by all: half of all orders are joined with half of all their lines, so at 20 GB
+what is joined doesn't fit into the memory."""
 
 TABLES = ("lineitem", "orders")
 
@@ -23,7 +24,14 @@ MEMORY = "2GB"
 JAVA_HEAP = 2
 """GiB of memory of Spark's driver, in which its tasks run."""
 
-SIZES = {"1 MB": 10**6, "10 MB": 10**7, "100 MB": 10**8, "1 GB": 10**9, "5 GB": 5 * 10**9, "20 GB": 20 * 10**9}
+SIZES = {
+    "1 MB": 10**6,
+    "10 MB": 10**7,
+    "100 MB": 10**8,
+    "1 GB": 10**9,
+    "5 GB": 5 * 10**9,
+    "20 GB": 20 * 10**9,
+}
 """Bytes of Parquet, about."""
 
 CONTESTANTS = {
@@ -33,7 +41,7 @@ CONTESTANTS = {
     "through_spark": "Runnel on Spark",
     "pyspark": "PySpark",
 }
-"""Ours as the planner chooses, on DuckDB where it is large; all of it on our own operators; DuckDB alone; a cursor over Spark's
-mappings; PySpark alone."""
+"""Ours as the planner chooses, on DuckDB where it is large; all of it on our own operators; DuckDB
+alone; a cursor over Spark's mappings; PySpark alone."""
 
 ON_SPARK = ("through_spark", "pyspark")

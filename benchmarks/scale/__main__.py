@@ -3,10 +3,11 @@
     python -m benchmarks.scale [--largest GB] [--folder FOLDER] [--rounds N]
         [--sizes "1 GB,5 GB"] [--contestants a,b] [--seconds N] [--delete] [--results]
 
-The tables are made in the folder and kept there, and each point is written to `points.jsonl` there as soon as it is measured.
-So a run may be ended at any time; the next one goes on. The picture, docs/images/scale.png, is drawn of all points there are.
-20 GB take 20.1 GB of disk with all smaller sizes, and up to 16 more while they are joined. `--delete` removes tables when they
-are measured, `--results` writes the section to benchmarks/RESULTS.md.
+The tables are made in the folder and kept there, and each point is written to `points.jsonl` there
+as soon as it is measured. So a run may be ended at any time; the next one goes on. The picture,
+docs/images/scale.png, is drawn of all points there are. 20 GB take 20.1 GB of disk with all smaller
+sizes, and up to 16 more while they are joined. `--delete` removes tables when they are measured,
+`--results` writes the section to benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -27,22 +28,43 @@ from benchmarks.scale.section import told
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale")
     parser.add_argument("--largest", type=float, default=20.0, help="the largest size, in GB")
-    parser.add_argument("--folder", type=Path, default=Path("scale-data"), help="where the tables and the points are kept")
-    parser.add_argument("--rounds", type=int, default=5, help="how often each is run up to 100 MB; more rarely above")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path("scale-data"),
+        help="where the tables and the points are kept",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=5,
+        help="how often each is run up to 100 MB; more rarely above",
+    )
     parser.add_argument("--sizes", default="", help=f"only these of {', '.join(SIZES)}")
-    parser.add_argument("--contestants", default=",".join(CONTESTANTS), help="only these, by their short names")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="after so many a run is ended")
+    parser.add_argument(
+        "--contestants", default=",".join(CONTESTANTS), help="only these, by their short names"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="after so many a run is ended"
+    )
     parser.add_argument("--image", type=Path, default=IMAGE, help="the picture")
     parser.add_argument("--make", action="store_true", help="only make the tables")
-    parser.add_argument("--delete", action="store_true", help="remove each size's tables when it is measured")
+    parser.add_argument(
+        "--delete", action="store_true", help="remove each size's tables when it is measured"
+    )
     parser.add_argument("--results", action="store_true", help="write the section to RESULTS.md")
     given = parser.parse_args()
     # Ends the process that is measured, too.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    asked = [item.strip() for item in given.sizes.split(",") if item.strip()] or wanted(given.largest * 1e9)
+    asked = [item.strip() for item in given.sizes.split(",") if item.strip()] or wanted(
+        given.largest * 1e9
+    )
     root = given.folder.resolve()
     sizes = fitting(root, asked)
-    print(f"{', '.join(sizes) or 'nothing'}: up to {spelled(needed(sizes))} of disk in {root}", file=sys.stderr)
+    print(
+        f"{', '.join(sizes) or 'nothing'}: up to {spelled(needed(sizes))} of disk in {root}",
+        file=sys.stderr,
+    )
     if sizes != asked:
         print(f"there is no room for {', '.join(asked[len(sizes) :])}", file=sys.stderr)
     points = Points(root / "points.jsonl")

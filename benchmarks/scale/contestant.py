@@ -42,7 +42,9 @@ def ours(tables: Path, spill: Path, stack: ExitStack, *, kind: str, **settings: 
     """Runnel over mappings of a kind."""
     import runnel
 
-    connection = stack.enter_context(runnel.connect(memory_limit=MEMORY, temp_directory=str(spill), **settings))
+    connection = stack.enter_context(
+        runnel.connect(memory_limit=MEMORY, temp_directory=str(spill), **settings)
+    )
     for name in TABLES:
         options = f"OPTIONS ('format' = 'parquet', 'path' = '{tables / name}')"
         connection.execute(f"CREATE MAPPING {name} TYPE {kind} {options}")
@@ -86,8 +88,14 @@ def pyspark(tables: Path, spill: Path, stack: ExitStack) -> Engine:
     from pyspark.sql import SparkSession
 
     warnings.simplefilter("ignore")
-    builder = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
-    builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.driver.host", "127.0.0.1")
+    builder = (
+        SparkSession.builder.master("local[*]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.log.level", "ERROR")
+    )
+    builder = builder.config("spark.ui.showConsoleProgress", "false").config(
+        "spark.driver.host", "127.0.0.1"
+    )
     session = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
     stack.callback(session.stop)
     for name in TABLES:
@@ -97,11 +105,14 @@ def pyspark(tables: Path, spill: Path, stack: ExitStack) -> Engine:
         table = session.sql(QUERY).toArrow()
         return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
-    return Engine(rows, lambda: str(session.sql(f"EXPLAIN {QUERY}").collect()[0][0]), java_process())
+    return Engine(
+        rows, lambda: str(session.sql(f"EXPLAIN {QUERY}").collect()[0][0]), java_process()
+    )
 
 
 def java_process() -> int:
-    """The Java of this process's Spark. AssertionError where it may take more memory than it was to."""
+    """The Java of this process's Spark. AssertionError where it may take more memory than it was
+    to."""
     from pyspark import SparkContext
 
     heap = int(SparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory())
@@ -113,7 +124,8 @@ ENGINES = {item.__name__: item for item in (planned, tasklets, duckdb, through_s
 
 
 def peak(process: int | str) -> int:
-    """The most bytes that a process has had in memory. Not ru_maxrss, which begins with the peak of the one that started it."""
+    """The most bytes that a process has had in memory. Not ru_maxrss, which begins with the peak of
+    the one that started it."""
     for line in Path(f"/proc/{process}/status").read_text("ascii").split("\n"):
         if line.startswith("VmHWM"):
             return int(line.split()[1]) * 1024
@@ -121,14 +133,18 @@ def peak(process: int | str) -> int:
 
 
 def processor_seconds(process: int | str) -> float:
-    """What a process has had of the processors so far, which other load on the machine changes little."""
+    """What a process has had of the processors so far, which other load on the machine changes
+    little."""
     words = Path(f"/proc/{process}/stat").read_text("ascii").rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def told(rows: list[tuple[Any, ...]]) -> str:
     """The same text for the same rows: in one order, and decimals without trailing zeros."""
-    shown = sorted([str(value.normalize()) if isinstance(value, Decimal) else str(value) for value in row] for row in rows)
+    shown = sorted(
+        [str(value.normalize()) if isinstance(value, Decimal) else str(value) for value in row]
+        for row in rows
+    )
     return f"{len(rows)} rows, {hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]}"
 
 
@@ -144,7 +160,9 @@ def run(name: str, tables: Path, spill: Path, started: float) -> dict[str, Any]:
         answer = told(engine.rows())
         times.append(perf_counter() - began)
         cold = time() - started
-        cpu = processor_seconds("self") + (processor_seconds(engine.java) if engine.java is not None else 0)
+        cpu = processor_seconds("self") + (
+            processor_seconds(engine.java) if engine.java is not None else 0
+        )
         while len(times) < REPEATED and sum(times) < LONG:
             began = perf_counter()
             assert told(engine.rows()) == answer

@@ -1,7 +1,7 @@
 """The tables: lineitem and orders of TPC-H, as many as a size takes, made by tpchgen-cli and kept.
 
-Sizes from a gigabyte on are the first of a hundred parts of the largest, of which each has some orders with all of their
-lines. Each is kept as soon as it is made.
+Sizes from a gigabyte on are the first of a hundred parts of the largest, of which each has some
+orders with all of their lines. Each is kept as soon as it is made.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pathlib import Path
 from benchmarks.scale import SIZES, TABLES
 
 SCALE_BYTES = {"small": 270e6, "large": 343e6}
-"""Bytes of both tables as Parquet by TPC-H's scale factor, below a gigabyte and at the largest size."""
+"""Bytes of both tables as Parquet by TPC-H's scale factor, below a gigabyte and at the largest
+size."""
 PARTS = 100
 LARGEST = max(SIZES.values())
 SPILL = 0.8
@@ -65,13 +66,21 @@ def made_part(root: Path, number: int) -> Path:
         unfinished = target.with_name(f".{target.name}.unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
-        _generate(unfinished, LARGEST / SCALE_BYTES["large"], "--parts", str(PARTS), "--part", str(number))
+        _generate(
+            unfinished, LARGEST / SCALE_BYTES["large"], "--parts", str(PARTS), "--part", str(number)
+        )
         unfinished.replace(target)
     return target
 
 
 def _generate(folder: Path, scale: float, *options: str) -> None:
-    command = [str(Path(sys.executable).parent / "tpchgen-cli"), "parquet", "--no-progress", "--output-dir", str(folder)]
+    command = [
+        str(Path(sys.executable).parent / "tpchgen-cli"),
+        "parquet",
+        "--no-progress",
+        "--output-dir",
+        str(folder),
+    ]
     command += ["--scale-factor", f"{scale:.6f}", "--tables", ",".join(TABLES), *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
@@ -82,14 +91,21 @@ def wanted(largest: float) -> list[str]:
 
 
 def fitting(root: Path, names: Sequence[str], room: int | None = None) -> list[str]:
-    """Those of the sizes that the disk has room for, with what their queries write; what is there already takes none."""
+    """Those of the sizes that the disk has room for, with what their queries write; what is there
+    already takes none."""
     root.mkdir(parents=True, exist_ok=True)
     left = shutil.disk_usage(root).free if room is None else room
     there = len([item for item in (root / "parts").glob("*") if not item.name.startswith(".")])
     found: list[str] = []
     for name in names:
         parts = max(0, parts_of(name) - there)
-        own = parts * LARGEST // PARTS if parts_of(name) else 0 if place(root, name).is_dir() else SIZES[name]
+        own = (
+            parts * LARGEST // PARTS
+            if parts_of(name)
+            else 0
+            if place(root, name).is_dir()
+            else SIZES[name]
+        )
         if own + SPILL * SIZES[name] > left:
             break
         left -= own
@@ -102,7 +118,9 @@ def needed(names: Sequence[str]) -> float:
     """Bytes of disk that these sizes take together."""
     large = [SIZES[name] for name in names if parts_of(name)]
     small = [SIZES[name] for name in names if not parts_of(name)]
-    return sum(small) + max(large, default=0) + SPILL * max((SIZES[name] for name in names), default=0)
+    return (
+        sum(small) + max(large, default=0) + SPILL * max((SIZES[name] for name in names), default=0)
+    )
 
 
 def remove(root: Path, size: str) -> None:

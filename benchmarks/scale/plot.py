@@ -28,8 +28,11 @@ def line(found: Summaries, name: str, what: str) -> list[tuple[float, float]]:
 
 
 def spark_wins(found: Summaries, other: str, what: str) -> float | None:
-    """From how many bytes on the cursor on Spark is faster than another contestant; None where it isn't up to the largest."""
-    pairs = [(found.get((size, other)), found.get((size, "through_spark"))) for size in sizes_of(found)]
+    """From how many bytes on the cursor on Spark is faster than another contestant; None where it
+    isn't up to the largest."""
+    pairs = [
+        (found.get((size, other)), found.get((size, "through_spark"))) for size in sizes_of(found)
+    ]
     both = [(one, two) for one, two in pairs if one is not None and two is not None and two.rounds]
     # What came to no end is slower than what did.
     ours = [(one.bytes, getattr(one, what) if one.rounds else NEVER) for one, _ in both]
@@ -73,8 +76,19 @@ def draw(found: Summaries, path: Path = IMAGE) -> None:
         style: dict[str, Any] = {"color": COLORS[name], "marker": MARKS[name], "markersize": 5}
         _lines(times, line(found, name, "warm"), label=label, **style)
         if name in ON_SPARK:
-            _lines(times, line(found, name, "cold"), linestyle=":", label=f"{label}, with the start of Java", **style)
-        _lines(memory, [(size, peak / 1e6) for size, peak in line(found, name, "peak")], label=label, **style)
+            _lines(
+                times,
+                line(found, name, "cold"),
+                linestyle=":",
+                label=f"{label}, with the start of Java",
+                **style,
+            )
+        _lines(
+            memory,
+            [(size, peak / 1e6) for size, peak in line(found, name, "peak")],
+            label=label,
+            **style,
+        )
     through = [(size, peak / 1e6) for size, peak in line(found, "through_spark", "java_peak")]
     _lines(memory, through, color="grey", linestyle=":", marker="^", markersize=4, label="its Java")
     crossing = spark_wins(found, "planned", "warm")
@@ -84,7 +98,9 @@ def draw(found: Summaries, path: Path = IMAGE) -> None:
     times.set_title(f"A join and GROUP BY over Parquet. {heading}", fontsize=8)
     times.set_ylabel("seconds")
     times.set_yscale("log")
-    memory.set_title("Peak memory of the process\n(memory_limit 2 GB, Spark's driver 2 GB)", fontsize=8)
+    memory.set_title(
+        "Peak memory of the process\n(memory_limit 2 GB, Spark's driver 2 GB)", fontsize=8
+    )
     memory.set_ylabel("MB")
     memory.set_ylim(bottom=0)
     for axis in (times, memory):
@@ -102,4 +118,6 @@ def draw(found: Summaries, path: Path = IMAGE) -> None:
 
 def _lines(axis: Any, pairs: list[tuple[float, float]], **style: Any) -> None:
     if pairs:
-        axis.plot([size for size, _ in pairs], [value for _, value in pairs], linewidth=1.3, **style)
+        axis.plot(
+            [size for size, _ in pairs], [value for _, value in pairs], linewidth=1.3, **style
+        )

@@ -1,4 +1,5 @@
-"""What was measured, a line of JSON each, written as soon as it is known: a run that was cut short goes on behind them."""
+"""What was measured, a line of JSON each, written as soon as it is known: a run that was cut short
+goes on behind them."""
 
 from __future__ import annotations
 
@@ -14,9 +15,10 @@ from statistics import median
 class Point:
     """One process that ran the query: what it took, or why it failed.
 
-    Seconds: `cold` from the start of the process to the answer, `warm` of the query alone, when it has run before (the first
-    time of it where that took long); `planning` of EXPLAIN; `cpu` what it and its Java have had of the processors up to the
-    first answer. `peak` and `java_peak` are bytes, of the process and of its Java.
+    Seconds: `cold` from the start of the process to the answer, `warm` of the query alone, when it
+    has run before (the first time of it where that took long); `planning` of EXPLAIN; `cpu` what it
+    and its Java have had of the processors up to the first answer. `peak` and `java_peak` are
+    bytes, of the process and of its Java.
     """
 
     size: str
@@ -52,11 +54,16 @@ class Points:
             file.write(json.dumps(asdict(point)) + "\n")
 
     def has(self, size: str, contestant: str, round_: int) -> bool:
-        return any((item.size, item.contestant, item.round) == (size, contestant, round_) for item in self.all)
+        return any(
+            (item.size, item.contestant, item.round) == (size, contestant, round_)
+            for item in self.all
+        )
 
     def failed(self, contestant: str) -> Point | None:
         """A run of the contestant that came to no end."""
-        return next((item for item in self.all if item.contestant == contestant and item.failure), None)
+        return next(
+            (item for item in self.all if item.contestant == contestant and item.failure), None
+        )
 
 
 @dataclass(frozen=True)
@@ -87,15 +94,22 @@ def _summary(items: Sequence[Point]) -> Summary:
     failure = next((item.failure for item in items if item.failure), "")
     if not done:
         return Summary(items[0].bytes, 0, inf, inf, inf, inf, 0, 0, failure)
-    times = [median(getattr(item, name) for item in done) for name in ("cold", "warm", "planning", "cpu")]
+    times = [
+        median(getattr(item, name) for item in done) for name in ("cold", "warm", "planning", "cpu")
+    ]
     peaks = [max(getattr(item, name) for item in done) for name in ("peak", "java_peak")]
     return Summary(items[0].bytes, len(done), *times, *peaks, failure)
 
 
-def break_even(ours: Sequence[tuple[float, float]], theirs: Sequence[tuple[float, float]]) -> float | None:
-    """From which size on `theirs` is faster, for good: (size, seconds) each, the same sizes in ascending order. Between two of
-    them as straight lines of the logarithms would meet; None where it isn't faster at the largest."""
-    pairs = [(size, log(mine / other)) for (size, mine), (_, other) in zip(ours, theirs, strict=True)]
+def break_even(
+    ours: Sequence[tuple[float, float]], theirs: Sequence[tuple[float, float]]
+) -> float | None:
+    """From which size on `theirs` is faster, for good: (size, seconds) each, the same sizes in
+    ascending order. Between two of them as straight lines of the logarithms would meet; None where
+    it isn't faster at the largest."""
+    pairs = [
+        (size, log(mine / other)) for (size, mine), (_, other) in zip(ours, theirs, strict=True)
+    ]
     lost = [place for place, (_, gain) in enumerate(pairs) if gain <= 0]
     if not pairs or (lost and lost[-1] == len(pairs) - 1):
         return None

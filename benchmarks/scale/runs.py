@@ -32,10 +32,23 @@ def rounds_of(size: str, most: int) -> int:
 def run(name: str, tables: Path, scratch: Path, seconds: float) -> dict[str, object]:
     """What a point says of one process."""
     spill = Path(tempfile.mkdtemp(prefix="spill-", dir=scratch))
-    command = [sys.executable, "-m", "benchmarks.scale.contestant", name, str(tables), str(spill), str(time())]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.scale.contestant",
+        name,
+        str(tables),
+        str(spill),
+        str(time()),
+    ]
     try:
         with subprocess.Popen(
-            command, cwd=HOME, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            command,
+            cwd=HOME,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         ) as process:
             try:
                 out, err = process.communicate(timeout=seconds)
@@ -55,11 +68,22 @@ def run(name: str, tables: Path, scratch: Path, seconds: float) -> dict[str, obj
 
 def _reason(said: str) -> str:
     lines = [line for line in said.strip().split("\n") if line.strip()]
-    found = [line for line in lines if line.startswith(("runnel.", "duckdb.", "_duckdb.", "py4j.", "pyspark."))]
+    found = [
+        line
+        for line in lines
+        if line.startswith(("runnel.", "duckdb.", "_duckdb.", "py4j.", "pyspark."))
+    ]
     return (found or lines or [""])[-1 if not found else 0][:500]
 
 
-def measure(root: Path, points: Points, sizes: Sequence[str], names: Sequence[str], rounds: int, seconds: float) -> None:
+def measure(
+    root: Path,
+    points: Points,
+    sizes: Sequence[str],
+    names: Sequence[str],
+    rounds: int,
+    seconds: float,
+) -> None:
     """Measures what isn't there yet. AssertionError where two contestants' answers differ."""
     for size in sizes:
         for number in range(rounds_of(size, rounds)):
@@ -69,13 +93,22 @@ def measure(root: Path, points: Points, sizes: Sequence[str], names: Sequence[st
                 if points.has(size, name, number):
                     continue
                 if before is not None:
-                    _tell(f"{size}, {CONTESTANTS[name]}: left out, as at {before.size}: {before.failure}")
+                    _tell(
+                        f"{size}, {CONTESTANTS[name]}: left out, as at {before.size}: "
+                        f"{before.failure}"
+                    )
                     continue
                 tables = made(root, size)
-                point = Point(size, bytes_of(tables), name, number, **run(name, tables, root, seconds))  # type: ignore[arg-type]
+                point = Point(
+                    size, bytes_of(tables), name, number, **run(name, tables, root, seconds)
+                )  # type: ignore[arg-type]
                 points.add(point)
                 _tell(_line(point))
-                answers = {item.answer: item.contestant for item in points.all if item.size == size and item.answer}
+                answers = {
+                    item.answer: item.contestant
+                    for item in points.all
+                    if item.size == size and item.answer
+                }
                 assert len(answers) < 2, f"different answers at {size}: {answers}"
 
 
@@ -84,7 +117,9 @@ def _line(point: Point) -> str:
     if point.failure:
         return head + point.failure
     java = f" and Java's {point.java_peak / 1e6:,.0f} MB" if point.java_peak else ""
-    times = f"{point.warm:.3f} s, {point.cold:.2f} s with the start ({point.cpu:.1f} s of processors)"
+    times = (
+        f"{point.warm:.3f} s, {point.cold:.2f} s with the start ({point.cpu:.1f} s of processors)"
+    )
     return f"{head}{times}, peak {point.peak / 1e6:,.0f} MB{java}; {point.answer}"
 
 

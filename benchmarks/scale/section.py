@@ -31,13 +31,19 @@ def told(points: Points, image: Path) -> str:
     text = " ".join(QUERY.split())
     lines = [TITLE, ""]
     lines.append(
-        f"`{text}` over Parquet of TPC-H, {os.cpu_count()} cores, memory_limit {MEMORY} and Spark's driver with 2 GB. Each run "
-        "is a process of its own; the times are those of a query that has run before in it (the first time, where that takes "
-        "more than 10 s), in brackets from the start of the process on. All answers are the same."
+        f"`{text}` over Parquet of TPC-H, {os.cpu_count()} cores, memory_limit {MEMORY} and "
+        "Spark's driver with 2 GB. Each run "
+        "is a process of its own; the times are those of a query that has run before in it (the "
+        "first time, where that takes more than 10 s), in brackets from the start of the process "
+        "on. All answers are the same."
     )
     lines += ["", "![seconds and memory by size](../docs/images/scale.png)", ""]
     lines += _table(sizes, found, _times)
-    lines += ["", "Seconds of processors until the first answer, with the start and with Java's:", ""]
+    lines += [
+        "",
+        "Seconds of processors until the first answer, with the start and with Java's:",
+        "",
+    ]
     lines += _table(sizes, found, _processors)
     lines += ["", "Peak memory of the process; on Spark also that of its Java:", ""]
     lines += _table(sizes, found, _peaks)
@@ -45,7 +51,11 @@ def told(points: Points, image: Path) -> str:
     overhead = _overhead(sizes, found)
     if overhead:
         lines.append(f"- Runnel on Spark takes {overhead} of PySpark's time.")
-    lines += [f"- {CONTESTANTS[name]} at {size}: {item.failure}" for (size, name), item in found.items() if item.failure]
+    lines += [
+        f"- {CONTESTANTS[name]} at {size}: {item.failure}"
+        for (size, name), item in found.items()
+        if item.failure
+    ]
     return "\n".join([*lines, *_plans(points)])
 
 
@@ -56,11 +66,15 @@ def _plans(points: Points) -> Iterator[str]:
         if mine:
             point = max(mine, key=lambda item: item.bytes)
             text = point.plan.partition("Physical plan\n")[2].partition("\n\nDAG")[0] or point.plan
-            head = f"The plan at {point.size}, {CONTESTANTS[name]}, made in {seconds(point.planning)}:"
+            head = (
+                f"The plan at {point.size}, {CONTESTANTS[name]}, made in {seconds(point.planning)}:"
+            )
             yield f"\n{head}\n\n```\n{text}\n```"
 
 
-def _table(sizes: Sequence[str], found: Summaries, cell: Callable[[Summary | None], str]) -> list[str]:
+def _table(
+    sizes: Sequence[str], found: Summaries, cell: Callable[[Summary | None], str]
+) -> list[str]:
     lines = ["| | " + " | ".join(sizes) + " |", "|---" * (len(sizes) + 1) + "|"]
     for name, label in CONTESTANTS.items():
         cells = [cell(found.get((size, name))) for size in sizes]

@@ -1,7 +1,9 @@
-"""TPC-H over tables of a given scale: `python -m benchmarks.tpch 0.1 [--source arrow|parquet|map|spark] [--pushdown on|off]`.
+"""TPC-H over tables of a given scale: `python -m benchmarks.tpch 0.1 [--source
+arrow|parquet|map|spark] [--pushdown on|off]`.
 
-Prints each query's time (the second run, the first makes the plan) beside DuckDB's over the same data, and whether the answers
-are the same. The data is made by tpchgen-cli, in a temporary folder unless `--folder` names one; what is there is kept.
+Prints each query's time (the second run, the first makes the plan) beside DuckDB's over the same
+data, and whether the answers are the same. The data is made by tpchgen-cli, in a temporary folder
+unless `--folder` names one; what is there is kept.
 """
 
 from __future__ import annotations
@@ -41,7 +43,14 @@ def generate(folder: Path, scale: str) -> None:
     if all((folder / f"{name}.parquet").exists() for name in TABLES):
         return
     folder.mkdir(parents=True, exist_ok=True)
-    command = [str(Path(sys.executable).parent / "tpchgen-cli"), "parquet", "-s", scale, "--output-dir", str(folder)]
+    command = [
+        str(Path(sys.executable).parent / "tpchgen-cli"),
+        "parquet",
+        "-s",
+        scale,
+        "--output-dir",
+        str(folder),
+    ]
     subprocess.run(command, check=True, capture_output=True)
 
 
@@ -56,8 +65,8 @@ def oracle(folder: Path) -> duckdb.DuckDBPyConnection:
 
 
 def connect(folder: Path, source: str) -> runnel.Connection:
-    """A connection with the tables registered ("arrow"), as files ("parquet"), as maps ("map") or as DataFrames of a Spark that
-    the connection starts ("spark")."""
+    """A connection with the tables registered ("arrow"), as files ("parquet"), as maps ("map") or
+    as DataFrames of a Spark that the connection starts ("spark")."""
     connection = runnel.connect(spark="local[*]") if source == "spark" else runnel.connect()
     for name in TABLES:
         path = folder / f"{name}.parquet"
@@ -67,14 +76,17 @@ def connect(folder: Path, source: str) -> runnel.Connection:
             options = f"'format'='parquet', 'path'='{folder}', 'glob'='{path.name}'"
             connection.execute(f"CREATE MAPPING {name} TYPE File OPTIONS ({options})")
         elif source == "spark":
-            connection.execute(f"CREATE MAPPING {name} TYPE Spark OPTIONS ('format'='parquet', 'path'='{path}')")
+            connection.execute(
+                f"CREATE MAPPING {name} TYPE Spark OPTIONS ('format'='parquet', 'path'='{path}')"
+            )
         else:
             _fill_map(connection, name, path)
     return connection
 
 
 def _fill_map(connection: runnel.Connection, name: str, path: Path) -> None:
-    """A map whose key is the table's own, as text where that is of two columns; the table's columns are the value's."""
+    """A map whose key is the table's own, as text where that is of two columns; the table's columns
+    are the value's."""
     table = pq.read_table(path)
     connection.register(f"raw_{name}", table)
     columns = ", ".join(f"{field.name} {_sql_type(str(field.type))}" for field in table.schema)
@@ -101,7 +113,10 @@ def agree(ours: Rows, theirs: Rows) -> bool:
 
 
 def _rank(row: tuple[Any, ...]) -> tuple[tuple[int, Any], ...]:
-    return tuple((0, round(float(v), 2)) if isinstance(v, int | float | Decimal) else (1, str(v)) for v in row)
+    return tuple(
+        (0, round(float(v), 2)) if isinstance(v, int | float | Decimal) else (1, str(v))
+        for v in row
+    )
 
 
 def _same(first: Any, second: Any) -> bool:
@@ -131,9 +146,13 @@ def run(folder: Path, given: argparse.Namespace) -> bool:
             if not is_same:
                 wrong.append(number)
             print(
-                f"q{number:02} {seconds:8.3f} s   DuckDB {other:8.3f} s   {len(rows):6} rows{'' if is_same else '   DIFFERENT'}"
+                f"q{number:02} {seconds:8.3f} s   DuckDB {other:8.3f} s   {len(rows):6} "
+                f"rows{'' if is_same else '   DIFFERENT'}"
             )
-    print(f"all {total:8.3f} s   DuckDB {total_theirs:8.3f} s   {'same answers' if not wrong else f'different: {wrong}'}")
+    print(
+        f"all {total:8.3f} s   DuckDB {total_theirs:8.3f} s   "
+        f"{'same answers' if not wrong else f'different: {wrong}'}"
+    )
     return not wrong
 
 

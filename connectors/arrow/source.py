@@ -1,7 +1,8 @@
 """Scans over Arrow data: batches that are at hand, and streams that are read as the query goes.
 
-Nothing is copied that is in canonical types already: a batch goes out as it came, at most cut to BATCH_ROWS and to the
-columns asked for. Other columns are brought to canonical types batch by batch, and only where a query reads them.
+Nothing is copied that is in canonical types already: a batch goes out as it came, at most cut to
+BATCH_ROWS and to the columns asked for. Other columns are brought to canonical types batch by
+batch, and only where a query reads them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.columns.batches import slices
-from runnel.connector import BATCH_ROWS, END, End, Pause, Skipped, Source, SourcePartition, Token, position_expired
+from runnel.connector import (
+    BATCH_ROWS,
+    END,
+    End,
+    Pause,
+    Skipped,
+    Source,
+    SourcePartition,
+    Token,
+    position_expired,
+)
 from runnel.errors import Error, OperationalError
 from runnel.expressions.kernels.values import canonical
 from runnel.processor import ExpiredPosition, JobContext
@@ -29,7 +40,8 @@ SMALL_BATCH = 1024
 class Projection:
     """Which columns a scan gives, and what has to be done to a stored batch for it.
 
-    `is_identity`: all columns in their order, all canonical; `is_canonical`: the chosen ones are canonical.
+    `is_identity`: all columns in their order, all canonical; `is_canonical`: the chosen ones are
+    canonical.
     """
 
     indexes: tuple[int, ...]
@@ -40,11 +52,14 @@ class Projection:
 
     @staticmethod
     def of(schema: pa.Schema, types: Sequence[SqlType], indexes: tuple[int, ...]) -> Projection:
-        """The projection of batches of `schema`, whose columns have the SQL types `types`, to the columns at `indexes`."""
+        """The projection of batches of `schema`, whose columns have the SQL types `types`, to the
+        columns at `indexes`."""
         chosen = tuple(types[i] for i in indexes)
         canonical_columns = all(schema.types[i] == to_arrow(types[i]) for i in indexes)
         identity = canonical_columns and indexes == tuple(range(len(types)))
-        return Projection(indexes, tuple(schema.names[i] for i in indexes), chosen, identity, canonical_columns)
+        return Projection(
+            indexes, tuple(schema.names[i] for i in indexes), chosen, identity, canonical_columns
+        )
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The chosen columns of a batch, in canonical types."""
@@ -52,17 +67,25 @@ class Projection:
             return batch
         if self.is_canonical:
             return batch.select(self.indexes)
-        columns = [canonical(batch.column(i), t) for i, t in zip(self.indexes, self.types, strict=True)]
+        columns = [
+            canonical(batch.column(i), t) for i, t in zip(self.indexes, self.types, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(columns, names=self.names)
 
 
 class BatchesSource(Source):
-    """A scan of batches at hand, none longer than BATCH_ROWS. `load` gives them when the scan starts."""
+    """A scan of batches at hand, none longer than BATCH_ROWS. `load` gives them when the scan
+    starts."""
 
     is_repeatable = True
     kind = "the registered object"
 
-    def __init__(self, load: Callable[[], Sequence[pa.RecordBatch]], projection: Projection, limit: int | None = None) -> None:
+    def __init__(
+        self,
+        load: Callable[[], Sequence[pa.RecordBatch]],
+        projection: Projection,
+        limit: int | None = None,
+    ) -> None:
         self._load = load
         self._projection = projection
         self._limit = limit
@@ -73,7 +96,9 @@ class BatchesSource(Source):
             batches = first_rows(batches, self._limit)
         count = min(MOST_PARTITIONS, max(1, len(batches) // 2))
         bounds = [len(batches) * i // count for i in range(count + 1)]
-        return [BatchesPartition(batches[low:high], self._projection) for low, high in pairwise(bounds)]
+        return [
+            BatchesPartition(batches[low:high], self._projection) for low, high in pairwise(bounds)
+        ]
 
 
 class BatchesPartition(SourcePartition):
@@ -101,8 +126,11 @@ class BatchesPartition(SourcePartition):
         if token["shape"] != self._shape():
             raise position_expired(
                 "a registered object isn't what it was when the snapshot was taken",
-                detail=f"a part of it has {self._shape()[1]} rows, and had {token['shape'][1]}; the next batch was "
-                f"{token['batch']}",
+                detail=(
+                    f"a part of it has {self._shape()[1]} rows, and had {token['shape'][1]}; "
+                    "the next batch was "
+                    f"{token['batch']}"
+                ),
                 hint="register it again as it was",
             )
         self._next = token["batch"]
@@ -134,12 +162,19 @@ class BatchesPartition(SourcePartition):
 
 
 class StreamSource(Source):
-    """A scan that reads a stream of batches; reading may block. `start` is called when the scan is split; what it gives
-    is called by the thread that reads, and yields the batches, which may be of any length."""
+    """A scan that reads a stream of batches; reading may block. `start` is called when the scan is
+    split; what it gives is called by the thread that reads, and yields the batches, which may be of
+    any length."""
 
     cooperative = False
 
-    def __init__(self, start: Callable[[], StreamReading], projection: Projection, name: str, limit: int | None = None) -> None:
+    def __init__(
+        self,
+        start: Callable[[], StreamReading],
+        projection: Projection,
+        name: str,
+        limit: int | None = None,
+    ) -> None:
         self._start = start
         self._projection = projection
         self._name = name
@@ -150,9 +185,14 @@ class StreamSource(Source):
 
 
 class StreamReading:
-    """One pass over a stream: `open` gives its batches; `give_up` is called if it was never opened."""
+    """One pass over a stream: `open` gives its batches; `give_up` is called if it was never
+    opened."""
 
-    def __init__(self, open_batches: Callable[[], Iterator[pa.RecordBatch]], give_up: Callable[[], None] | None = None):
+    def __init__(
+        self,
+        open_batches: Callable[[], Iterator[pa.RecordBatch]],
+        give_up: Callable[[], None] | None = None,
+    ):
         self.open = open_batches
         self.give_up = give_up
 
@@ -160,7 +200,9 @@ class StreamReading:
 class StreamPartition(SourcePartition):
     """The one partition of a stream."""
 
-    def __init__(self, reading: StreamReading, projection: Projection, name: str, limit: int | None) -> None:
+    def __init__(
+        self, reading: StreamReading, projection: Projection, name: str, limit: int | None
+    ) -> None:
         self._reading = reading
         self._projection = projection
         self._name = name
@@ -193,7 +235,8 @@ class StreamPartition(SourcePartition):
         except Exception as error:
             # Whatever another library's stream raises, the statement's story is the same.
             raise OperationalError(
-                f'reading the registered object "{self._name}" failed', detail=f"{type(error).__name__}: {error}"
+                f'reading the registered object "{self._name}" failed',
+                detail=f"{type(error).__name__}: {error}",
             ) from error
 
     def close(self) -> None:
@@ -215,5 +258,6 @@ def first_rows(batches: Sequence[pa.RecordBatch], count: int) -> Sequence[pa.Rec
 
 
 def cut_table(table: Any) -> list[pa.RecordBatch]:
-    """The batches of a table, at most BATCH_ROWS long, without copying and without the empty ones."""
+    """The batches of a table, at most BATCH_ROWS long, without copying and without the empty
+    ones."""
     return [batch for batch in table.to_batches(max_chunksize=BATCH_ROWS) if batch.num_rows]

@@ -1,9 +1,10 @@
-"""Registered objects: Arrow tables, batches, readers and datasets, pandas and Polars frames, and all that speaks the Arrow
-PyCapsule interface.
+"""Registered objects: Arrow tables, batches, readers and datasets, pandas and Polars frames, and
+all that speaks the Arrow PyCapsule interface.
 
-Nothing is copied, and an object must not be changed while it is registered. Names: a column without a name is called
-`column_<n>` (n counts from 1), a repeated name (case makes no difference) gets the first free of `_1`, `_2`…. A column that
-can't be handled has the type NULL: the others can be used, and a scan that wants it is refused with its name.
+Nothing is copied, and an object must not be changed while it is registered. Names: a column without
+a name is called `column_<n>` (n counts from 1), a repeated name (case makes no difference) gets the
+first free of `_1`, `_2`…. A column that can't be handled has the type NULL: the others can be used,
+and a scan that wants it is refused with its name.
 The index of a pandas frame is not a column.
 """
 
@@ -19,14 +20,20 @@ import pyarrow as pa
 
 from runnel.catalog import Table, TableColumn
 from runnel.connector import ReadableTable, ScanRequest, Source
-from runnel.connectors.arrow.source import BatchesSource, Projection, StreamReading, StreamSource, cut_table
+from runnel.connectors.arrow.source import (
+    BatchesSource,
+    Projection,
+    StreamReading,
+    StreamSource,
+    cut_table,
+)
 from runnel.errors import Error, NotSupportedError, OperationalError, ProgrammingError
 from runnel.expressions.received import check_received
 from runnel.sqltypes import NULL, SqlType, from_arrow
 
 ACCEPTED = (
-    "register a pyarrow Table, RecordBatch, list of batches, RecordBatchReader or Dataset, a pandas or Polars frame, or an "
-    "object with __arrow_c_stream__"
+    "register a pyarrow Table, RecordBatch, list of batches, RecordBatchReader or Dataset, a "
+    "pandas or Polars frame, or an object with __arrow_c_stream__"
 )
 
 
@@ -40,15 +47,19 @@ class ArrowColumn:
 
 
 class Origin(ABC):
-    """Where a registered table's rows come from. `schema` is that of its batches, with the final names."""
+    """Where a registered table's rows come from. `schema` is that of its batches, with the final
+    names."""
 
     schema: pa.Schema
     columns: tuple[ArrowColumn, ...]
 
     def describe(self, schema: pa.Schema, problems: dict[int, str] | None = None) -> None:
-        """Sets `schema` and `columns`; `problems` says for a column by index why it can't be read."""
+        """Sets `schema` and `columns`; `problems` says for a column by index why it can't be
+        read."""
         names = unique_names(schema.names)
-        self.schema = pa.schema([pa.field(name, item.type) for name, item in zip(names, schema, strict=True)])
+        self.schema = pa.schema(
+            [pa.field(name, item.type) for name, item in zip(names, schema, strict=True)]
+        )
         self.columns = tuple(
             describe_column(name, item.type, (problems or {}).get(i))
             for i, (name, item) in enumerate(zip(names, schema, strict=True))
@@ -62,7 +73,8 @@ class Origin(ABC):
         return None
 
     def stored(self, columns: tuple[int, ...]) -> list[pa.RecordBatch] | None:
-        """The columns at `columns` as they are in memory, of whatever Arrow types; None where they aren't."""
+        """The columns at `columns` as they are in memory, of whatever Arrow types; None where they
+        aren't."""
         return None
 
     def projection(self, columns: tuple[int, ...]) -> Projection:
@@ -72,9 +84,15 @@ class Origin(ABC):
 class StoredBatches(Origin):
     """Batches in memory."""
 
-    def __init__(self, schema: pa.Schema, batches: Sequence[pa.RecordBatch], problems: dict[int, str] | None = None) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        batches: Sequence[pa.RecordBatch],
+        problems: dict[int, str] | None = None,
+    ) -> None:
         self.describe(schema, problems)
-        # One plain schema (no metadata, all nullable): batches of different origins can then be put together.
+        # One plain schema (no metadata, all nullable): batches of different origins can then be put
+        # together.
         self._batches = [rename(batch, self.schema) for batch in batches]
         self._rows: int = sum(batch.num_rows for batch in batches)
         self._sound: set[int] = set()
@@ -83,13 +101,16 @@ class StoredBatches(Origin):
         return BatchesSource(lambda: self._checked(columns, limit), self.projection(columns), limit)
 
     def _checked(self, columns: Sequence[int], limit: int | None = None) -> list[pa.RecordBatch]:
-        """The batches, of which the columns were looked at, once: as far as the first `limit` rows."""
+        """The batches, of which the columns were looked at, once: as far as the first `limit`
+        rows."""
         for column in columns:
             rows = 0
             for batch in () if column in self._sound else self._batches:
                 if limit is not None and rows >= limit:
                     break
-                check_received(batch.column(column), f'registered column "{self.columns[column].name}"')
+                check_received(
+                    batch.column(column), f'registered column "{self.columns[column].name}"'
+                )
                 rows += batch.num_rows
             else:
                 self._sound.add(column)
@@ -104,8 +125,9 @@ class StoredBatches(Origin):
 
 
 class PandasFrame(Origin):
-    """A pandas frame, whose columns become Arrow arrays when they are first read, and are kept then. Only columns of
-    Python objects are converted at once, as their type shows in no other way."""
+    """A pandas frame, whose columns become Arrow arrays when they are first read, and are kept
+    then. Only columns of Python objects are converted at once, as their type shows in no other
+    way."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
@@ -115,7 +137,9 @@ class PandasFrame(Origin):
         for i, label in enumerate(frame.columns):
             try:
                 arrow_type = (
-                    self._array(i).type if str(frame.dtypes.iloc[i]) == "object" else _from_series(frame.iloc[:0, i]).type
+                    self._array(i).type
+                    if str(frame.dtypes.iloc[i]) == "object"
+                    else _from_series(frame.iloc[:0, i]).type
                 )
             except (pa.ArrowException, TypeError, ValueError) as error:
                 problems[i] = str(error)
@@ -147,10 +171,13 @@ class PandasFrame(Origin):
 
 
 class LazyOrigin(Origin):
-    """Something that is read anew by every scan: a dataset, a Polars LazyFrame, a stream that can be opened again.
-    `open_batches` is given the wanted columns by index and yields batches of them."""
+    """Something that is read anew by every scan: a dataset, a Polars LazyFrame, a stream that can
+    be opened again. `open_batches` is given the wanted columns by index and yields batches of
+    them."""
 
-    def __init__(self, schema: pa.Schema, open_batches: Callable[[tuple[int, ...]], Iterator[pa.RecordBatch]]) -> None:
+    def __init__(
+        self, schema: pa.Schema, open_batches: Callable[[tuple[int, ...]], Iterator[pa.RecordBatch]]
+    ) -> None:
         self.describe(schema)
         self._open = open_batches
 
@@ -160,15 +187,17 @@ class LazyOrigin(Origin):
         chosen = pa.schema([self.schema.field(i) for i in wanted])
         types = [self.columns[i].type for i in wanted]
         projection = Projection.of(chosen, types, tuple(range(len(columns))))
-        return StreamSource(lambda: StreamReading(lambda: self._batches(wanted, chosen)), projection, name, limit)
+        return StreamSource(
+            lambda: StreamReading(lambda: self._batches(wanted, chosen)), projection, name, limit
+        )
 
     def _batches(self, wanted: tuple[int, ...], chosen: pa.Schema) -> Iterator[pa.RecordBatch]:
         return (rename(batch, chosen) for batch in self._open(wanted))
 
 
 class OneShotReader(Origin):
-    """A RecordBatchReader: its rows can be read once. A scan claims it when it is split, so that a second reference, in
-    the same statement too, is refused before anything was read."""
+    """A RecordBatchReader: its rows can be read once. A scan claims it when it is split, so that a
+    second reference, in the same statement too, is refused before anything was read."""
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
         self._reader = reader
@@ -214,14 +243,18 @@ class ArrowTable(ReadableTable):
                 raise NotSupportedError(
                     f'column "{column.name}" of "{self.name}" can\'t be read',
                     detail=column.problem,
-                    hint="name the columns you need, or convert this one before you register the object",
+                    hint=(
+                        "name the columns you need, or convert this one before you register the "
+                        "object"
+                    ),
                 )
         # With a predicate the limit counts rows that pass it, which only the caller knows.
         limit = request.limit if request.predicate is None else None
         return self._origin.source(self.name, request.columns, limit)
 
     def stored(self, columns: tuple[int, ...]) -> list[pa.RecordBatch] | None:
-        """The rows as they are in memory, not brought to canonical types: for an engine that reads them as they are."""
+        """The rows as they are in memory, not brought to canonical types: for an engine that reads
+        them as they are."""
         return self._origin.stored(columns)
 
     def arrow_type(self, index: int) -> pa.DataType:
@@ -234,7 +267,8 @@ class ArrowTable(ReadableTable):
 
 
 def registered_table(name: str, obj: object) -> Table:
-    """The table that `Connection.register(name, obj)` makes; ProgrammingError where the object is of no known kind."""
+    """The table that `Connection.register(name, obj)` makes; ProgrammingError where the object is
+    of no known kind."""
     try:
         origin = _origin_of(obj)
     except Error:
@@ -247,7 +281,10 @@ def registered_table(name: str, obj: object) -> Table:
             hint=ACCEPTED,
         ) from error
     if origin is None:
-        raise ProgrammingError(f'an object of type {type(obj).__name__} can\'t be registered as "{name}"', hint=ACCEPTED)
+        raise ProgrammingError(
+            f'an object of type {type(obj).__name__} can\'t be registered as "{name}"',
+            hint=ACCEPTED,
+        )
     return ArrowTable(name, origin)
 
 
@@ -284,7 +321,9 @@ def _of_list(batches: Sequence[Any]) -> Origin | None:
     if not batches or not all(isinstance(batch, pa.RecordBatch) for batch in batches):
         return None
     if any(not batch.schema.equals(batches[0].schema) for batch in batches):
-        raise ProgrammingError("the batches of a list must have one schema", hint="cast them to one schema first")
+        raise ProgrammingError(
+            "the batches of a list must have one schema", hint="cast them to one schema first"
+        )
     return _stored(pa.Table.from_batches(batches))
 
 
@@ -292,7 +331,11 @@ def _of_array(values: Any, name: str) -> Origin:
     if pa.types.is_struct(values.type) and not values.null_count:
         chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
         schema = pa.schema([values.type.field(i) for i in range(values.type.num_fields)])
-        return _stored(pa.Table.from_batches([pa.RecordBatch.from_struct_array(chunk) for chunk in chunks], schema))
+        return _stored(
+            pa.Table.from_batches(
+                [pa.RecordBatch.from_struct_array(chunk) for chunk in chunks], schema
+            )
+        )
     return _stored(pa.Table.from_arrays([values], names=[name]))
 
 
@@ -309,7 +352,10 @@ def _of_polars(obj: Any) -> Origin | None:
         empty = pa.table(obj.limit(0).collect())
         names = empty.schema.names
         return LazyOrigin(
-            empty.schema, lambda wanted: iter(pa.table(obj.select([names[i] for i in wanted]).collect()).to_batches())
+            empty.schema,
+            lambda wanted: iter(
+                pa.table(obj.select([names[i] for i in wanted]).collect()).to_batches()
+            ),
         )
     if kind == "Series":
         return _of_array(pa.chunked_array(obj), obj.name or "value")
@@ -342,8 +388,9 @@ def _of_relation(relation: Any) -> Origin:
 
 
 def _of_stream(obj: Any) -> Origin:
-    """An object with `__arrow_c_stream__`: opened anew by every scan. One without `__arrow_c_schema__` has to be opened
-    for its schema; the first scan goes on with that stream, as it may be the only one."""
+    """An object with `__arrow_c_stream__`: opened anew by every scan. One without
+    `__arrow_c_schema__` has to be opened for its schema; the first scan goes on with that stream,
+    as it may be the only one."""
     if hasattr(obj, "__arrow_c_schema__"):
         first = None
         schema = pa.schema(obj)

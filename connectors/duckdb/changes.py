@@ -1,5 +1,5 @@
-"""Changes that DuckDB makes by itself: the rows of a fragment over tables of its own, written to one of these in one
-statement, without leaving DuckDB."""
+"""Changes that DuckDB makes by itself: the rows of a fragment over tables of its own, written to
+one of these in one statement, without leaving DuckDB."""
 
 from __future__ import annotations
 
@@ -29,12 +29,18 @@ from runnel.sqltypes import BIGINT, SqlType, to_arrow
 _COUNT = pa.schema([pa.field("count", to_arrow(BIGINT))])
 
 
-def written_by(table: DuckDBTable, fragment: FragmentSource, request: SinkRequest) -> FragmentSource | None:
-    """The change as one statement of DuckDB's; None where the fragment reads anything that isn't DuckDB's, or gives what
-    travels in another form (intervals, nested types)."""
+def written_by(
+    table: DuckDBTable, fragment: FragmentSource, request: SinkRequest
+) -> FragmentSource | None:
+    """The change as one statement of DuckDB's; None where the fragment reads anything that isn't
+    DuckDB's, or gives what travels in another form (intervals, nested types)."""
     if not isinstance(fragment, DuckDBFragment) or not fragment.is_own:
         return None
-    columns = request.columns[1:] if request.mode in (WriteMode.UPDATE, WriteMode.DELETE) else request.columns
+    columns = (
+        request.columns[1:]
+        if request.mode in (WriteMode.UPDATE, WriteMode.DELETE)
+        else request.columns
+    )
     if any(i >= len(table.parts) or not _is_plain(table.parts[i].column.type) for i in columns):
         return None
     return DuckDBChange(table, fragment, request)
@@ -60,7 +66,9 @@ class DuckDBChange(FragmentSource):
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         evaluation = context.evaluation
         arguments = tuple(value.as_py() for value in evaluation.arguments)
-        rendering = Rendering(DUCKDB, Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now))
+        rendering = Rendering(
+            DUCKDB, Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now)
+        )
         rows = "" if self._in_place is not None else self._fragment.own_query(context)
         place = partial(place_of, self._fragment.relation)
         return [_ChangePartition(self._table, self._statement(rendering, rows), place)]
@@ -73,8 +81,9 @@ class DuckDBChange(FragmentSource):
 
 @frozen
 class InPlace:
-    """An UPDATE or DELETE of the rows of one table that fulfil conditions over them: no row has to be found again by its
-    number, which takes ten times as long. The expressions are over all columns of the table."""
+    """An UPDATE or DELETE of the rows of one table that fulfil conditions over them: no row has to
+    be found again by its number, which takes ten times as long. The expressions are over all
+    columns of the table."""
 
     table: DuckDBTable
     assignments: tuple[tuple[int, Expression], ...]
@@ -88,14 +97,18 @@ class InPlace:
         if not self.assignments:
             return f"DELETE FROM {table.place.qualified}{tail}"
         values = [
-            f"{quoted(table.parts[i].name)} = CAST({rendering.expression(value, columns)} AS {table.parts[i].type})"
+            (
+                f"{quoted(table.parts[i].name)} = CAST({rendering.expression(value, columns)} AS "
+                f"{table.parts[i].type})"
+            )
             for i, value in self.assignments
         ]
         return f"UPDATE {table.place.qualified} SET {', '.join(values)}{tail}"
 
 
 def in_place(table: DuckDBTable, relation: Relation, request: SinkRequest) -> InPlace | None:
-    """The change without a detour, where its rows are a filter and a projection over the table itself."""
+    """The change without a detour, where its rows are a filter and a projection over the table
+    itself."""
     if request.mode not in (WriteMode.UPDATE, WriteMode.DELETE):
         return None
     given: tuple[Expression, ...] = references(relation.fields)
@@ -127,7 +140,9 @@ def in_place(table: DuckDBTable, relation: Relation, request: SinkRequest) -> In
 class _ChangePartition(SourcePartition):
     """One run of the statement. Closing it before its end undoes it."""
 
-    def __init__(self, table: DuckDBTable, statement: str, place: Callable[[Error], Position | None]) -> None:
+    def __init__(
+        self, table: DuckDBTable, statement: str, place: Callable[[Error], Position | None]
+    ) -> None:
         kernel = table.place.kernel
         self._table = table
         self._stream = _ChangeStream(kernel, kernel.cursor(), statement, place=place)

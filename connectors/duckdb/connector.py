@@ -1,8 +1,10 @@
-"""TYPE DuckDB: tables and views of a DuckDB database file, and tables of the connection's own database.
+"""TYPE DuckDB: tables and views of a DuckDB database file, and tables of the connection's own
+database.
 
-With a `path` the table is one of that file; without, it is one of the database that belongs to the connection: a file in its
-directory where it is durable, else in memory. A table that isn't there is made from the declared columns, in a file only with
-OPTIONS ('create' = 'true'). It is a plain table: columns may be NULL, rows may be equal.
+With a `path` the table is one of that file; without, it is one of the database that belongs to the
+connection: a file in its directory where it is durable, else in memory. A table that isn't there is
+made from the declared columns, in a file only with OPTIONS ('create' = 'true'). It is a plain
+table: columns may be NULL, rows may be equal.
 """
 
 from __future__ import annotations
@@ -23,7 +25,14 @@ from runnel.connectors.options import Options, OptionSet, boolean, text
 from runnel.deadline import PatientLock
 from runnel.duckdb.errors import translated
 from runnel.duckdb.kernel import DuckDBKernel
-from runnel.errors import ErrorCode, NotSupportedError, OperationalError, ProgrammingError, as_written, suggest
+from runnel.errors import (
+    ErrorCode,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    as_written,
+    suggest,
+)
 from runnel.sqltypes import Kind, SqlType, common_type
 
 PATH = text("path")
@@ -49,7 +58,9 @@ class DuckDBConnector(DataConnector):
 
     def open(self, definition: MappingDefinition) -> Table:
         if definition.object_type is not None:
-            raise NotSupportedError(f'connector DuckDB has no object type "{definition.object_type}"')
+            raise NotSupportedError(
+                f'connector DuckDB has no object type "{definition.object_type}"'
+            )
         options = OPTIONS.read(definition.options)
         place = self._place(definition, options)
         kind = _kind(place)
@@ -65,7 +76,13 @@ class DuckDBConnector(DataConnector):
         if kind == "view":
             return DuckDBRelation(definition.name, place, columns)
         has_key = _has_key(place)
-        return DuckDBTable(definition.name, place, columns, has_key=has_key, is_read_only=self._is_read_only(options))
+        return DuckDBTable(
+            definition.name,
+            place,
+            columns,
+            has_key=has_key,
+            is_read_only=self._is_read_only(options),
+        )
 
     def check_connection(self, options: Mapping[str, str]) -> None:
         self._attach(OPTIONS.read(options), None)
@@ -73,7 +90,8 @@ class DuckDBConnector(DataConnector):
     def resources(self, options: Mapping[str, str]) -> Sequence[tuple[str, str]]:
         database = self._attach(OPTIONS.read(options), None)
         query = (
-            "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_catalog = ? "
+            "SELECT table_schema, table_name, table_type FROM information_schema.tables "
+            "WHERE table_catalog = ? "
             "ORDER BY table_schema, table_name"
         )
         found = _query(self._kernel(), query, [_unquoted(database)])
@@ -85,7 +103,9 @@ class DuckDBConnector(DataConnector):
 
     def _place(self, definition: MappingDefinition, options: Options) -> Place:
         schema, table = _name(definition, options)
-        database = self._attach(options, None if definition.is_granted("path") else definition.access)
+        database = self._attach(
+            options, None if definition.is_granted("path") else definition.access
+        )
         file = options.get(PATH)
         title = f'table "{table}" of the connection\'s own database'
         if file is not None:
@@ -93,7 +113,9 @@ class DuckDBConnector(DataConnector):
         if schema != "main":
             title = title.replace(f'"{table}"', f'"{schema}.{table}"', 1)
         with self._lock:
-            lock = self._locks.setdefault(f"{database}.{schema}.{table}".lower(), PatientLock(title))
+            lock = self._locks.setdefault(
+                f"{database}.{schema}.{table}".lower(), PatientLock(title)
+            )
         return Place(self._kernel(), database, schema, table, title, lock)
 
     def _attach(self, options: Options, access: Access | None) -> str:
@@ -113,7 +135,10 @@ class DuckDBConnector(DataConnector):
             if self._read_only.get(key, read_only) and not read_only:
                 raise ProgrammingError(
                     f'database file "{path}" is open for reading only',
-                    hint="another mapping has 'readOnly' = 'true' for it; drop that one and connect again",
+                    hint=(
+                        "another mapping has 'readOnly' = 'true' for it; "
+                        "drop that one and connect again"
+                    ),
                 )
             try:
                 alias = kernel.attach(file, read_only=read_only)
@@ -132,20 +157,24 @@ def _name(definition: MappingDefinition, options: Options) -> tuple[str, str]:
     given = options.get(TABLE)
     external = definition.external_name
     if given is not None and external is not None:
-        raise ProgrammingError('a DuckDB mapping has either EXTERNAL NAME or the option "table"', hint="leave one of them out")
+        raise ProgrammingError(
+            'a DuckDB mapping has either EXTERNAL NAME or the option "table"',
+            hint="leave one of them out",
+        )
     if external is None:
         return "main", given or definition.name
     schema, dot, table = external.rpartition(".")
     if "." in schema:
         raise ProgrammingError(
-            f'external name "{external}" has too many parts', hint="it is a table, or schema.table; the file is the option path"
+            f'external name "{external}" has too many parts',
+            hint="it is a table, or schema.table; the file is the option path",
         )
     return (schema if dot else "main"), table
 
 
 def _within(access: Access, file: Path) -> Path:
-    """The real path of a database file; ProgrammingError unless it and the log that DuckDB writes next to it are within the
-    bounds. Bounds that name the file cover its log."""
+    """The real path of a database file; ProgrammingError unless it and the log that DuckDB writes
+    next to it are within the bounds. Bounds that name the file cover its log."""
     real = access.resolve(str(file))
     log = f"{real}.wal"
     bounds = replace(access, roots=(*access.roots, log)) if real in access.roots else access
@@ -160,13 +189,17 @@ def _check_file(file: Path, path: str, *, may_create: bool, access: Access | Non
         if may_create and file.parent.is_dir():
             return
         if access is not None and not access.covers(str(file.parent)):
-            raise OperationalError(f'database file "{path}" not found', code=ErrorCode.OBJECT_NOT_FOUND)
+            raise OperationalError(
+                f'database file "{path}" not found', code=ErrorCode.OBJECT_NOT_FOUND
+            )
         near = [item.name for item in file.parent.iterdir()] if file.parent.is_dir() else []
         otherwise = "to make it, add 'create' = 'true' to the OPTIONS"
         if not file.parent.is_dir():
             otherwise = f'there is no folder "{file.parent}" either'
         raise OperationalError(
-            f'database file "{path}" not found', code=ErrorCode.OBJECT_NOT_FOUND, hint=suggest(file.name, near, otherwise)
+            f'database file "{path}" not found',
+            code=ErrorCode.OBJECT_NOT_FOUND,
+            hint=suggest(file.name, near, otherwise),
         )
 
 
@@ -180,9 +213,15 @@ def _cannot_open(path: str, error: Exception) -> OperationalError:
         hint = "close it there, or let both open it with OPTIONS ('readOnly' = 'true')"
     elif "file handle conflict" in said or "already attached" in said:
         message = f'database file "{path}" is open elsewhere in this process'
-        hint = "one connection at a time can have it; close the other one, or register its relations instead"
+        hint = (
+            "one connection at a time can have it; close the other one, "
+            "or register its relations instead"
+        )
     elif "not a valid DuckDB" in said or "checksum" in said.lower() or "Serialization" in said:
-        message, hint = f'"{path}" is not a sound DuckDB database file', "was it cut off, or written by something else?"
+        message, hint = (
+            f'"{path}" is not a sound DuckDB database file',
+            "was it cut off, or written by something else?",
+        )
     elif "ermission denied" in said or "Read-only file system" in said:
         hint = "open it with OPTIONS ('readOnly' = 'true')"
     return OperationalError(message, code=ErrorCode.CONNECTION_PROBLEM, detail=said, hint=hint)
@@ -200,7 +239,8 @@ def _kind(place: Place) -> str | None:
     """Whether a table or a view is there; None where neither is."""
     found = _query(
         place.kernel,
-        "SELECT table_type FROM information_schema.tables WHERE table_catalog = ? AND lower(table_schema) = lower(?) "
+        "SELECT table_type FROM information_schema.tables "
+        "WHERE table_catalog = ? AND lower(table_schema) = lower(?) "
         "AND lower(table_name) = lower(?)",
         [_unquoted(place.database), place.schema, place.table],
     )
@@ -208,19 +248,24 @@ def _kind(place: Place) -> str | None:
 
 
 def _check_bounds(place: Place, kind: str | None) -> None:
-    """ProgrammingError where what a database file holds opens others: a view by its query, a trigger by its statement."""
+    """ProgrammingError where what a database file holds opens others: a view by its query, a
+    trigger by its statement."""
     triggers = "SELECT trigger_name FROM duckdb_triggers() WHERE database_name = ?"
     found = "a view" if kind == "view" else None
     if found is None and _query(place.kernel, triggers, [_unquoted(place.database)]):
         found = "in a file with triggers"
     if found is not None:
-        raise refused(f"{place.title}, which is {found},", "what it names is opened, too: the owner defines the mapping")
+        raise refused(
+            f"{place.title}, which is {found},",
+            "what it names is opened, too: the owner defines the mapping",
+        )
 
 
 def _has_key(place: Place) -> bool:
     found = _query(
         place.kernel,
-        "SELECT count(*) FROM duckdb_constraints() WHERE database_name = ? AND lower(schema_name) = lower(?) "
+        "SELECT count(*) FROM duckdb_constraints() "
+        "WHERE database_name = ? AND lower(schema_name) = lower(?) "
         "AND lower(table_name) = lower(?) AND constraint_type IN ('PRIMARY KEY', 'UNIQUE')",
         [_unquoted(place.database), place.schema, place.table],
     )
@@ -232,7 +277,9 @@ def _unquoted(name: str) -> str:
 
 
 def _create(place: Place, columns: Sequence[ColumnDefinition]) -> None:
-    items = ", ".join(f"{quoted(item.external_name or item.name)} {type_text(item.type)}" for item in columns)
+    items = ", ".join(
+        f"{quoted(item.external_name or item.name)} {type_text(item.type)}" for item in columns
+    )
     try:
         with place.kernel.cursor() as cursor:
             cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {place.database}.{quoted(place.schema)}")
@@ -243,9 +290,14 @@ def _create(place: Place, columns: Sequence[ColumnDefinition]) -> None:
 
 def _missing(place: Place, definition: MappingDefinition, may_create: bool) -> ProgrammingError:
     found = _query(
-        place.kernel, "SELECT table_name FROM information_schema.tables WHERE table_catalog = ?", [_unquoted(place.database)]
+        place.kernel,
+        "SELECT table_name FROM information_schema.tables WHERE table_catalog = ?",
+        [_unquoted(place.database)],
     )
-    otherwise = f"declare its columns and it is made: CREATE MAPPING {as_written(definition.name)} (column type, …) TYPE DuckDB"
+    otherwise = (
+        f"declare its columns and it is made: CREATE MAPPING {as_written(definition.name)} (column "
+        "type, …) TYPE DuckDB"
+    )
     if not may_create:
         otherwise = "to make it, add OPTIONS ('create' = 'true') and declare the columns"
     return ProgrammingError(
@@ -275,13 +327,20 @@ def _natural(place: Place, name: str, duck: Any) -> DuckDBColumn:
         raise NotSupportedError(
             f'column "{name}" of {place.title} has a type that is not supported: {duck}',
             detail=error.message,
-            hint="declare the columns that you need: CREATE MAPPING name (column type, …) TYPE DuckDB …",
+            hint=(
+                "declare the columns that you need: CREATE MAPPING name (column type, …) "
+                "TYPE DuckDB …"
+            ),
         ) from None
 
 
-def _declared(place: Place, item: ColumnDefinition, found: Sequence[tuple[str, Any]]) -> DuckDBColumn:
+def _declared(
+    place: Place, item: ColumnDefinition, found: Sequence[tuple[str, Any]]
+) -> DuckDBColumn:
     wanted = item.external_name or item.name
-    matches = [pair for pair in found if pair[0] == wanted] or [pair for pair in found if pair[0].lower() == wanted.lower()]
+    matches = [pair for pair in found if pair[0] == wanted] or [
+        pair for pair in found if pair[0].lower() == wanted.lower()
+    ]
     if not matches:
         names = [name for name, _ in found]
         raise ProgrammingError(
@@ -301,7 +360,9 @@ def _declared(place: Place, item: ColumnDefinition, found: Sequence[tuple[str, A
 
 def _holds(declared: SqlType, natural: SqlType) -> bool:
     """Whether every value of DuckDB's column is one of the declared type."""
-    if {declared.kind, natural.kind} == {Kind.JSON, Kind.VARCHAR} or (declared.is_interval and natural.is_interval):
+    if {declared.kind, natural.kind} == {Kind.JSON, Kind.VARCHAR} or (
+        declared.is_interval and natural.is_interval
+    ):
         return True
     if declared.is_temporal and declared != natural:
         return False

@@ -23,7 +23,17 @@ from runnel.expressions.nodes import Literal
 from runnel.foreign.fragment import FragmentEngine, FragmentSource, Unrenderable, place_of
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
-from runnel.relation.nodes import Aggregate, Join, JoinKind, Limit, Relation, Scan, SetOperation, Sort, walk
+from runnel.relation.nodes import (
+    Aggregate,
+    Join,
+    JoinKind,
+    Limit,
+    Relation,
+    Scan,
+    SetOperation,
+    Sort,
+    walk,
+)
 from runnel.relation.over import Window
 from runnel.relation.subqueries import GroupLimit
 from runnel.rendering.duckdb.dialect import DUCKDB
@@ -35,12 +45,14 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 SHOWN_UNKNOWN = "$"
-"""In a text rendered without a session this begins what the session will give (or stands in a literal of the user's)."""
+"""In a text rendered without a session this begins what the session will give (or stands in a
+literal of the user's)."""
 
 
 class DuckDBEngine(FragmentEngine):
-    """DuckDB for one connection. `rows`: from how many rows on a sub-plan over tables that aren't DuckDB's own is worth it
-    (those of files that it reads itself count more); 0 takes every sub-plan that can be rendered."""
+    """DuckDB for one connection. `rows`: from how many rows on a sub-plan over tables that aren't
+    DuckDB's own is worth it (those of files that it reads itself count more); 0 takes every
+    sub-plan that can be rendered."""
 
     name = "DuckDB"
 
@@ -60,11 +72,16 @@ class DuckDBEngine(FragmentEngine):
 
     def _reason(self, relation: Relation) -> str | None:
         """Why DuckDB runs the sub-plan; None where it doesn't."""
-        if any(isinstance(node, Scan) and hasattr(node.table, "duckdb_relation") for node in walk(relation)):
+        if any(
+            isinstance(node, Scan) and hasattr(node.table, "duckdb_relation")
+            for node in walk(relation)
+        ):
             return "tables of its own"
         if self._rows == 0:
             return "fragment_rows = 0"
-        kept = {id(node.input) for node in walk(relation) if isinstance(node, Limit) and _is_small(node)}
+        kept = {
+            id(node.input) for node in walk(relation) if isinstance(node, Limit) and _is_small(node)
+        }
         work = max((_work(node) for node in walk(relation) if id(node) not in kept), default=0)
         return "many rows to group, join or sort" if work >= self._rows else None
 
@@ -84,8 +101,9 @@ class DuckDBEngine(FragmentEngine):
         return DuckDBFragment(self._kernel, relation, scans, (text, self._reason(relation) or ""))
 
     def _check(self, relation: Relation) -> None:
-        """Has DuckDB bind the text over inputs without rows: what it refuses after all is not its to run. What it refuses for
-        the values of arguments is found when the statement runs, which then begins again without it."""
+        """Has DuckDB bind the text over inputs without rows: what it refuses after all is not its
+        to run. What it refuses for the values of arguments is found when the statement runs, which
+        then begins again without it."""
         names: list[str] = []
 
         def write(cursor: DuckDBPyConnection) -> str:
@@ -109,7 +127,8 @@ class DuckDBEngine(FragmentEngine):
 
 
 NATIVE_WEIGHT = 10
-"""A row that DuckDB reads itself, from a file, counts so many times: nobody else has to decode it."""
+"""A row that DuckDB reads itself, from a file, counts so many times: nobody else has to decode
+it."""
 
 SMALL_LIMIT = 10_000
 """The first rows of a sort, up to so many, are found as fast by our own operator."""
@@ -119,7 +138,8 @@ _HEAVY = (GroupLimit, SetOperation, Sort, Window)
 
 
 def _work(node: Relation) -> int:
-    """The rows that a node which DuckDB does faster than our operators works through; 0 for other nodes."""
+    """The rows that a node which DuckDB does faster than our operators works through; 0 for other
+    nodes."""
     if isinstance(node, Aggregate):
         rows, native = _rows(node.input)
         has_groups = bool(node.keys) or any(call.distinct for call in node.aggregates)
@@ -131,7 +151,8 @@ def _work(node: Relation) -> int:
 
 
 def _rows(relation: Relation) -> tuple[int, int]:
-    """The rows of all tables below: of those that come as batches, and of those that DuckDB reads itself."""
+    """The rows of all tables below: of those that come as batches, and of those that DuckDB reads
+    itself."""
     batches, native = 0, 0
     for node in walk(relation):
         if isinstance(node, Scan):
@@ -146,17 +167,27 @@ def _rows(relation: Relation) -> tuple[int, int]:
 def _is_small(node: Limit) -> bool:
     """Whether a sort below keeps few rows of tables that aren't DuckDB's."""
     count = node.count
-    return isinstance(count, Literal) and count.value is not None and count.value <= SMALL_LIMIT and not _rows(node)[1]
+    return (
+        isinstance(count, Literal)
+        and count.value is not None
+        and count.value <= SMALL_LIMIT
+        and not _rows(node)[1]
+    )
 
 
 class DuckDBFragment(FragmentSource):
-    """A sub-plan that DuckDB runs. Its partition never blocks: the query has a thread of its own."""
+    """A sub-plan that DuckDB runs. Its partition never blocks: the query has a thread of its
+    own."""
 
     cooperative = True
     engine = "DuckDB"
 
     def __init__(
-        self, kernel: DuckDBKernel, relation: Relation, scans: list[tuple[Scan, tuple[int, ...]]], shown: tuple[str, str]
+        self,
+        kernel: DuckDBKernel,
+        relation: Relation,
+        scans: list[tuple[Scan, tuple[int, ...]]],
+        shown: tuple[str, str],
     ) -> None:
         self._kernel = kernel
         self.relation = relation
@@ -180,7 +211,9 @@ class DuckDBFragment(FragmentSource):
                     item = f"in{len(streams)}"
                     few = self._has_joins or node.predicate is not None
                     stored = StoredInput.of(item, node.table, read, is_filtered=few)
-                    streams.append(stored or StreamInput(item, node, read, context, self._kernel.threads))
+                    streams.append(
+                        stored or StreamInput(item, node, read, context, self._kernel.threads)
+                    )
                 items.append(item)
             text = self._text(items, context)
             cursor = self._kernel.cursor()
@@ -194,7 +227,9 @@ class DuckDBFragment(FragmentSource):
     @property
     def is_own(self) -> bool:
         """Whether it reads tables of DuckDB databases only, and no LIMIT must be checked."""
-        return not self._limits and all(hasattr(node.table, "duckdb_relation") for node, _ in self._scans)
+        return not self._limits and all(
+            hasattr(node.table, "duckdb_relation") for node, _ in self._scans
+        )
 
     def own_query(self, context: JobContext) -> str:
         """The SQL to run, where `is_own`."""
@@ -202,7 +237,8 @@ class DuckDBFragment(FragmentSource):
         return self._text([item for item in items if item is not None], context)
 
     def _text(self, items: list[str], context: JobContext) -> str:
-        """The SQL to run, over the FROM items of the scans. Kept where it doesn't depend on arguments, time or zone."""
+        """The SQL to run, over the FROM items of the scans. Kept where it doesn't depend on
+        arguments, time or zone."""
         known = self._rendered
         if known is not None and known[0] == items:
             return known[1]
@@ -210,7 +246,9 @@ class DuckDBFragment(FragmentSource):
         arguments = tuple(value.as_py() for value in evaluation.arguments)
         session = Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now)
         left = iter(items)
-        text = DuckDBRelations(Rendering(DUCKDB, session), lambda scan, read: next(left)).whole(self.relation)
+        text = DuckDBRelations(Rendering(DUCKDB, session), lambda scan, read: next(left)).whole(
+            self.relation
+        )
         if not self._depends_on_session:
             self._rendered = (items, text)
         return text
@@ -244,7 +282,9 @@ class _Partition(SourcePartition):
     ) -> None:
         text, streams = query
         fields, place = relation.fields, partial(place_of, relation)
-        self._stream = DuckDBStream(kernel, cursor, text, streams, lambda batch: from_duckdb(batch, fields), place)
+        self._stream = DuckDBStream(
+            kernel, cursor, text, streams, lambda batch: from_duckdb(batch, fields), place
+        )
 
     def open(self, wake: Callable[[], None]) -> None:
         self._stream.start(wake)

@@ -1,8 +1,9 @@
-"""What a fragment on DuckDB reads: tables that DuckDB reads itself, and all others as streams of Arrow batches.
+"""What a fragment on DuckDB reads: tables that DuckDB reads itself, and all others as streams of
+Arrow batches.
 
-A Parquet file is DuckDB's to read where our reader would give the very same values: every column wanted is in the file, of
-exactly the type that the table has. Of everything else the rows come through the table's own scan, so they mean what they
-always mean.
+A Parquet file is DuckDB's to read where our reader would give the very same values: every column
+wanted is in the file, of exactly the type that the table has. Of everything else the rows come
+through the table's own scan, so they mean what they always mean.
 """
 
 from __future__ import annotations
@@ -34,7 +35,16 @@ if TYPE_CHECKING:
 
 _IN_PARQUET = frozenset(
     {
-        *(Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.REAL, Kind.DOUBLE, Kind.DECIMAL),
+        *(
+            Kind.BOOLEAN,
+            Kind.TINYINT,
+            Kind.SMALLINT,
+            Kind.INTEGER,
+            Kind.BIGINT,
+            Kind.REAL,
+            Kind.DOUBLE,
+            Kind.DECIMAL,
+        ),
         *(Kind.VARCHAR, Kind.VARBINARY, Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ),
     }
 )
@@ -46,10 +56,13 @@ _MOST_SCHEMAS = 4096
 
 
 class StoredInput:
-    """Batches in memory as they are: texts in any of Arrow's forms are the same to DuckDB. `is_filtered`: it may need few of
-    the rows (a condition, a join), and then finds them faster in a table, which Arrow filters, than in a stream."""
+    """Batches in memory as they are: texts in any of Arrow's forms are the same to DuckDB.
+    `is_filtered`: it may need few of the rows (a condition, a join), and then finds them faster in
+    a table, which Arrow filters, than in a stream."""
 
-    def __init__(self, name: str, schema: pa.Schema, batches: list[pa.RecordBatch], *, is_filtered: bool) -> None:
+    def __init__(
+        self, name: str, schema: pa.Schema, batches: list[pa.RecordBatch], *, is_filtered: bool
+    ) -> None:
         self.name = name
         self.error: Error | None = None
         self._schema = schema
@@ -57,12 +70,18 @@ class StoredInput:
         self._is_filtered = is_filtered
 
     @classmethod
-    def of(cls, name: str, table: Any, read: tuple[int, ...], *, is_filtered: bool) -> StoredInput | None:
-        """The input for a registered table all of whose columns can go as they are; None for any other."""
+    def of(
+        cls, name: str, table: Any, read: tuple[int, ...], *, is_filtered: bool
+    ) -> StoredInput | None:
+        """The input for a registered table all of whose columns can go as they are; None for any
+        other."""
         if table.connector != "Arrow":
             return None
         types = [table.arrow_type(i) for i in read]
-        if not all(_goes_as_it_is(found, table.columns[i].type) for found, i in zip(types, read, strict=True)):
+        if not all(
+            _goes_as_it_is(found, table.columns[i].type)
+            for found, i in zip(types, read, strict=True)
+        ):
             return None
         batches = table.stored(read)
         schema = pa.schema([pa.field(f"c{i}", found) for i, found in enumerate(types)])
@@ -70,7 +89,10 @@ class StoredInput:
 
     def register(self, cursor: DuckDBPyConnection) -> None:
         """Makes the rows known to a cursor, under the input's name; they can be read once."""
-        rows = (pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in self._batches)
+        rows = (
+            pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+            for batch in self._batches
+        )
         if self._is_filtered:
             cursor.register(self.name, pa.Table.from_batches(rows, self._schema))
         else:
@@ -86,15 +108,21 @@ class StoredInput:
 
 def _goes_as_it_is(found: pa.DataType, kind: SqlType) -> bool:
     if kind.kind is Kind.VARCHAR:
-        return bool(pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_string_view(found))
+        return bool(
+            pa.types.is_string(found)
+            or pa.types.is_large_string(found)
+            or pa.types.is_string_view(found)
+        )
     return bool(found == carried_type(kind) == to_arrow(kind))
 
 
 class StreamInput:
-    """The rows of a table as Arrow batches whose columns are called c0, c1, …. What is seen is fixed when it is made. The parts
-    of a source that blocks are read on up to `threads` threads."""
+    """The rows of a table as Arrow batches whose columns are called c0, c1, …. What is seen is
+    fixed when it is made. The parts of a source that blocks are read on up to `threads` threads."""
 
-    def __init__(self, name: str, scan: Scan, read: tuple[int, ...], context: JobContext, threads: int) -> None:
+    def __init__(
+        self, name: str, scan: Scan, read: tuple[int, ...], context: JobContext, threads: int
+    ) -> None:
         table = scan.table
         assert isinstance(table, ReadableTable)
         self.name = name
@@ -139,7 +167,8 @@ class StreamInput:
                 yield to_duckdb(item, self._types, self._schema)
 
     def stop(self) -> None:
-        """Ends the rows soon, for whoever waits for them too. Only for a query that nobody wants any more."""
+        """Ends the rows soon, for whoever waits for them too. Only for a query that nobody wants
+        any more."""
         self._closed = True
         if self._parallel is not None:
             self._parallel.end()
@@ -156,7 +185,9 @@ class StreamInput:
 
 def no_rows(scan: Scan, read: tuple[int, ...]) -> pa.RecordBatchReader:
     """A stream of a table's columns as they go to DuckDB, without rows."""
-    return pa.RecordBatchReader.from_batches(carried_schema([scan.table.columns[i].type for i in read]), [])
+    return pa.RecordBatchReader.from_batches(
+        carried_schema([scan.table.columns[i].type for i in read]), []
+    )
 
 
 def _advice(scan: Scan) -> Expression | None:
@@ -174,7 +205,12 @@ def _wait(pause: Pause, news: Event) -> None:
 def can_read(table: Table) -> bool:
     """Whether a fragment can read the table, if it must as a stream of batches."""
     is_known = table.connector in ("Arrow", "File", "IMap") or hasattr(table, "duckdb_relation")
-    return is_known and isinstance(table, ReadableTable) and not table.is_unbounded and table.divert_to is None
+    return (
+        is_known
+        and isinstance(table, ReadableTable)
+        and not table.is_unbounded
+        and table.divert_to is None
+    )
 
 
 def is_native(table: Table) -> bool:
@@ -193,10 +229,13 @@ def preview(scan: Scan, read: tuple[int, ...]) -> str:
 
 
 def native_text(scan: Scan, read: tuple[int, ...]) -> str | None:
-    """The FROM item with which DuckDB reads the table itself, its files fixed; None where it can't."""
+    """The FROM item with which DuckDB reads the table itself, its files fixed; None where it
+    can't."""
     table: Any = scan.table
     if hasattr(table, "duckdb_relation"):
-        columns = ", ".join(_from_database(i, table.columns[i].type, place) for place, i in enumerate(read))
+        columns = ", ".join(
+            _from_database(i, table.columns[i].type, place) for place, i in enumerate(read)
+        )
         return f"(SELECT {columns} FROM {table.duckdb_relation()})"
     if not _is_parquet(table):
         return None
@@ -212,7 +251,10 @@ def _is_parquet(table: Any) -> bool:
     """Whether all columns of the table stand in Parquet files (none in the names of folders)."""
     if getattr(table, "partitioning", None) is not None:
         return False
-    return table.connector == "File" and getattr(getattr(table, "format", None), "name", "") == "parquet"
+    return (
+        table.connector == "File"
+        and getattr(getattr(table, "format", None), "name", "") == "parquet"
+    )
 
 
 def _parquet_text(table: FileTable, read: tuple[int, ...]) -> str | None:
@@ -235,31 +277,44 @@ def _parquet_text(table: FileTable, read: tuple[int, ...]) -> str | None:
             return None
         texts.append(f"{text} AS c{place}")
     listed = ", ".join(map(quoted, files))
-    return f"(SELECT {', '.join(texts)} FROM read_parquet([{listed}], hive_partitioning = false, union_by_name = true))"
+    return (
+        f"(SELECT {', '.join(texts)} FROM read_parquet([{listed}], hive_partitioning = false, "
+        "union_by_name = true))"
+    )
 
 
 def _column_text(name: str, kind: SqlType, schemas: Sequence[pa.Schema | None]) -> str | None:
-    """DuckDB's SQL for a column that every file has once (case makes no difference), with a type whose values are those of
-    `kind` to DuckDB as to us; None where it isn't so."""
+    """DuckDB's SQL for a column that every file has once (case makes no difference), with a type
+    whose values are those of `kind` to DuckDB as to us; None where it isn't so."""
     text = _quoted_name(name)
     for schema in schemas:
-        if schema is None or [item.lower() for item in schema.names].count(name.lower()) != 1 or name not in schema.names:
+        if (
+            schema is None
+            or [item.lower() for item in schema.names].count(name.lower()) != 1
+            or name not in schema.names
+        ):
             return None
         found = schema.field(name).type
         if found == to_arrow(kind) or (kind.kind is Kind.VARCHAR and _is_text(found)):
             continue
-        if not (pa.types.is_integer(found) and kind.kind in INTEGER_WIDTHS and found.bit_width < INTEGER_WIDTHS[kind.kind]):
+        if not (
+            pa.types.is_integer(found)
+            and kind.kind in INTEGER_WIDTHS
+            and found.bit_width < INTEGER_WIDTHS[kind.kind]
+        ):
             return None
         text = f"CAST({_quoted_name(name)} AS {kind.kind.name})"
-    # DuckDB takes the largest number that the file's statistics tell for the largest value, but most writers leave NaN out of
-    # them. Of what is within TRY it assumes nothing.
+    # DuckDB takes the largest number that the file's statistics tell for the largest value, but
+    # most writers leave NaN out of them. Of what is within TRY it assumes nothing.
     return f"TRY({text})" if kind.kind in (Kind.REAL, Kind.DOUBLE) else text
 
 
 def _is_text(found: pa.DataType) -> bool:
     """A text column of Parquet, however Arrow holds it."""
     held = found.value_type if pa.types.is_dictionary(found) else found
-    return bool(pa.types.is_string(held) or pa.types.is_large_string(held) or pa.types.is_string_view(held))
+    return bool(
+        pa.types.is_string(held) or pa.types.is_large_string(held) or pa.types.is_string_view(held)
+    )
 
 
 def _schema_of(path: str) -> pa.Schema | None:

@@ -1,10 +1,11 @@
 """Writing to a DuckDB table: each statement, or each epoch of a job, is one transaction.
 
-Rows are gathered in memory, many of them in a temporary table of DuckDB's, which spills. A statement's rows go into the table
-when it commits. What a job stages must outlive the process: it is put in a table of its own beside the target, and the commit
-moves it and drops that table in one transaction, so that repeating the commit finds nothing to do: that there is no such
-table is the record of the commit. The names of a durable job's tables have its mark, by which its next execution finds those
-that no snapshot counts.
+Rows are gathered in memory, many of them in a temporary table of DuckDB's, which spills. A
+statement's rows go into the table when it commits. What a job stages must outlive the process: it
+is put in a table of its own beside the target, and the commit moves it and drops that table in one
+transaction, so that repeating the commit finds nothing to do: that there is no such table is the
+record of the commit. The names of a durable job's tables have its mark, by which its next execution
+finds those that no snapshot counts.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class DuckDBSink(Sink):
         self._table = table
         self._place = table.place
         self._request = request
-        self._mark = hashlib.sha256(request.owner.encode()).hexdigest()[:16] + "_" if request.owner else ""
+        self._mark = (
+            hashlib.sha256(request.owner.encode()).hexdigest()[:16] + "_" if request.owner else ""
+        )
         addressed = request.mode in (WriteMode.UPDATE, WriteMode.DELETE)
         if any(i >= len(table.parts) for i in request.columns[addressed:]):
             raise ProgrammingError(f'column "{ROW_ID}" can\'t be written: it tells where a row is')
@@ -51,7 +54,8 @@ class DuckDBSink(Sink):
         self._bytes = 0
         self._has_spilled = False
         self._cursor: DuckDBPyConnection | None = None
-        # Row numbers keep their meaning while a transaction is open from before the scan until after the change.
+        # Row numbers keep their meaning while a transaction is open from before the scan until
+        # after the change.
         self._pin = self._place.pinned() if addressed else None
 
     def recover(self, tokens: Sequence[Token]) -> None:
@@ -89,11 +93,14 @@ class DuckDBSink(Sink):
         elif name and self._exists(name):
             staged = self._beside(name)
             with self._between_statements():
-                self._transact(change_statement(self._table, self._request, staged), f"DROP TABLE {staged}")
+                self._transact(
+                    change_statement(self._table, self._request, staged), f"DROP TABLE {staged}"
+                )
         self._table.changed()
 
     def _between_statements(self) -> AbstractContextManager[object]:
-        """A job's commit waits for a statement that reads and writes, so that neither loses the other's change."""
+        """A job's commit waits for a statement that reads and writes, so that neither loses the
+        other's change."""
         return self._table.exclusive() if self._mark else nullcontext()
 
     def abort(self, token: Token | None) -> None:
@@ -120,7 +127,11 @@ class DuckDBSink(Sink):
     def _spill(self) -> None:
         if self._gathered:
             self._open().register(_ROWS, pa.Table.from_batches(self._gathered))
-            into = f"INSERT INTO {_SPILLED}" if self._has_spilled else f"CREATE TEMP TABLE {_SPILLED} AS"
+            into = (
+                f"INSERT INTO {_SPILLED}"
+                if self._has_spilled
+                else f"CREATE TEMP TABLE {_SPILLED} AS"
+            )
             self._run(f"{into} SELECT * FROM {_ROWS}")
             self._has_spilled = True
         self._gathered, self._bytes = [], 0
@@ -138,7 +149,8 @@ class DuckDBSink(Sink):
 
     def _exists(self, name: str) -> bool:
         found = self._run(
-            "SELECT count(*) FROM duckdb_tables() WHERE '\"' || database_name || '\"' = ? AND table_name = ?",
+            "SELECT count(*) FROM duckdb_tables() WHERE '\"' || database_name || '\"' = ? AND "
+            "table_name = ?",
             [self._place.database, name],
         )
         row = found.fetchone()
@@ -148,7 +160,8 @@ class DuckDBSink(Sink):
         """The tables that this owner has staged."""
         found = self._run(
             "SELECT table_name FROM duckdb_tables() "
-            "WHERE '\"' || database_name || '\"' = ? AND schema_name = ? AND starts_with(table_name, ?)",
+            "WHERE '\"' || database_name || '\"' = ? AND schema_name = ? AND "
+            "starts_with(table_name, ?)",
             [self._place.database, self._place.schema, STAGED_PREFIX + self._mark],
         )
         return [name for (name,) in found.fetchall()]
@@ -180,19 +193,24 @@ class DuckDBSink(Sink):
 
 
 def change_statement(table: DuckDBTable, request: SinkRequest, rows: str) -> str:
-    """DuckDB's SQL that writes `rows`, a relation with the columns c0, c1, … in the order of the request's."""
+    """DuckDB's SQL that writes `rows`, a relation with the columns c0, c1, … in the order of the
+    request's."""
     target = table.place.qualified
     if request.mode is WriteMode.DELETE:
         return f"DELETE FROM {target} USING {rows} AS s WHERE {target}.{ROW_ID} = s.c0"
     if request.mode is WriteMode.UPDATE:
         parts = [table.parts[i] for i in request.columns[1:]]
         values = [f"{quoted(part.name)} = {_value(part, i)}" for i, part in enumerate(parts, 1)]
-        return f"UPDATE {target} SET {', '.join(values)} FROM {rows} AS s WHERE {target}.{ROW_ID} = s.c0"
+        return (
+            f"UPDATE {target} SET {', '.join(values)} FROM {rows} AS s "
+            f"WHERE {target}.{ROW_ID} = s.c0"
+        )
     parts = [table.parts[i] for i in request.columns]
     verb = "INSERT OR REPLACE" if request.mode is WriteMode.SINK and table.has_key else "INSERT"
     names = ", ".join(quoted(part.name) for part in parts)
     return (
-        f"{verb} INTO {target} ({names}) SELECT {', '.join(_value(part, i) for i, part in enumerate(parts))} FROM {rows} AS s"
+        f"{verb} INTO {target} ({names}) SELECT "
+        f"{', '.join(_value(part, i) for i, part in enumerate(parts))} FROM {rows} AS s"
     )
 
 

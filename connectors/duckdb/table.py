@@ -1,6 +1,7 @@
 """Tables and views of a DuckDB database: reading them.
 
-A scan sees its database as it is when the scan is split: a transaction begins there, which the rows are then read in.
+A scan sees its database as it is when the scan is split: a transaction begins there, which the rows
+are then read in.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ ROW_ID = "rowid"
 
 @dataclass(frozen=True, slots=True)
 class DuckDBColumn:
-    """A column of a mapping over DuckDB: `column` as the mapping has it, `name` and `type` (a DuckDBPyType) as DuckDB has."""
+    """A column of a mapping over DuckDB: `column` as the mapping has it, `name` and `type` (a
+    DuckDBPyType) as DuckDB has."""
 
     column: TableColumn
     name: str
@@ -62,8 +64,9 @@ class DuckDBColumn:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a table is: `qualified` is its name in DuckDB's SQL; `database`, `schema` and `table` are the parts, `database`
-    in quotes. `title` names it in errors. `lock` is held by the thread that runs a statement which changes it."""
+    """Where a table is: `qualified` is its name in DuckDB's SQL; `database`, `schema` and `table`
+    are the parts, `database` in quotes. `title` names it in errors. `lock` is held by the thread
+    that runs a statement which changes it."""
 
     kernel: DuckDBKernel
     database: str
@@ -103,7 +106,8 @@ class Place:
 
 
 class DuckDBRelation(ReadableTable):
-    """A view, or a table that is only read. `duckdb_relation` lets the engine of fragments read it where it is."""
+    """A view, or a table that is only read. `duckdb_relation` lets the engine of fragments read it
+    where it is."""
 
     connector = "DuckDB"
 
@@ -115,7 +119,8 @@ class DuckDBRelation(ReadableTable):
         self._rows: int | None = None
 
     def duckdb_relation(self) -> str:
-        """DuckDB's SQL for FROM: a relation with the columns c0, c1, … in the order of `columns`, in their canonical types."""
+        """DuckDB's SQL for FROM: a relation with the columns c0, c1, … in the order of `columns`,
+        in their canonical types."""
         columns = [f"{part.expression} AS c{i}" for i, part in enumerate(self.parts)]
         if len(self.columns) > len(self.parts):
             columns.append(f"{ROW_ID} AS c{len(self.parts)}")
@@ -133,11 +138,20 @@ class DuckDBRelation(ReadableTable):
 
 
 class DuckDBTable(DuckDBRelation, RowAddressedTable):
-    """A table. Its rows need no key: UPDATE and DELETE address them by DuckDB's row number, a hidden column."""
+    """A table. Its rows need no key: UPDATE and DELETE address them by DuckDB's row number, a
+    hidden column."""
 
     guarantee = Guarantee.EXACTLY_ONCE
 
-    def __init__(self, name: str, place: Place, columns: Sequence[DuckDBColumn], *, has_key: bool, is_read_only: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        place: Place,
+        columns: Sequence[DuckDBColumn],
+        *,
+        has_key: bool,
+        is_read_only: bool,
+    ) -> None:
         super().__init__(name, place, columns)
         self.has_key = has_key
         self.is_addressed = all(part.name.lower() != ROW_ID for part in columns)
@@ -161,12 +175,15 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
     def _count(self) -> int | None:
         place = self.place
         query = (
-            "SELECT estimated_size FROM duckdb_tables() WHERE '\"' || replace(database_name, '\"', '\"\"') || '\"' = ? "
+            "SELECT estimated_size FROM duckdb_tables() "
+            "WHERE '\"' || replace(database_name, '\"', '\"\"') || '\"' = ? "
             "AND schema_name = ? AND table_name = ?"
         )
         try:
             with place.kernel.cursor() as cursor:
-                found = cursor.execute(query, [place.database, place.schema, place.table]).fetchone()
+                found = cursor.execute(
+                    query, [place.database, place.schema, place.table]
+                ).fetchone()
         except Exception:  # an estimate: whoever reads the table will hear what is wrong
             return None
         return None if found is None else int(found[0])
@@ -208,7 +225,11 @@ class DuckDBSource(Source):
     def __init__(self, table: DuckDBRelation, request: ScanRequest) -> None:
         self._place = table.place
         columns = [self._column(table, i) for i in request.columns]
-        limit = "" if request.limit is None or request.predicate is not None else f" LIMIT {request.limit}"
+        limit = (
+            ""
+            if request.limit is None or request.predicate is not None
+            else f" LIMIT {request.limit}"
+        )
         self._query = f"SELECT {', '.join(columns) or '1'} FROM {table.place.qualified}{limit}"
         self._types = [table.columns[i].type for i in request.columns]
         self._names = [table.columns[i].name for i in request.columns]
@@ -221,14 +242,23 @@ class DuckDBSource(Source):
         return expression
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        return [DuckDBPartition(self._place, self._place.pinned(), self._query, self._types, self._names)]
+        return [
+            DuckDBPartition(
+                self._place, self._place.pinned(), self._query, self._types, self._names
+            )
+        ]
 
 
 class DuckDBPartition(SourcePartition):
     """The rows of one query on a cursor of its own, which it closes."""
 
     def __init__(
-        self, place: Place, cursor: DuckDBPyConnection, query: str, types: Sequence[SqlType], names: Sequence[str]
+        self,
+        place: Place,
+        cursor: DuckDBPyConnection,
+        query: str,
+        types: Sequence[SqlType],
+        names: Sequence[str],
     ) -> None:
         self._place = place
         self._cursor = cursor
@@ -261,7 +291,9 @@ class DuckDBPartition(SourcePartition):
     def _canonical(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if not self._types:
             return empty_columns(batch.num_rows)
-        arrays = [_array(column, item) for column, item in zip(batch.columns, self._types, strict=True)]
+        arrays = [
+            _array(column, item) for column, item in zip(batch.columns, self._types, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(arrays, names=self._names)
 
     def close(self) -> None:

@@ -1,7 +1,9 @@
-"""Types at the door to DuckDB: which SQL type a column of DuckDB has, and how DuckDB's own SQL brings it there.
+"""Types at the door to DuckDB: which SQL type a column of DuckDB has, and how DuckDB's own SQL
+brings it there.
 
-Some types of DuckDB have no counterpart but one that holds their values: unsigned and 128-bit integers become wider integers
-or DECIMAL, ENUM text, TIMESTAMP_S, _MS and _NS become TIMESTAMP. Others have none and are refused by name.
+Some types of DuckDB have no counterpart but one that holds their values: unsigned and 128-bit
+integers become wider integers or DECIMAL, ENUM text, TIMESTAMP_S, _MS and _NS become TIMESTAMP.
+Others have none and are refused by name.
 """
 
 from __future__ import annotations
@@ -74,7 +76,8 @@ _NAMES = {
 
 
 def sql_type_of(duck: Any) -> SqlType:
-    """The SQL type that holds the values of a DuckDB type (a DuckDBPyType); NotSupportedError where there is none."""
+    """The SQL type that holds the values of a DuckDB type (a DuckDBPyType); NotSupportedError where
+    there is none."""
     kind = duck.id
     if str(duck) == "JSON":
         return JSON
@@ -114,7 +117,8 @@ def is_canonical(duck: Any) -> bool:
 
 
 def type_text(sql_type: SqlType) -> str:
-    """The DuckDB type whose values are those of a SQL type: of a new table's column, or the target of a cast."""
+    """The DuckDB type whose values are those of a SQL type: of a new table's column, or the target
+    of a cast."""
     kind = sql_type.kind
     if kind is Kind.DECIMAL:
         return f"DECIMAL({sql_type.precision}, {sql_type.scale})"
@@ -123,9 +127,15 @@ def type_text(sql_type: SqlType) -> str:
     if kind is Kind.MAP and sql_type.key is not None and sql_type.element is not None:
         return f"MAP({type_text(sql_type.key)}, {type_text(sql_type.element)})"
     if kind is Kind.ROW:
-        return "STRUCT(" + ", ".join(f"{quoted(name)} {type_text(item)}" for name, item in sql_type.fields) + ")"
+        return (
+            "STRUCT("
+            + ", ".join(f"{quoted(name)} {type_text(item)}" for name, item in sql_type.fields)
+            + ")"
+        )
     if kind is Kind.NULL:
-        raise NotSupportedError("a column of type NULL can't be kept", hint="declare the column with a type")
+        raise NotSupportedError(
+            "a column of type NULL can't be kept", hint="declare the column with a type"
+        )
     return _NAMES.get(kind, kind.name)
 
 
@@ -140,7 +150,8 @@ def literal(text: str) -> str:
 
 
 def canonical_expression(name: str, duck: Any, sql_type: SqlType) -> str:
-    """DuckDB's SQL for a column with the values of `sql_type`: its own type, or a wider one that was declared for it."""
+    """DuckDB's SQL for a column with the values of `sql_type`: its own type, or a wider one that
+    was declared for it."""
     column = quoted(name)
     if sql_type.kind in _INTERVALS:
         return _INTERVALS[sql_type.kind](column)
@@ -152,15 +163,24 @@ def canonical_expression(name: str, duck: Any, sql_type: SqlType) -> str:
 def _day_interval(column: str) -> str:
     """Months have no length: an interval with months is no INTERVAL DAY TO SECOND."""
     months = f"datepart('year', {column}) * 12 + datepart('month', {column})"
-    fault = f"error('{ERROR_MARK}interval ' || CAST({column} AS VARCHAR) || ' has months, which have no fixed length')"
+    fault = (
+        f"error('{ERROR_MARK}interval ' || CAST({column} AS VARCHAR) || ' has months, which have "
+        "no fixed length')"
+    )
     return f"CASE WHEN {column} IS NULL OR {months} = 0 THEN {column} ELSE {fault} END"
 
 
 def _month_interval(column: str) -> str:
     months = f"datepart('year', {column}) * 12 + datepart('month', {column})"
     rest = f"{column} - to_months(CAST({months} AS INTEGER)) = INTERVAL 0 DAY"
-    fault = f"error('{ERROR_MARK}interval ' || CAST({column} AS VARCHAR) || ' has more than years and months')"
-    return f"CASE WHEN {column} IS NULL THEN NULL WHEN {rest} THEN CAST({months} AS INTEGER) ELSE {fault} END"
+    fault = (
+        f"error('{ERROR_MARK}interval ' || CAST({column} AS VARCHAR) || ' has more than years and "
+        "months')"
+    )
+    return (
+        f"CASE WHEN {column} IS NULL THEN NULL WHEN {rest} THEN CAST({months} AS INTEGER) ELSE "
+        f"{fault} END"
+    )
 
 
 _INTERVALS: dict[Kind, Callable[[str], str]] = {

@@ -1,5 +1,6 @@
-"""Work on the pieces of one file done ahead by several threads, with the results in order: a single large file keeps all cores
-busy, and its rows still come in the order in which they stand there, as event time wants it."""
+"""Work on the pieces of one file done ahead by several threads, with the results in order: a single
+large file keeps all cores busy, and its rows still come in the order in which they stand there, as
+event time wants it."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ Done = TypeVar("Done")
 def done_ahead(
     work: Callable[[Piece], Done], pieces: Iterable[Piece], threads: int
 ) -> Generator[tuple[Piece, Done], None, None]:
-    """Each piece with what `work` makes of it. What either raises comes in its turn, after all before it. At most
-    `threads` + 1 pieces are under way. The threads are gone when the generator ends or is closed."""
+    """Each piece with what `work` makes of it. What either raises comes in its turn, after all
+    before it. At most `threads` + 1 pieces are under way. The threads are gone when the generator
+    ends or is closed."""
     # Loaded on first use: small files do without.
     from concurrent.futures import Future, ThreadPoolExecutor
 

@@ -47,7 +47,10 @@ class FileConnector(Connector):
 
     def open(self, definition: MappingDefinition) -> Table:
         if definition.external_name is not None:
-            raise ProgrammingError("a File mapping has no external name", hint="name the files in OPTIONS ('path' = '…')")
+            raise ProgrammingError(
+                "a File mapping has no external name",
+                hint="name the files in OPTIONS ('path' = '…')",
+            )
         if definition.object_type is not None:
             raise NotSupportedError(f'connector File has no object type "{definition.object_type}"')
         return open_table(definition, read_options(definition.options, definition.access))
@@ -56,18 +59,21 @@ class FileConnector(Connector):
 def file_table(
     function: str, positional: Sequence[Any], named: Mapping[str, Any], access: Access | None = None
 ) -> ReadableTable:
-    """The table of a table function: CSV_FILE, JSON_FILE, JSON_FLAT_FILE, PARQUET_FILE, ARROW_FILE, AVRO_FILE or LINES_FILE
-    with a path, a glob and further options of a File mapping, by position (path, glob) or by name. Its columns are those of
-    the files. `access`: the bounds of what is opened."""
+    """The table of a table function: CSV_FILE, JSON_FILE, JSON_FLAT_FILE, PARQUET_FILE, ARROW_FILE,
+    AVRO_FILE or LINES_FILE with a path, a glob and further options of a File mapping, by position
+    (path, glob) or by name. Its columns are those of the files. `access`: the bounds of what is
+    opened."""
     format_name = TABLE_FUNCTIONS.get(function.lower())
     if format_name is None:
         raise ProgrammingError(
-            f'table function "{function}" not found', hint=suggest(function, [name.upper() for name in TABLE_FUNCTIONS])
+            f'table function "{function}" not found',
+            hint=suggest(function, [name.upper() for name in TABLE_FUNCTIONS]),
         )
     options = dict(zip(("path", "glob"), positional, strict=False))
     if len(positional) > len(options):
         raise ProgrammingError(
-            f"{function.upper()} takes at most 2 arguments by position (path, glob), not {len(positional)}",
+            f"{function.upper()} takes at most 2 arguments by position (path, glob), not "
+            f"{len(positional)}",
             hint="give further options by name, such as header => false",
         )
     for name, value in named.items():
@@ -79,7 +85,11 @@ def file_table(
     for name in ("path", "glob"):
         if not isinstance(options.get(name, ""), str | None):
             raise ProgrammingError(f"the {name} of {function.upper()} must be VARCHAR")
-    texts = {name: _option_text(function, name, value) for name, value in options.items() if value is not None}
+    texts = {
+        name: _option_text(function, name, value)
+        for name, value in options.items()
+        if value is not None
+    }
     if "format" in texts:
         raise ProgrammingError(f'{function.upper()} has no argument "format"')
     definition = MappingDefinition(function.lower(), (), texts | {"format": format_name})
@@ -91,7 +101,9 @@ def _option_text(function: str, name: str, value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, str | int):
         return str(value)
-    raise ProgrammingError(f'argument "{name}" of {function.upper()} must be text, not {type(value).__name__}')
+    raise ProgrammingError(
+        f'argument "{name}" of {function.upper()} must be text, not {type(value).__name__}'
+    )
 
 
 def open_table(definition: MappingDefinition, options: FileOptions) -> FileTable:
@@ -105,13 +117,20 @@ def open_table(definition: MappingDefinition, options: FileOptions) -> FileTable
     )
     if options.follow and (options.hive or options.partition_by):
         raise NotSupportedError(
-            "folders named key=value can't be followed", hint="leave hivePartitioning and partitionBy out, or follow"
+            "folders named key=value can't be followed",
+            hint="leave hivePartitioning and partitionBy out, or follow",
         )
-    if options.hive or options.partition_by or (options.hive is None and not options.follow and _looks_partitioned(path)):
+    if (
+        options.hive
+        or options.partition_by
+        or (options.hive is None and not options.follow and _looks_partitioned(path))
+    ):
         # Loaded on first use: few mappings are partitioned.
         from runnel.connectors.files.hive.mapping import open_partitioned
 
-        return open_partitioned(definition, options, path, lambda name: _format_named(name)(options))
+        return open_partitioned(
+            definition, options, path, lambda name: _format_named(name)(options)
+        )
     files = files_now(path) if definition.columns else path.files()
     name = options.format or format_name_of(path.text, files)
     file_format = _format_named(name)(options)
@@ -121,13 +140,17 @@ def open_table(definition: MappingDefinition, options: FileOptions) -> FileTable
 
         make, files = FollowTable, without_last_lines(files, file_format)
     if definition.columns:
-        columns = tuple(TableColumn(item.name, item.type, item.external_name) for item in definition.columns)
+        columns = tuple(
+            TableColumn(item.name, item.type, item.external_name) for item in definition.columns
+        )
         file_format.check_declared(columns, files)
         names = {item.name.lower() for item in columns}
         columns += tuple(item for item in file_format.hidden_columns() if item.name not in names)
         return make(definition.name, columns, file_format, path, is_inferred=False)
     columns = discovered(definition, path, file_format, files)
-    return make(definition.name, columns + file_format.hidden_columns(), file_format, path, is_inferred=True)
+    return make(
+        definition.name, columns + file_format.hidden_columns(), file_format, path, is_inferred=True
+    )
 
 
 def _looks_partitioned(path: FilePath) -> bool:
@@ -135,9 +158,14 @@ def _looks_partitioned(path: FilePath) -> bool:
     with reading(path.text):
         if path.glob is not None or path.is_pattern or not path.is_folder():
             return False
-        return any("=" in name[1:] and name[0] not in "._" for name in file_system.subfolders(path.text))
+        return any(
+            "=" in name[1:] and name[0] not in "._" for name in file_system.subfolders(path.text)
+        )
 
 
 def _format_named(name: str) -> Callable[[FileOptions], FileFormat]:
     module, class_name = _FORMATS[name]
-    return cast(Callable[[FileOptions], FileFormat], getattr(import_module(f"runnel.connectors.{module}"), class_name))
+    return cast(
+        Callable[[FileOptions], FileFormat],
+        getattr(import_module(f"runnel.connectors.{module}"), class_name),
+    )

@@ -1,8 +1,9 @@
 """Bringing what files hold to the columns' types, and finding the value that doesn't fit.
 
-A conversion means what CAST means. Where Arrow's own cast gives the same it is tried first, since it is several times
-faster; when it refuses a batch, the whole batch goes through CAST, and if that refuses too, the first value to blame is
-found by halving. Blank text in a column that isn't text is NULL.
+A conversion means what CAST means. Where Arrow's own cast gives the same it is tried first, since
+it is several times faster; when it refuses a batch, the whole batch goes through CAST, and if that
+refuses too, the first value to blame is found by halving. Blank text in a column that isn't text is
+NULL.
 """
 
 from __future__ import annotations
@@ -71,8 +72,11 @@ def convert_arrow(array: pa.Array, target: SqlType) -> pa.Array:
     return array if convert is None else convert(array)
 
 
-def convert_or_fail(array: pa.Array, convert: Converter, fault: Callable[[int], Exception]) -> pa.Array:
-    """The converted array; where a value doesn't fit, raises what `fault` gives for the index of the first one."""
+def convert_or_fail(
+    array: pa.Array, convert: Converter, fault: Callable[[int], Exception]
+) -> pa.Array:
+    """The converted array; where a value doesn't fit, raises what `fault` gives for the index of
+    the first one."""
     try:
         return convert(array)
     except (pa.ArrowException, DataError):
@@ -87,8 +91,11 @@ class Place:
     where: str
 
 
-def unfit(value: object, column: str, target: SqlType, place: Place | None, *, is_inferred: bool) -> DataError:
-    """The error for a value that doesn't fit its column's type; without a place where the caller adds it."""
+def unfit(
+    value: object, column: str, target: SqlType, place: Place | None, *, is_inferred: bool
+) -> DataError:
+    """The error for a value that doesn't fit its column's type; without a place where the caller
+    adds it."""
     text = str(value).encode("utf-8", "backslashreplace").decode()
     is_code = is_inferred and target.is_numeric and re.match(_CODE, text) is not None
     shown = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
@@ -96,7 +103,10 @@ def unfit(value: object, column: str, target: SqlType, place: Place | None, *, i
     if target.kind is Kind.VARCHAR:
         hint = "correct the file"
     elif is_inferred:
-        hint = f"{target} was found out from a sample of the data; declare the column as VARCHAR in CREATE MAPPING"
+        hint = (
+            f"{target} was found out from a sample of the data; declare the column as VARCHAR in "
+            "CREATE MAPPING"
+        )
         if is_code:
             hint = f"digits with a leading zero or a plus sign stay text, but {hint}"
     return DataError(
@@ -112,10 +122,12 @@ _CODE_STARTS = ("0", "-0", "+", " ", "\t")
 
 
 def numbers_only(convert: Converter) -> Converter:
-    """The converter of a column that was found to be numeric by a sample: it refuses what would have made it text."""
+    """The converter of a column that was found to be numeric by a sample: it refuses what would
+    have made it text."""
 
     def run(array: pa.Array) -> pa.Array:
-        # Few values begin like that, and a plain comparison is several times faster than the pattern.
+        # Few values begin like that, and a plain comparison is several times faster than the
+        # pattern.
         for start in _CODE_STARTS:
             suspects = array.filter(pc.starts_with(array, start))
             if len(suspects) and pc.any(pc.match_substring_regex(suspects, _CODE)).as_py():
@@ -158,7 +170,9 @@ def blank_to_null(array: pa.Array) -> pa.Array:
 
 @lru_cache(maxsize=1024)
 def _cast(source: SqlType, target: SqlType) -> Converter:
-    evaluator = compile_expression(Cast(type=target, operand=Column(type=source, index=0, name="value"), implicit=True))
+    evaluator = compile_expression(
+        Cast(type=target, operand=Column(type=source, index=0, name="value"), implicit=True)
+    )
 
     def convert(array: pa.Array) -> pa.Array:
         return evaluate(evaluator, Frame([array], len(array), _CONTEXT))

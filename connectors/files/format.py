@@ -22,7 +22,8 @@ from runnel.expressions.nodes import Expression
 from runnel.sqltypes import SqlType
 
 SMALL_BYTES = 4 << 20
-"""Files of at most this size in all are read whole to find out their columns; of larger ones a sample of this size."""
+"""Files of at most this size in all are read whole to find out their columns; of larger ones a
+sample of this size."""
 
 SAMPLE_FILES = 64
 """From how many files, evenly spread, a sample is taken."""
@@ -42,9 +43,9 @@ class FileColumn:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a scan reads: columns of the table in the order wanted; `table_columns` are all, for formats where the
-    position counts. The predicate (over the table's columns) is advice. `is_inferred`: the types were found out by us,
-    not declared, which errors should say."""
+    """What a scan reads: columns of the table in the order wanted; `table_columns` are all, for
+    formats where the position counts. The predicate (over the table's columns) is advice.
+    `is_inferred`: the types were found out by us, not declared, which errors should say."""
 
     columns: tuple[int, ...]
     table_columns: tuple[TableColumn, ...]
@@ -64,7 +65,8 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class FileShare:
-    """What one partition reads: some files, and of a file cut into parts (`parts`, in the format's own units) some."""
+    """What one partition reads: some files, and of a file cut into parts (`parts`, in the format's
+    own units) some."""
 
     files: tuple[DataFile, ...]
     parts: tuple[int, ...] | None = None
@@ -82,20 +84,21 @@ class FileFormat(ABC):
 
     @abstractmethod
     def discover(self, files: Sequence[DataFile]) -> tuple[FileColumn, ...]:
-        """The columns of the files, united by name in the order they are met. Reads a sample; names the file that can't be
-        read. At least one file is given."""
+        """The columns of the files, united by name in the order they are met. Reads a sample; names
+        the file that can't be read. At least one file is given."""
 
     @abstractmethod
     def read(self, share: FileShare, asked: Reading) -> Batches:
-        """The rows, in batches of any size, in canonical Arrow types. A generator: nothing is opened before the first
-        batch is asked for, and closing it closes the files."""
+        """The rows, in batches of any size, in canonical Arrow types. A generator: nothing is
+        opened before the first batch is asked for, and closing it closes the files."""
 
     @abstractmethod
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
         """A writer of a new file with these columns."""
 
     def check_declared(self, columns: Sequence[TableColumn], files: Sequence[DataFile]) -> None:
-        """Fails where declared columns can't be read from this format, or are in none of the files."""
+        """Fails where declared columns can't be read from this format, or are in none of the
+        files."""
 
     def divide(self, file: DataFile, pieces: int) -> list[FileShare]:
         """A large file cut into about so many shares, if the format can."""
@@ -116,7 +119,10 @@ def files_now(path: FilePath) -> list[DataFile]:
 
 
 def discovered(
-    definition: MappingDefinition, path: FilePath, file_format: FileFormat, files: Sequence[DataFile]
+    definition: MappingDefinition,
+    path: FilePath,
+    file_format: FileFormat,
+    files: Sequence[DataFile],
 ) -> tuple[TableColumn, ...]:
     """The columns of the files of a mapping that declares none."""
     why = "has no files"
@@ -145,8 +151,8 @@ def external_name(column: TableColumn) -> str:
 
 
 def match_names(wanted: Sequence[str], found: Sequence[str]) -> list[int | None]:
-    """Where each wanted column is among those of a file: by its exact name, else without regard to case; None where it
-    isn't there."""
+    """Where each wanted column is among those of a file: by its exact name, else without regard to
+    case; None where it isn't there."""
     exact: dict[str, int] = {}
     folded: dict[str, int] = {}
     for i, name in enumerate(found):
@@ -156,15 +162,24 @@ def match_names(wanted: Sequence[str], found: Sequence[str]) -> list[int | None]
 
 
 def format_name_of(path: str, files: Sequence[DataFile]) -> str:
-    """The format that the path's or the files' extensions tell; ProgrammingError where they don't, or not with one voice."""
-    known = {format_of(Path(file.path).name) for file in files} if files else {format_of(Path(path).name)}
+    """The format that the path's or the files' extensions tell; ProgrammingError where they don't,
+    or not with one voice."""
+    known = (
+        {format_of(Path(file.path).name) for file in files}
+        if files
+        else {format_of(Path(path).name)}
+    )
     if len(known) == 1:
         only = known.pop()
         if only is not None:
             return only
-    said = "have different extensions" if len(known) > 1 else "has no extension that tells its format"
+    said = (
+        "have different extensions" if len(known) > 1 else "has no extension that tells its format"
+    )
     raise ProgrammingError(
-        f'the format of "{path}" is not known: it {said}' if len(known) < 2 else f'the files of "{path}" {said}',
+        f'the format of "{path}" is not known: it {said}'
+        if len(known) < 2
+        else f'the files of "{path}" {said}',
         hint="add OPTIONS ('format' = 'csv'), or json, parquet, arrow, avro, lines",
     )
 

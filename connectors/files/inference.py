@@ -1,7 +1,8 @@
 """Finding out column types from what is in files: of text, and of columns that several files have.
 
-Text is a number, a date or a truth value only if all of the sample is, in a spelling that loses nothing: digits with a
-leading zero or a plus sign stay text, since they are codes and not quantities.
+Text is a number, a date or a truth value only if all of the sample is, in a spelling that loses
+nothing: digits with a leading zero or a plus sign stay text, since they are codes and not
+quantities.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class TextColumns:
 
 
 def type_of_text(text: pa.Array) -> SqlType:
-    """The narrowest type that all values of a text column can be read as; NULL where there is none. Blank text in a
-    column of another type is NULL."""
+    """The narrowest type that all values of a text column can be read as; NULL where there is none.
+    Blank text in a column of another type is NULL."""
     trimmed = pc.utf8_trim_whitespace(text)
     values = trimmed.filter(pc.cast(pc.binary_length(trimmed), pa.bool_()))
     if len(values) == 0:
@@ -89,7 +90,8 @@ def type_of_text(text: pa.Array) -> SqlType:
 
 
 def _checked(values: pa.Array, candidate: SqlType) -> SqlType | None:
-    """The candidate if every value, which looks right, is right (no 30th of February); a wider type if that is."""
+    """The candidate if every value, which looks right, is right (no 30th of February); a wider type
+    if that is."""
     if candidate == DOUBLE:
         # A column of "nan" alone is more likely a way to say that there is nothing.
         has_number = pc.any(pc.match_substring_regex(values, f"^{_NUMBER}$")).as_py()
@@ -125,8 +127,9 @@ def _all_match(values: pa.Array, pattern: str) -> bool:
 
 
 def united_type(first: SqlType, second: SqlType) -> SqlType:
-    """The type that holds the values of both as they are: numbers meet in the wider, a date and a timestamp in the
-    timestamp, rows field by field by name, text and anything else in VARCHAR, nested and not nested in JSON."""
+    """The type that holds the values of both as they are: numbers meet in the wider, a date and a
+    timestamp in the timestamp, rows field by field by name, text and anything else in VARCHAR,
+    nested and not nested in JSON."""
     if first == second or second.kind is Kind.NULL:
         return first
     if first.kind is Kind.NULL:
@@ -138,7 +141,11 @@ def united_type(first: SqlType, second: SqlType) -> SqlType:
         return array(united_type(first.element, second.element))
     if first.is_nested or second.is_nested or Kind.JSON in (first.kind, second.kind):
         return JSON
-    if first.is_temporal and second.is_temporal and {first.kind, second.kind} != {Kind.DATE, Kind.TIMESTAMP}:
+    if (
+        first.is_temporal
+        and second.is_temporal
+        and {first.kind, second.kind} != {Kind.DATE, Kind.TIMESTAMP}
+    ):
         return VARCHAR
     found = common_type(first, second)
     return VARCHAR if found is None else found
@@ -163,8 +170,8 @@ def settled(found: SqlType) -> SqlType:
 
 
 def united_columns(tables: Sequence[Sequence[FileColumn]]) -> tuple[FileColumn, ...]:
-    """The columns of several files, united by name (exactly, else without regard to case) in the order they are met; one
-    without any value is VARCHAR."""
+    """The columns of several files, united by name (exactly, else without regard to case) in the
+    order they are met; one without any value is VARCHAR."""
     types: dict[str, SqlType] = {}
     spelling: dict[str, str] = {}
     for columns in tables:

@@ -1,6 +1,7 @@
 """Opening data files: compression, text decoding, and errors in the words of the system.
 
-A compressed file that was cut off fails when its end is reached; so does one that isn't of the compression named.
+A compressed file that was cut off fails when its end is reached; so does one that isn't of the
+compression named.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ class ReplacingStream(io.RawIOBase):
 class WatchedStream(io.RawIOBase):
     """A stream that shows `watch` every piece that is read. It owns the stream below."""
 
-    def __init__(self, stream: pa.NativeFile | io.RawIOBase, watch: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, stream: pa.NativeFile | io.RawIOBase, watch: Callable[[bytes], None]
+    ) -> None:
         self._stream = stream
         self._watch = watch
 
@@ -112,10 +115,14 @@ class WatchedStream(io.RawIOBase):
 
 
 def open_input(
-    path: str, compression: str, *, replace_invalid: bool, watch: Callable[[bytes], None] | None = None
+    path: str,
+    compression: str,
+    *,
+    replace_invalid: bool,
+    watch: Callable[[bytes], None] | None = None,
 ) -> pa.NativeFile:
-    """The bytes of a file, decompressed and, if asked for, made valid UTF-8; `watch` sees all of them. The caller closes
-    it."""
+    """The bytes of a file, decompressed and, if asked for, made valid UTF-8; `watch` sees all of
+    them. The caller closes it."""
     stream = open_bytes(path, compression)
     if replace_invalid:
         stream = ReplacingStream(stream)
@@ -125,9 +132,12 @@ def open_input(
 
 
 def open_text(path: str, compression: str, *, replace_invalid: bool) -> io.TextIOWrapper:
-    """The text of a file with its line ends kept, without a byte order mark. The caller closes it."""
+    """The text of a file with its line ends kept, without a byte order mark. The caller closes
+    it."""
     errors = "replace" if replace_invalid else "strict"
-    return io.TextIOWrapper(open_bytes(path, compression), encoding="utf-8-sig", errors=errors, newline="")
+    return io.TextIOWrapper(
+        open_bytes(path, compression), encoding="utf-8-sig", errors=errors, newline=""
+    )
 
 
 def undecodable(path: str, compression: str) -> DataError:
@@ -154,12 +164,14 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def split_lines(data: bytes) -> pa.Array:
-    """Bytes in which every line has its end, as a text array of the lines; ArrowInvalid where they aren't UTF-8."""
+    """Bytes in which every line has its end, as a text array of the lines; ArrowInvalid where they
+    aren't UTF-8."""
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
     offsets = np.zeros(len(ends) + 1, np.int32)
-    # Without the line feeds, each line ends earlier by as many bytes as there were line feeds before its own.
+    # Without the line feeds, each line ends earlier by as many bytes as there were line feeds
+    # before its own.
     np.subtract(ends, np.arange(len(ends)), out=offsets[1:], casting="unsafe")
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data.replace(b"\n", b""))]
     return pa.Array.from_buffers(pa.binary(), len(ends), buffers).cast(pa.string())

@@ -21,7 +21,11 @@ def lenient_partitions(
     partitions: list[SourcePartition] = []
     for share in shares:
         malformed = Malformed(on_error, f'mapping "{name}"')
-        partitions.append(LenientPartition(without_malformed(file_format, share, asked, malformed), asked, malformed))
+        partitions.append(
+            LenientPartition(
+                without_malformed(file_format, share, asked, malformed), asked, malformed
+            )
+        )
     return partitions
 
 

@@ -1,6 +1,7 @@
 """The options of a file mapping, read and checked once.
 
-Which format a path has is told by the `format` option or, without it, by the file names' extensions.
+Which format a path has is told by the `format` option or, without it, by the file names'
+extensions.
 """
 
 from __future__ import annotations
@@ -10,7 +11,16 @@ from dataclasses import dataclass
 
 from runnel.access import Access
 from runnel.connectors.files.records.malformed import FAIL, OnError, on_error
-from runnel.connectors.options import Option, Options, OptionSet, boolean, choice, free_text, integer, text
+from runnel.connectors.options import (
+    Option,
+    Options,
+    OptionSet,
+    boolean,
+    choice,
+    free_text,
+    integer,
+    text,
+)
 from runnel.errors import ProgrammingError
 
 FORMATS = ("csv", "json", "json-flat", "parquet", "arrow", "avro", "lines")
@@ -73,14 +83,21 @@ _EXTENSIONS = {
 _COMPRESSED = {".gz": "gz", ".bz2": "bz2", ".zst": "zst", ".lz4": "lz4"}
 CODECS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
 """What Arrow calls the compressions."""
-SUFFIXES = {"csv": ".csv", "json": ".json", "parquet": ".parquet", "arrow": ".arrow", "avro": ".avro", "lines": ".txt"}
+SUFFIXES = {
+    "csv": ".csv",
+    "json": ".json",
+    "parquet": ".parquet",
+    "arrow": ".arrow",
+    "avro": ".avro",
+    "lines": ".txt",
+}
 """The extension of a new file, by format."""
 
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """How a CSV file is written: `quote` and `escape` are one character or "" for none; `null` is the text, outside of
-    quotes, that stands for NULL."""
+    """How a CSV file is written: `quote` and `escape` are one character or "" for none; `null` is
+    the text, outside of quotes, that stands for NULL."""
 
     header: bool = True
     delimiter: str = ","
@@ -91,10 +108,11 @@ class CsvDialect:
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """The options of a file mapping. `format` is None where it is to be told from the files found; "json-flat" is read as
-    "json", since a JSON column can be named like any other. `hive`: whether folders named key=value give columns (None: if
-    the path looks like it); `partition_by` are the columns by which new rows are put in such folders. `storage` are the
-    options of the file system behind a URL. `follow`: the files are a stream, looked at every `poll_millis`. `access`: the
+    """The options of a file mapping. `format` is None where it is to be told from the files found;
+    "json-flat" is read as "json", since a JSON column can be named like any other. `hive`: whether
+    folders named key=value give columns (None: if the path looks like it); `partition_by` are the
+    columns by which new rows are put in such folders. `storage` are the options of the file system
+    behind a URL. `follow`: the files are a stream, looked at every `poll_millis`. `access`: the
     bounds of what is opened."""
 
     path: str
@@ -114,15 +132,23 @@ class FileOptions:
 
 
 def read_options(given: Mapping[str, str], access: Access | None = None) -> FileOptions:
-    """Checks the OPTIONS of a CREATE MAPPING; ProgrammingError names the one that is wrong. `access`: the bounds of the
-    mapping."""
-    storage = {name[len(STORAGE) :]: value for name, value in given.items() if name.lower().startswith(STORAGE)}
-    options = OPTIONS.read({name: value for name, value in given.items() if not name.lower().startswith(STORAGE)})
+    """Checks the OPTIONS of a CREATE MAPPING; ProgrammingError names the one that is wrong.
+    `access`: the bounds of the mapping."""
+    storage = {
+        name[len(STORAGE) :]: value
+        for name, value in given.items()
+        if name.lower().startswith(STORAGE)
+    }
+    options = OPTIONS.read(
+        {name: value for name, value in given.items() if not name.lower().startswith(STORAGE)}
+    )
     format_name = options.get(FORMAT)
     if format_name is not None and format_name != "csv":
         for option in _CSV_ONLY:
             if options.is_given(option):
-                raise ProgrammingError(f'option "{option.name}" is for format csv, not {format_name}')
+                raise ProgrammingError(
+                    f'option "{option.name}" is for format csv, not {format_name}'
+                )
     return FileOptions(
         options.require(PATH),
         "json" if format_name == "json-flat" else format_name,
@@ -150,7 +176,10 @@ def _names(options: Options) -> tuple[str, ...]:
             hint="it takes names of columns: 'year, month'",
         )
     if names and options.get(HIVE_PARTITIONING) is False:
-        raise ProgrammingError('option "partitionBy" contradicts "hivePartitioning" = \'false\'', hint="leave one of them out")
+        raise ProgrammingError(
+            'option "partitionBy" contradicts "hivePartitioning" = \'false\'',
+            hint="leave one of them out",
+        )
     return names
 
 
@@ -170,7 +199,9 @@ def _dialect(options: Options) -> CsvDialect:
         if value:
             _check_character(option, value)
     if dialect.delimiter in (dialect.quote, dialect.escape):
-        raise ProgrammingError('option "delimiter" of connector File is the same character as "quote" or "escape"')
+        raise ProgrammingError(
+            'option "delimiter" of connector File is the same character as "quote" or "escape"'
+        )
     return dialect
 
 
@@ -191,7 +222,8 @@ def format_of(name: str) -> str | None:
 
 
 def compression_of(name: str, option: str) -> str | None:
-    """The compression of a file ("gz", …) by the option, or for "auto" by its extension; None for none."""
+    """The compression of a file ("gz", …) by the option, or for "auto" by its extension; None for
+    none."""
     if option != "auto":
         return None if option == "none" else option
     dot = name.rfind(".")

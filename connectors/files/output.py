@@ -39,7 +39,8 @@ def _remote_errors(path: str) -> type[Exception]:
 
 
 class FileOutput:
-    """A new file, written through a compression if asked for. `finish` makes it safe on the disk; `discard` removes it."""
+    """A new file, written through a compression if asked for. `finish` makes it safe on the disk;
+    `discard` removes it."""
 
     def __init__(self, path: str, compression: str | None) -> None:
         self.path = path
@@ -61,7 +62,8 @@ class FileOutput:
             if isinstance(self.path, RemotePath):
                 self._raw.close()
             elif self._raw.closed:
-                # Closing the compression closed the file too: any descriptor of it will do to make it safe.
+                # Closing the compression closed the file too: any descriptor of it will do to make
+                # it safe.
                 descriptor = os.open(local(self.path), os.O_RDONLY)
                 try:
                     sync_file(descriptor)

@@ -1,8 +1,8 @@
 """Which files a path names: one file, the files of a folder, or those that match a pattern.
 
-Names that start with a dot are never read: among them are the files that a sink hasn't finished. In a folder without a
-`glob`, names that start with an underscore are left out too, as markers of other systems (`_SUCCESS`). Nothing outside
-the given path is looked at.
+Names that start with a dot are never read: among them are the files that a sink hasn't finished. In
+a folder without a `glob`, names that start with an underscore are left out too, as markers of other
+systems (`_SUCCESS`). Nothing outside the given path is looked at.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ WILDCARDS = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True)
 class FilePath:
-    """The `path` and `glob` options: `text` is absolute, or a URL. With `ignore_missing` a path that names nothing is no
-    error."""
+    """The `path` and `glob` options: `text` is absolute, or a URL. With `ignore_missing` a path
+    that names nothing is no error."""
 
     text: str
     glob: str | None = None
@@ -63,24 +63,39 @@ class FilePath:
         if self.is_folder():
             if self.glob is not None:
                 return file_system.matching(self.text, self.glob)
-            return [item for item in file_system.matching(self.text, "*") if not Path(item.path).name.startswith("_")]
+            return [
+                item
+                for item in file_system.matching(self.text, "*")
+                if not Path(item.path).name.startswith("_")
+            ]
         if not file_system.exists(self.text):
             return []
         if self.is_folder():
             return self._find()  # it was made in between
         if self.glob is not None:
-            raise ProgrammingError(f'option "glob" is given, but "{self.text}" is not a folder', hint='leave "glob" out')
+            raise ProgrammingError(
+                f'option "glob" is given, but "{self.text}" is not a folder',
+                hint='leave "glob" out',
+            )
         return [DataFile(self.text, file_system.size_of(self.text))]
 
     def _nothing(self) -> OperationalError:
         ignoring = "; with OPTIONS ('ignoreFileNotFound' = 'true') it counts as empty"
         if self.is_pattern:
             message = f'no file matches the pattern "{self.text}"'
-            return OperationalError(message, code=ErrorCode.OBJECT_NOT_FOUND, hint="correct the pattern" + ignoring)
-        if self.is_folder():
-            which = "has no files to read" if self.glob is None else f'has no file that matches "{self.glob}"'
             return OperationalError(
-                f'folder "{self.text}" {which}', code=ErrorCode.OBJECT_NOT_FOUND, hint="correct the path or glob" + ignoring
+                message, code=ErrorCode.OBJECT_NOT_FOUND, hint="correct the pattern" + ignoring
+            )
+        if self.is_folder():
+            which = (
+                "has no files to read"
+                if self.glob is None
+                else f'has no file that matches "{self.glob}"'
+            )
+            return OperationalError(
+                f'folder "{self.text}" {which}',
+                code=ErrorCode.OBJECT_NOT_FOUND,
+                hint="correct the path or glob" + ignoring,
             )
         return missing(self.text)
 
@@ -93,8 +108,8 @@ def file_path(
     storage: Mapping[str, str] | None = None,
     access: Access | None = None,
 ) -> FilePath:
-    """The options as an absolute path, checked as far as that goes without looking at the disk, and, where there are bounds,
-    for being within them."""
+    """The options as an absolute path, checked as far as that goes without looking at the disk,
+    and, where there are bounds, for being within them."""
     if "\0" in text:
         raise ProgrammingError('option "path" of connector File has a NUL character')
     if glob is not None and (Path(glob).is_absolute() or ".." in Path(glob).parts or "\0" in glob):
@@ -108,11 +123,15 @@ def file_path(
 def missing(path: str) -> OperationalError:
     """The error for a path that isn't there, with the nearest name in its folder."""
     if isinstance(path, RemotePath):
-        return OperationalError(f'file or folder "{path}" not found', code=ErrorCode.OBJECT_NOT_FOUND)
+        return OperationalError(
+            f'file or folder "{path}" not found', code=ErrorCode.OBJECT_NOT_FOUND
+        )
     parent = Path(path).parent
     hint = None
     if isinstance(path, ConfinedPath) and not path.access.covers(os.path.realpath(parent)):
-        return OperationalError(f'file or folder "{path}" not found', code=ErrorCode.OBJECT_NOT_FOUND)
+        return OperationalError(
+            f'file or folder "{path}" not found', code=ErrorCode.OBJECT_NOT_FOUND
+        )
     if parent.is_dir():
         try:
             hint = suggest(Path(path).name, [item.name for item in parent.iterdir()])
@@ -120,7 +139,9 @@ def missing(path: str) -> OperationalError:
             hint = None
     else:
         hint = f'there is no folder "{parent}" either'
-    return OperationalError(f'file or folder "{path}" not found', code=ErrorCode.OBJECT_NOT_FOUND, hint=hint)
+    return OperationalError(
+        f'file or folder "{path}" not found', code=ErrorCode.OBJECT_NOT_FOUND, hint=hint
+    )
 
 
 def unreadable(path: str, error: Exception) -> OperationalError:
@@ -128,6 +149,10 @@ def unreadable(path: str, error: Exception) -> OperationalError:
     reason = getattr(error, "strerror", None)
     if isinstance(path, RemotePath):
         detail = str(error) or type(error).__name__
-        return OperationalError(f'file "{path}" can\'t be read', detail=detail, hint="does the URL exist, and may you read it?")
+        return OperationalError(
+            f'file "{path}" can\'t be read',
+            detail=detail,
+            hint="does the URL exist, and may you read it?",
+        )
     hint = None if reason else "the file is damaged, cut off or not yet finished"
     return OperationalError(f'file "{path}" can\'t be read', detail=reason or str(error), hint=hint)

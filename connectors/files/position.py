@@ -1,4 +1,5 @@
-"""Where reading of a share of files is, so that another process can go on there: the files as they were, and how many rows."""
+"""Where reading of a share of files is, so that another process can go on there: the files as they
+were, and how many rows."""
 
 from __future__ import annotations
 
@@ -11,13 +12,18 @@ from runnel.connectors.files.format import FileShare
 from runnel.connectors.files.storage import DataFile, RemotePath, exists, like, local, size_of
 
 Marks = list[list[Any]]
-"""Of each file the path, and what tells that it changed: the size, and on the disk the time of the last change."""
+"""Of each file the path, and what tells that it changed: the size, and on the disk the time of the
+last change."""
 
 
 def share_name(share: FileShare) -> str:
     """A name that no other share has."""
     paths = [str(file.path) for file in share.files]
-    name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more [{crc32('|'.join(paths).encode()):08x}]"
+    name = (
+        paths[0]
+        if len(paths) == 1
+        else f"{paths[0]} and {len(paths) - 1} more [{crc32('|'.join(paths).encode()):08x}]"
+    )
     return name if share.parts is None else f"{name}, parts {share.parts[0]} to {share.parts[-1]}"
 
 
@@ -39,12 +45,15 @@ def check_marks(share: FileShare, marks: Marks) -> None:
             now = _mark(file)
         except FileNotFoundError:
             raise position_expired(
-                f'file "{path}" is gone, which a job has read in part', hint="bring it back as it was"
+                f'file "{path}" is gone, which a job has read in part',
+                hint="bring it back as it was",
             ) from None
         if now != was:
             raise position_expired(
                 f'file "{path}" was changed after a job has read it in part',
-                detail=f"it has {now[0]} bytes, and had {was[0]}" if now[0] != was[0] else "it was written anew",
+                detail=f"it has {now[0]} bytes, and had {was[0]}"
+                if now[0] != was[0]
+                else "it was written anew",
                 hint="bring it back as it was",
             )
 
@@ -61,10 +70,11 @@ def still_there(share: FileShare) -> FileShare:
 
 
 def share_of_marks(marks: Marks, parts: list[int] | None, base: str = "") -> FileShare | None:
-    """The share that a position is of; None where its files aren't on the disk. `base`: the path with whose bounds they are
-    opened."""
+    """The share that a position is of; None where its files aren't on the disk. `base`: the path
+    with whose bounds they are opened."""
     if any("://" in path for path, *_ in marks):
         return None
     return FileShare(
-        tuple(DataFile(like(base, path), size) for path, size, *_ in marks), None if parts is None else tuple(parts)
+        tuple(DataFile(like(base, path), size) for path, size, *_ in marks),
+        None if parts is None else tuple(parts),
     )

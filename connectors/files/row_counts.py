@@ -1,7 +1,8 @@
-"""About how many records text files have, for the planner: told by their sizes and by the start of a few of them.
+"""About how many records text files have, for the planner: told by their sizes and by the start of
+a few of them.
 
-A file that fits in the sample is counted. How long the records of a file are is remembered while its size stays the same, so
-that planning and starting a statement don't read it each time.
+A file that fits in the sample is counted. How long the records of a file are is remembered while
+its size stays the same, so that planning and starting a statement don't read it each time.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ UNCOMPRESSED = 4
 """Text that is compressed is taken to be so many times as long."""
 
 Counter = Callable[[bytes], int]
-"""How many records begin in the text at the start of a file. Called with whole files and with their starts."""
+"""How many records begin in the text at the start of a file. Called with whole files and with their
+starts."""
 
 
 def estimated_rows(path: FilePath, compression: str, count: Counter) -> int | None:
-    """About how many records the files have; None for those behind a URL, and where that can't be told. `count` must be
-    the same object for the same way of counting."""
+    """About how many records the files have; None for those behind a URL, and where that can't be
+    told. `count` must be the same object for the same way of counting."""
     if isinstance(path.text, RemotePath):
         return None
     try:

@@ -1,9 +1,11 @@
-"""Writing to a file mapping: each statement (or snapshot) adds one file, which is seen only when it is complete.
+"""Writing to a file mapping: each statement (or snapshot) adds one file, which is seen only when it
+is complete.
 
-Rows go to a file whose name starts with '.', in the folder where it will be; `stage` makes it safe on the disk; `commit`
-gives it its name, at once and for all. So a reader never meets a half-written file, and what a dead process left behind is
-never read. The unfinished files of a durable job have its mark in their names: its next execution gives those their names that
-the snapshot counts, and removes the others.
+Rows go to a file whose name starts with '.', in the folder where it will be; `stage` makes it safe
+on the disk; `commit` gives it its name, at once and for all. So a reader never meets a half-written
+file, and what a dead process left behind is never read. The unfinished files of a durable job have
+its mark in their names: its next execution gives those their names that the snapshot counts, and
+removes the others.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ logger = logging.getLogger("runnel.connectors.files.connector")
 
 @dataclass(frozen=True, slots=True)
 class SinkTarget:
-    """Where a sink writes: a folder, and the one name in it or, with None, a new name for each file."""
+    """Where a sink writes: a folder, and the one name in it or, with None, a new name for each
+    file."""
 
     folder: str
     name: str | None
@@ -44,16 +47,19 @@ class SinkTarget:
 
 
 def sink_target(path: FilePath, file_format: FileFormat) -> SinkTarget:
-    """Where to write for a path: a folder (also one that isn't there, if its name has no extension of a data file), or a
-    file, which mustn't exist. ProgrammingError for a pattern."""
+    """Where to write for a path: a folder (also one that isn't there, if its name has no extension
+    of a data file), or a file, which mustn't exist. ProgrammingError for a pattern."""
     option = file_format.options.compression
     text = path.text
     if path.is_pattern:
         raise ProgrammingError(
-            f'rows can\'t be written to the pattern "{path.text}"', hint="create a mapping on the folder itself"
+            f'rows can\'t be written to the pattern "{path.text}"',
+            hint="create a mapping on the folder itself",
         )
     name = Path(text).name
-    is_folder = file_system.is_folder(text) or (not file_system.exists(text) and format_of(name) is None)
+    is_folder = file_system.is_folder(text) or (
+        not file_system.exists(text) and format_of(name) is None
+    )
     if is_folder:
         compression = None if option == "auto" else compression_of("", option)
         suffix = SUFFIXES[file_format.name]
@@ -62,13 +68,15 @@ def sink_target(path: FilePath, file_format: FileFormat) -> SinkTarget:
         target = SinkTarget(text, None, suffix, compression)
         if path.glob is not None and not Path(_new_name(target)).match(path.glob):
             raise ProgrammingError(
-                f'rows can\'t be written to "{path.text}": files named *{suffix} don\'t match the glob "{path.glob}"',
+                f"rows can't be written to \"{path.text}\": files named *{suffix} don't match the "
+                f'glob "{path.glob}"',
                 hint=f"create a mapping with the glob '*{suffix}'",
             )
         return target
     if file_system.exists(text):
         raise OperationalError(
-            f'file "{path.text}" exists already', hint="write to a new file, or to a folder, which gets a file per statement"
+            f'file "{path.text}" exists already',
+            hint="write to a new file, or to a folder, which gets a file per statement",
         )
     return SinkTarget(file_system.parent_of(text), name, "", compression_of(name, option))
 
@@ -82,7 +90,11 @@ class FileSink(Sink):
     """Writes the rows of one execution."""
 
     def __init__(
-        self, file_format: FileFormat, target: SinkTarget, columns: tuple[TableColumn, ...], request: SinkRequest
+        self,
+        file_format: FileFormat,
+        target: SinkTarget,
+        columns: tuple[TableColumn, ...],
+        request: SinkRequest,
     ) -> None:
         self._format = file_format
         self._target = target
@@ -97,7 +109,11 @@ class FileSink(Sink):
         self._staged: list[str] = []
 
     def recover(self, tokens: Sequence[Token]) -> None:
-        recover_files(self._target.folder, self._mark, [self._pair(pair) for token in tokens for pair in token["renames"]])
+        recover_files(
+            self._target.folder,
+            self._mark,
+            [self._pair(pair) for token in tokens for pair in token["renames"]],
+        )
 
     def write(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
@@ -106,7 +122,9 @@ class FileSink(Sink):
             self._begin()
         assert self._writer is not None and self._output is not None
         arrays = [
-            pa.nulls(batch.num_rows, to_arrow(column.type)) if place is None else batch.column(place)
+            pa.nulls(batch.num_rows, to_arrow(column.type))
+            if place is None
+            else batch.column(place)
             for column, place in zip(self._columns, self._places, strict=True)
         ]
         full = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._columns])
@@ -154,7 +172,9 @@ class FileSink(Sink):
             file_system.make_folder(target.folder)
         name = target.name or _new_name(target)
         self._final = file_system.below(target.folder, name)
-        unfinished = file_system.below(target.folder, f"{UNFINISHED_PREFIX}{self._mark}{uuid4().hex[:12]}-{name}")
+        unfinished = file_system.below(
+            target.folder, f"{UNFINISHED_PREFIX}{self._mark}{uuid4().hex[:12]}-{name}"
+        )
         self._output = FileOutput(unfinished, target.compression if self._format.is_text else None)
         with writing(self._final):
             self._writer = self._format.writer(self._output, self._columns)
@@ -191,7 +211,8 @@ def one_file_only(path: str) -> ProgrammingError:
 
 
 def recover_files(folder: str, mark: str, counted: Sequence[tuple[str, str]]) -> None:
-    """Gives the staged files that a snapshot counts their names, and removes the others with that mark below the folder."""
+    """Gives the staged files that a snapshot counts their names, and removes the others with that
+    mark below the folder."""
     for unfinished, final in counted:
         with writing(final):
             if file_system.exists(unfinished) or file_system.exists(final):
@@ -199,20 +220,29 @@ def recover_files(folder: str, mark: str, counted: Sequence[tuple[str, str]]) ->
             elif file_system.may_be_away(folder):
                 raise OperationalError(
                     f'folder "{folder}" is gone, and with it what a job has written there',
-                    hint="mount it again, or bring it back; if its files were taken away on purpose, make an empty one",
+                    hint=(
+                        "mount it again, or bring it back; if its files were taken away on "
+                        "purpose, make an empty one"
+                    ),
                 )
             else:
-                logger.warning('file "%s" was written by a job and has been taken away since', final)
+                logger.warning(
+                    'file "%s" was written by a job and has been taken away since', final
+                )
     if mark:
         with writing(folder):
             for path in file_system.named_like(folder, UNFINISHED_PREFIX + mark):
                 file_system.remove(path)
 
 
-def _places(columns: tuple[TableColumn, ...], visible: tuple[TableColumn, ...], request: SinkRequest) -> list[int | None]:
+def _places(
+    columns: tuple[TableColumn, ...], visible: tuple[TableColumn, ...], request: SinkRequest
+) -> list[int | None]:
     """Where each visible column is in the batches; None for those that become NULL."""
     given = {columns[index].name: place for place, index in enumerate(request.columns)}
     for index in request.columns:
         if columns[index].hidden:
-            raise ProgrammingError(f'column "{columns[index].name}" can\'t be written: it tells where a row is')
+            raise ProgrammingError(
+                f'column "{columns[index].name}" can\'t be written: it tells where a row is'
+            )
     return [given.get(column.name) for column in visible]

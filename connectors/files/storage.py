@@ -1,7 +1,9 @@
-"""Where files are: on the local disk, or behind a URL that fsspec opens (`s3://…`, `gs://…`, `memory://…`).
+"""Where files are: on the local disk, or behind a URL that fsspec opens (`s3://…`, `gs://…`,
+`memory://…`).
 
-A path is a `str` throughout. A `RemotePath` is the URL, and knows the file system behind it; a `ConfinedPath` is one of the
-disk that is used within bounds. The functions here do the same for all kinds; what opens a file by itself asks `local` first.
+A path is a `str` throughout. A `RemotePath` is the URL, and knows the file system behind it; a
+`ConfinedPath` is one of the disk that is used within bounds. The functions here do the same for all
+kinds; what opens a file by itself asks `local` first.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ class DataFile:
 
 
 class RemotePath(str):
-    """A URL; `system` is its fsspec file system, `inner` the path within it, `access` the bounds of what is opened by it."""
+    """A URL; `system` is its fsspec file system, `inner` the path within it, `access` the bounds of
+    what is opened by it."""
 
     __slots__ = ("access", "inner", "system")
 
@@ -47,7 +50,8 @@ class RemotePath(str):
     access: Access | None
 
     def beside(self, inner: str) -> RemotePath:
-        """Another path of the same file system, within the same bounds: a listing may name what is outside."""
+        """Another path of the same file system, within the same bounds: a listing may name what is
+        outside."""
         made = RemotePath(self.system.unstrip_protocol(inner))
         made.system, made.inner, made.access = self.system, inner, self.access
         if self.access is not None and not is_name_below(inner, self.inner):
@@ -56,8 +60,9 @@ class RemotePath(str):
 
 
 def absolute_path(text: str, storage: Mapping[str, str], access: Access | None = None) -> str:
-    """The path that a text names: an absolute one of the disk, or a RemotePath. `storage` are the file system's options,
-    `access` the bounds of what is opened by it; ProgrammingError where it is outside of them."""
+    """The path that a text names: an absolute one of the disk, or a RemotePath. `storage` are the
+    file system's options, `access` the bounds of what is opened by it; ProgrammingError where it is
+    outside of them."""
     if is_remote(text):
         if access is not None:
             access.check_url(text)
@@ -83,7 +88,8 @@ _NO_REDIRECTS: Mapping[str, Any] = {"allow_redirects": False}
 
 
 def local(path: str) -> str:
-    """What the system is to open for a path of the disk: the real path, found to be within its bounds, where it has some."""
+    """What the system is to open for a path of the disk: the real path, found to be within its
+    bounds, where it has some."""
     return path.real() if isinstance(path, ConfinedPath) else path
 
 
@@ -96,13 +102,16 @@ def _url_path(text: str) -> str:
     try:
         return urlsplit(text).path
     except ValueError as error:
-        raise ProgrammingError(f'"{without_password(text)}" is no URL', detail=str(error)) from error
+        raise ProgrammingError(
+            f'"{without_password(text)}" is no URL', detail=str(error)
+        ) from error
 
 
 def _no_options(storage: Mapping[str, str]) -> None:
     if storage:
         raise ProgrammingError(
-            f'option "storage.{next(iter(storage))}" is for paths of other file systems', hint="leave it out for a local path"
+            f'option "storage.{next(iter(storage))}" is for paths of other file systems',
+            hint="leave it out for a local path",
         )
 
 
@@ -111,7 +120,9 @@ def _remote(text: str, storage: Mapping[str, Any]) -> RemotePath:
         import fsspec
     except ImportError as error:
         raise OperationalError(
-            f'path "{without_password(text)}" needs the package fsspec', detail=str(error), hint="pip install 'runnel[fsspec]'"
+            f'path "{without_password(text)}" needs the package fsspec',
+            detail=str(error),
+            hint="pip install 'runnel[fsspec]'",
         ) from error
     try:
         system, inner = fsspec.url_to_fs(text, **storage)
@@ -123,7 +134,9 @@ def _remote(text: str, storage: Mapping[str, Any]) -> RemotePath:
         ) from error
     except Exception as error:
         detail = without_password(f"{type(error).__name__}: {error}")
-        raise ProgrammingError(f'path "{without_password(text)}" can\'t be used', detail=detail) from error
+        raise ProgrammingError(
+            f'path "{without_password(text)}" can\'t be used', detail=detail
+        ) from error
     # What is opened is `inner`: the text is for messages.
     made = RemotePath(without_password(text))
     made.system, made.inner = system, inner
@@ -136,11 +149,19 @@ def is_remote(text: str) -> bool:
 
 
 def is_folder(path: str) -> bool:
-    return bool(path.system.isdir(path.inner)) if isinstance(path, RemotePath) else Path(local(path)).is_dir()
+    return (
+        bool(path.system.isdir(path.inner))
+        if isinstance(path, RemotePath)
+        else Path(local(path)).is_dir()
+    )
 
 
 def exists(path: str) -> bool:
-    return bool(path.system.exists(path.inner)) if isinstance(path, RemotePath) else Path(local(path)).exists()
+    return (
+        bool(path.system.exists(path.inner))
+        if isinstance(path, RemotePath)
+        else Path(local(path)).exists()
+    )
 
 
 def size_of(path: str) -> int:
@@ -203,13 +224,16 @@ def named_like(folder: str, prefix: str) -> list[str]:
         if not exists(folder):
             return []
         found = folder.system.find(folder.inner)
-        return [folder.beside(inner) for inner in found if inner.rpartition("/")[2].startswith(prefix)]
+        return [
+            folder.beside(inner) for inner in found if inner.rpartition("/")[2].startswith(prefix)
+        ]
     local(folder)
     return [like(folder, str(path)) for path in Path(folder).rglob(f"{prefix}*") if path.is_file()]
 
 
 def may_be_away(folder: str) -> bool:
-    """Whether a folder that was there is not: its disk isn't mounted, say. Object stores have no folders that could be."""
+    """Whether a folder that was there is not: its disk isn't mounted, say. Object stores have no
+    folders that could be."""
     return not isinstance(folder, RemotePath) and not Path(local(folder)).is_dir()
 
 
@@ -224,7 +248,11 @@ def subfolders(path: str) -> list[str]:
     """The names of the folders in a folder."""
     if isinstance(path, RemotePath):
         entries = path.system.ls(path.inner, detail=True)
-        return [item["name"].rstrip("/").rpartition("/")[2] for item in entries if item.get("type") == "directory"]
+        return [
+            item["name"].rstrip("/").rpartition("/")[2]
+            for item in entries
+            if item.get("type") == "directory"
+        ]
     return [item.name for item in Path(local(path)).iterdir() if item.is_dir()]
 
 
@@ -248,7 +276,8 @@ def created(path: str) -> io.IOBase:
 
 
 def make_folder(path: str) -> None:
-    """Makes a folder and those above it, unless they are there; their names survive a loss of power."""
+    """Makes a folder and those above it, unless they are there; their names survive a loss of
+    power."""
     if isinstance(path, RemotePath):
         path.system.makedirs(path.inner, exist_ok=True)
     else:
@@ -268,16 +297,23 @@ def remove(path: str) -> None:
 
 
 def publish(unfinished: str, final: str) -> None:
-    """Gives a finished file its name, unless that was done before. A file of that name is never replaced."""
+    """Gives a finished file its name, unless that was done before. A file of that name is never
+    replaced."""
     if not exists(unfinished):
         if exists(final):
             return
-        raise OperationalError(f'staged file "{unfinished}" is gone', hint="run the statement again")
+        raise OperationalError(
+            f'staged file "{unfinished}" is gone', hint="run the statement again"
+        )
     if isinstance(unfinished, RemotePath) and isinstance(final, RemotePath):
         if not exists(final):
             unfinished.system.mv(unfinished.inner, final.inner)
-        elif size_of(final) == size_of(unfinished) and final.rpartition("/")[2].startswith(OWN_NAME):
-            remove(unfinished)  # moving is copying there, and the process died before it removed the first
+        elif size_of(final) == size_of(unfinished) and final.rpartition("/")[2].startswith(
+            OWN_NAME
+        ):
+            remove(
+                unfinished
+            )  # moving is copying there, and the process died before it removed the first
         else:
             raise FileExistsError(17, "File exists", final)
         return

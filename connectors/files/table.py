@@ -1,7 +1,8 @@
-"""The table of a File mapping, and reading it: files are dealt out to partitions when a query starts.
+"""The table of a File mapping, and reading it: files are dealt out to partitions when a query
+starts.
 
-Small files are read many to a partition, and their rows gathered into batches of a good size. A query sees the files that
-are there when it starts.
+Small files are read many to a partition, and their rows gathered into batches of a good size. A
+query sees the files that are there when it starts.
 """
 
 from __future__ import annotations
@@ -31,7 +32,14 @@ from runnel.connector import (
 )
 from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
 from runnel.connectors.files.paths import FilePath
-from runnel.connectors.files.position import Marks, check_marks, marks_of, share_name, share_of_marks, still_there
+from runnel.connectors.files.position import (
+    Marks,
+    check_marks,
+    marks_of,
+    share_name,
+    share_of_marks,
+    still_there,
+)
 from runnel.connectors.files.sink import FileSink, sink_target
 from runnel.connectors.files.storage import DataFile
 from runnel.errors import ErrorCode, OperationalError
@@ -58,7 +66,13 @@ class FileTable(ReadableTable, WritableTable):
     guarantee = Guarantee.EXACTLY_ONCE
 
     def __init__(
-        self, name: str, columns: tuple[TableColumn, ...], file_format: FileFormat, path: FilePath, *, is_inferred: bool
+        self,
+        name: str,
+        columns: tuple[TableColumn, ...],
+        file_format: FileFormat,
+        path: FilePath,
+        *,
+        is_inferred: bool,
     ) -> None:
         self.name = name
         self.columns = columns
@@ -95,7 +109,14 @@ class FileSource(Source):
 
     def _asked(self, context: JobContext) -> Reading:
         table, request = self._table, self._request
-        return Reading(request.columns, table.columns, request.predicate, context.evaluation, request.limit, table.is_inferred)
+        return Reading(
+            request.columns,
+            table.columns,
+            request.predicate,
+            context.evaluation,
+            request.limit,
+            table.is_inferred,
+        )
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         table, asked = self._table, self._asked(context)
@@ -120,15 +141,21 @@ class FileSource(Source):
             return ()
 
     def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
-        """Files that came since have other shares made of them: what a job reads is what it began with."""
-        share = None if token is None else share_of_marks(token["files"], token["parts"], self._table.path.text)
+        """Files that came since have other shares made of them: what a job reads is what it began
+        with."""
+        share = (
+            None
+            if token is None
+            else share_of_marks(token["files"], token["parts"], self._table.path.text)
+        )
         if share is None:
             return super().reopen(identity, token, context)
         return self._partition(share, self._asked(context))
 
 
 def divide(file_format: FileFormat, files: Sequence[DataFile]) -> list[FileShare]:
-    """Files dealt out to at most about MOST_PARTITIONS shares of like size; neighbours stay together."""
+    """Files dealt out to at most about MOST_PARTITIONS shares of like size; neighbours stay
+    together."""
     shares: list[FileShare] = []
     total = sum(file.size for file in files)
     target = max(PARTITION_BYTES, -(-total // MOST_PARTITIONS))
@@ -149,7 +176,8 @@ def divide(file_format: FileFormat, files: Sequence[DataFile]) -> list[FileShare
 
 
 class FilePartition(SourcePartition):
-    """Reads one share; closes its files when it comes to the end. `read_share` reads another one in its place."""
+    """Reads one share; closes its files when it comes to the end. `read_share` reads another one in
+    its place."""
 
     def __init__(
         self,
@@ -254,7 +282,9 @@ class FilePartition(SourcePartition):
         gathered: list[pa.RecordBatch] = []
         rows = 0
         until = monotonic_ns() + GATHERED_NANOSECONDS
-        enough = GATHERED_ROWS if self._limit is None else min(GATHERED_ROWS, self._limit - self._given)
+        enough = (
+            GATHERED_ROWS if self._limit is None else min(GATHERED_ROWS, self._limit - self._given)
+        )
         while rows < enough and (not gathered or monotonic_ns() < until):
             batch = next(self._batches, None)
             if batch is None:

@@ -1,8 +1,8 @@
 """TABLE(CHANGES(TABLE m)): the changes of a map as a stream.
 
-A row has the columns of the mapping as the change left them (of a deleted row the key alone), those of the value as they were
-before, called old_…, the operation, a sequence that rises by one, and the time. A query sees the changes made after it
-started.
+A row has the columns of the mapping as the change left them (of a deleted row the key alone), those
+of the value as they were before, called old_…, the operation, a sequence that rises by one, and the
+time. A query sees the changes made after it started.
 """
 
 from __future__ import annotations
@@ -35,11 +35,14 @@ from runnel.sqltypes import BIGINT, TIMESTAMP_TZ, VARCHAR
 
 
 class MapChanges(ReadableTable):
-    """The change stream of one mapping. Its event time is the time of the change, which never goes back."""
+    """The change stream of one mapping. Its event time is the time of the change, which never goes
+    back."""
 
     connector = "IMap"
 
-    def __init__(self, mapping: str, columns: Sequence[TableColumn], layout: Layout, store: MapStore) -> None:
+    def __init__(
+        self, mapping: str, columns: Sequence[TableColumn], layout: Layout, store: MapStore
+    ) -> None:
         self.name = mapping
         self._layout = layout
         self._store = store
@@ -52,7 +55,11 @@ class MapChanges(ReadableTable):
             *(TableColumn(_free(name, taken), item) for name, item in added.items()),
         )
         count = len(columns)
-        self._places = (*range(count), *(count + i for i in values), *range(2 * count, 2 * count + len(added)))
+        self._places = (
+            *range(count),
+            *(count + i for i in values),
+            *range(2 * count, 2 * count + len(added)),
+        )
         self.event_time = EventTime(len(self.columns) - 1, 0)
 
     @property
@@ -64,7 +71,9 @@ class MapChanges(ReadableTable):
 
     def scan(self, request: ScanRequest) -> Source:
         names = [self.columns[i].name for i in request.columns]
-        return ChangesSource(self._store, self._layout, tuple(self._places[i] for i in request.columns), names)
+        return ChangesSource(
+            self._store, self._layout, tuple(self._places[i] for i in request.columns), names
+        )
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -78,12 +87,15 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 class ChangesSource(Source):
-    """A scan of changes: each execution is a reader of its own. `columns` are places in the journal's batches."""
+    """A scan of changes: each execution is a reader of its own. `columns` are places in the
+    journal's batches."""
 
     is_repeatable = True
     begins_anywhere = True
 
-    def __init__(self, store: MapStore, layout: Layout, columns: tuple[int, ...], names: Sequence[str]) -> None:
+    def __init__(
+        self, store: MapStore, layout: Layout, columns: tuple[int, ...], names: Sequence[str]
+    ) -> None:
         self._store = store
         self._layout = layout
         self._columns = columns
@@ -94,18 +106,25 @@ class ChangesSource(Source):
 
     def forget(self, owner: str) -> None:
         with self._store.lock:
-            journal = None if self._store.watch is None else self._store.watch.journals.get(self._layout)
+            journal = (
+                None if self._store.watch is None else self._store.watch.journals.get(self._layout)
+            )
             if journal is not None:
                 journal.forget_reader(owner)
                 release(self._store, journal)
 
 
 class ChangesPartition(SourcePartition):
-    """One reader. It counts from the moment it is made, and until it is closed or forgotten; that of a named job until its next
-    execution has one, so that the journal stays. `columns` are places in the journal's batches, and names."""
+    """One reader. It counts from the moment it is made, and until it is closed or forgotten; that
+    of a named job until its next execution has one, so that the journal stays. `columns` are places
+    in the journal's batches, and names."""
 
     def __init__(
-        self, store: MapStore, layout: Layout, columns: tuple[Sequence[int], Sequence[str]], context: JobContext
+        self,
+        store: MapStore,
+        layout: Layout,
+        columns: tuple[Sequence[int], Sequence[str]],
+        context: JobContext,
     ) -> None:
         self._store = store
         self._columns, self._names = list(columns[0]), list(columns[1])
@@ -118,7 +137,8 @@ class ChangesPartition(SourcePartition):
             self._journal = journal_of(store, layout)
             self._reader = JournalReader(self._journal.next)
             if owner:
-                # What the last execution may have to read again stays until it is known from where this one goes on.
+                # What the last execution may have to read again stays until it is known from where
+                # this one goes on.
                 self._reader.held = self._journal.forget_reader(owner)
             self._journal.readers.add(self._reader)
         self._is_durable = context.guarantee is not Guarantee.NONE
@@ -156,9 +176,14 @@ class ChangesPartition(SourcePartition):
             if token["journal"] != self._journal.identity:
                 self._is_elsewhere = True
                 raise position_expired(
-                    f'the changes of map "{self._store.name}" from {token["sequence"]} on are not kept any more',
-                    detail="the journal that they were in is gone: journals are in memory, and last while somebody reads or "
-                    f"'journalCapacity' is given. This one has the changes {self._journal.oldest} to {self._journal.next - 1}",
+                    f'the changes of map "{self._store.name}" from {token["sequence"]} on are not '
+                    "kept any more",
+                    detail=(
+                        "the journal that they were in is gone: journals are in memory, and last "
+                        "while somebody reads or "
+                        "'journalCapacity' is given. This one has the changes "
+                        f"{self._journal.oldest} to {self._journal.next - 1}"
+                    ),
                 )
             self._reader.next = token["sequence"]
             if self._is_durable:
@@ -167,7 +192,9 @@ class ChangesPartition(SourcePartition):
     def skip_to(self, choice: ExpiredPosition) -> Skipped:
         with self._store.lock:
             was = self._reader.next
-            self._reader.next = self._journal.oldest if choice is ExpiredPosition.EARLIEST else self._journal.next
+            self._reader.next = (
+                self._journal.oldest if choice is ExpiredPosition.EARLIEST else self._journal.next
+            )
             if self._is_durable:
                 self._reader.held = self._reader.next
             rows = None if self._is_elsewhere else self._reader.next - was

@@ -1,10 +1,12 @@
-"""The columns of a mapping over a map: what its formats and declared columns say about key and value.
+"""The columns of a mapping over a map: what its formats and declared columns say about key and
+value.
 
-A format fixes types only. A type name ('bigint', 'varchar', …) makes key or value a single value: the column `__key` or `this`.
-'json' makes it one JSON column. 'json-flat', 'compact', 'portable' and 'java' make it an object with the fields that the
-column list names: `EXTERNAL NAME "__key.f"` for those of the key; all other columns are fields of the value, "this.f". With
-'java', the class names of single values (java.lang.Long, …) stand for their types. A side that consists of fields has no
-column for the whole object.
+A format fixes types only. A type name ('bigint', 'varchar', …) makes key or value a single value:
+the column `__key` or `this`. 'json' makes it one JSON column. 'json-flat', 'compact', 'portable'
+and 'java' make it an object with the fields that the column list names: `EXTERNAL NAME "__key.f"`
+for those of the key; all other columns are fields of the value, "this.f". With 'java', the class
+names of single values (java.lang.Long, …) stand for their types. A side that consists of fields has
+no column for the whole object.
 """
 
 from __future__ import annotations
@@ -51,9 +53,18 @@ OPTIONS = OptionSet(
     KEY_CLASS,
     VALUE_CLASS,
     JOURNAL_CAPACITY,
-    # Names of types that only a serialiser would need: taken, so that statements written for Hazelcast run.
-    *(text(side + name) for side in ("key", "value") for name in ("CompactTypeName", "PortableFactoryId")),
-    *(text(side + name) for side in ("key", "value") for name in ("PortableClassId", "PortableClassVersion")),
+    # Names of types that only a serialiser would need: taken, so that statements written for
+    # Hazelcast run.
+    *(
+        text(side + name)
+        for side in ("key", "value")
+        for name in ("CompactTypeName", "PortableFactoryId")
+    ),
+    *(
+        text(side + name)
+        for side in ("key", "value")
+        for name in ("PortableClassId", "PortableClassVersion")
+    ),
 )
 
 SINGLE_FORMATS = {
@@ -103,19 +114,22 @@ class Format:
 
 
 def resolve_columns(definition: MappingDefinition) -> tuple[tuple[TableColumn, ...], Layout]:
-    """The columns of a mapping and its layout, whose paths are theirs in the same order; ProgrammingError where options
-    and columns don't go together."""
+    """The columns of a mapping and its layout, whose paths are theirs in the same order;
+    ProgrammingError where options and columns don't go together."""
     options = OPTIONS.read(definition.options)
     key = _format("keyFormat", options.require(KEY_FORMAT), options.get(KEY_CLASS))
     value_text = options.get(VALUE_FORMAT)
-    value = None if value_text is None else _format("valueFormat", value_text, options.get(VALUE_CLASS))
+    value = (
+        None if value_text is None else _format("valueFormat", value_text, options.get(VALUE_CLASS))
+    )
     columns = [(column, _path(column)) for column in definition.columns]
     _check_unique(columns)
     keys = [(column, path) for column, path in columns if is_key_path(path)]
     values = [(column, path) for column, path in columns if not is_key_path(path)]
     if value is None and values:
         raise ProgrammingError(
-            f'column "{values[0][0].name}" is part of the value, but option "valueFormat" is missing',
+            f'column "{values[0][0].name}" is part of the value, '
+            'but option "valueFormat" is missing',
             hint="add 'valueFormat', or leave the column out for a map of keys only",
         )
     _check_side(keys, KEY, key)
@@ -151,7 +165,9 @@ def _path(column: ColumnDefinition) -> str:
     """The path of a declared column."""
     external = column.external_name
     if external is None:
-        return column.name.lower() if column.name.lower() in (KEY, VALUE) else f"{VALUE}.{column.name}"
+        return (
+            column.name.lower() if column.name.lower() in (KEY, VALUE) else f"{VALUE}.{column.name}"
+        )
     side, dot, field = external.partition(".")
     if side.lower() in (KEY, VALUE) and (not dot or (field and "." not in field)):
         return side.lower() + dot + field
@@ -170,7 +186,9 @@ def _check_unique(columns: Sequence[tuple[ColumnDefinition, str]]) -> None:
         names.add(column.name.lower())
         other = paths.setdefault(path, column.name)
         if other != column.name:
-            raise ProgrammingError(f'columns "{other}" and "{column.name}" have the same external name "{path}"')
+            raise ProgrammingError(
+                f'columns "{other}" and "{column.name}" have the same external name "{path}"'
+            )
 
 
 def _check_side(columns: Sequence[tuple[ColumnDefinition, str]], whole: str, given: Format) -> None:
@@ -178,7 +196,9 @@ def _check_side(columns: Sequence[tuple[ColumnDefinition, str]], whole: str, giv
     if whole == KEY:
         for column, _ in columns:
             if column.type.kind not in KEY_KINDS:
-                raise ProgrammingError(f'column "{column.name}" can\'t be a key, as its type is {column.type}')
+                raise ProgrammingError(
+                    f'column "{column.name}" can\'t be a key, as its type is {column.type}'
+                )
     fields = [column for column, path in columns if path != whole]
     if given.type is None:
         if not fields:
@@ -186,19 +206,22 @@ def _check_side(columns: Sequence[tuple[ColumnDefinition, str]], whole: str, giv
         for column, path in columns:
             if path == whole:
                 raise ProgrammingError(
-                    f'column "{column.name}" is the whole of "{whole}", which has fields by {given.option} \'{given.text}\'',
+                    f'column "{column.name}" is the whole of "{whole}", which has fields by '
+                    f"{given.option} '{given.text}'",
                     hint=f"name a type in {given.option}, or leave the column out",
                 )
         return
     if fields:
         raise ProgrammingError(
-            f'column "{fields[0].name}" is a field of "{whole}", which is a single value by {given.option} \'{given.text}\'',
+            f'column "{fields[0].name}" is a field of "{whole}", which is a single value by '
+            f"{given.option} '{given.text}'",
             hint=f"use {given.option} 'json-flat' for an object with fields",
         )
     for column, _ in columns:
         if not _same(column.type, given.type):
             raise ProgrammingError(
-                f"column \"{column.name}\" is {column.type}, but {given.option} '{given.text}' is {given.type}",
+                f'column "{column.name}" is {column.type}, '
+                f"but {given.option} '{given.text}' is {given.type}",
                 hint=f"declare the column as {given.type}, or change {given.option}",
             )
 
@@ -210,6 +233,7 @@ def _same(declared: SqlType, given: SqlType) -> bool:
 def _no_fields(whole: str, given: Format) -> ProgrammingError:
     what = f'EXTERNAL NAME "{KEY}.<field>"' if whole == KEY else "a name and a type"
     return ProgrammingError(
-        f"a column list with the fields of \"{whole}\" is required for {given.option} '{given.text}'",
+        f'a column list with the fields of "{whole}" is required for {given.option} '
+        f"'{given.text}'",
         hint=f"declare each field as a column with {what}, or name a type in {given.option}",
     )

@@ -1,7 +1,8 @@
 """TYPE IMap: maps in memory, or on disk in a durable connection.
 
-A map has an external name (that of the mapping, if none is given; case makes no difference) and belongs to the connection. It
-outlives the mappings over it: dropping a mapping leaves the rows, and another mapping with that external name sees them.
+A map has an external name (that of the mapping, if none is given; case makes no difference) and
+belongs to the connection. It outlives the mappings over it: dropping a mapping leaves the rows, and
+another mapping with that external name sees them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ RESERVED = ("__jet.", "__sql.")
 
 
 class MapConnector(Connector):
-    """The maps of one connection. `directory` is that of a durable connection; the maps are in its folder "maps"."""
+    """The maps of one connection. `directory` is that of a durable connection; the maps are in its
+    folder "maps"."""
 
     name = "IMap"
     keeps_bounds = True
@@ -36,9 +38,13 @@ class MapConnector(Connector):
     def open(self, definition: MappingDefinition) -> Table:
         external = definition.external_name or definition.name
         if external.startswith(RESERVED):
-            raise ProgrammingError(f'map "{external}" is reserved', hint="give the map another name")
+            raise ProgrammingError(
+                f'map "{external}" is reserved', hint="give the map another name"
+            )
         if definition.object_type is not None:
-            raise ProgrammingError("connector IMap has no object types", hint="leave OBJECT TYPE out")
+            raise ProgrammingError(
+                "connector IMap has no object types", hint="leave OBJECT TYPE out"
+            )
         columns, layout = resolve_columns(definition)
         table = MapTable(definition.name, columns, layout, self._map(external))
         capacity = OPTIONS.read(definition.options).get(JOURNAL_CAPACITY)

@@ -1,8 +1,10 @@
-"""Scans of a map through a secondary index: the rows that a look-up finds, in the index's order if that is wanted.
+"""Scans of a map through a secondary index: the rows that a look-up finds, in the index's order if
+that is wanted.
 
-Every segment gives a *run*: its live rows that match, in order. Without an order the runs are read one after the other. With
-one they are merged in rounds: each run shows its next candidates, in proportion to what it has left; all candidates up to
-the first that is the last shown by a run with more to come are sure to be next, whatever the runs still hold.
+Every segment gives a *run*: its live rows that match, in order. Without an order the runs are read
+one after the other. With one they are merged in rounds: each run shows its next candidates, in
+proportion to what it has left; all candidates up to the first that is the last shown by a run with
+more to come are sure to be next, whatever the runs still hold.
 """
 
 from __future__ import annotations
@@ -15,10 +17,25 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.columns.batches import indexes
-from runnel.connector import BATCH_ROWS, END, End, IndexLookup, Pause, ScanRequest, Source, SourcePartition
+from runnel.connector import (
+    BATCH_ROWS,
+    END,
+    End,
+    IndexLookup,
+    Pause,
+    ScanRequest,
+    Source,
+    SourcePartition,
+)
 from runnel.connectors.imap.layout import Layout
 from runnel.connectors.imap.scan import project
-from runnel.connectors.imap.storage.index import Positions, Range, SortedOrder, order_of, sorted_positions
+from runnel.connectors.imap.storage.index import (
+    Positions,
+    Range,
+    SortedOrder,
+    order_of,
+    sorted_positions,
+)
 from runnel.connectors.imap.storage.segment import Mask
 from runnel.connectors.imap.storage.store import MapStore
 from runnel.connectors.imap.values import key_form
@@ -27,7 +44,8 @@ from runnel.processor import JobContext
 from runnel.sqltypes import SqlType
 
 FIRST_ROUND = 256
-"""Rows of the first batch in order; each next one is four times as long, so that a LIMIT above stops early."""
+"""Rows of the first batch in order; each next one is four times as long, so that a LIMIT above
+stops early."""
 
 
 class MapIndexSource(Source):
@@ -57,8 +75,12 @@ class MapIndexSource(Source):
             order = order_of(view.segment, layout, self._index_columns)
             ranges = places.find(order)
             if ranges:
-                batch = project(view.segment.batch, view.segment.layout, layout, request.columns, self._names)
-                runs.append(Run(batch, order, _positions(order, ranges, self._lookup.descending), view.mask))
+                batch = project(
+                    view.segment.batch, view.segment.layout, layout, request.columns, self._names
+                )
+                runs.append(
+                    Run(batch, order, _positions(order, ranges, self._lookup.descending), view.mask)
+                )
         limit = request.limit if request.predicate is None else None
         # A batch without columns has no order that could show.
         ordered = self._lookup.ordered and bool(request.columns)
@@ -93,7 +115,9 @@ class Places:
             return []
         if lookup.lower is None and lookup.upper is None:
             return order.everything()
-        return order.between(self._lower, self._upper, lookup.lower_inclusive, lookup.upper_inclusive)
+        return order.between(
+            self._lower, self._upper, lookup.lower_inclusive, lookup.upper_inclusive
+        )
 
 
 def _value(expression: Expression | None, context: JobContext) -> Any:
@@ -116,7 +140,9 @@ class Run:
 
     __slots__ = ("_at", "_mask", "_positions", "_ready", "batch", "order")
 
-    def __init__(self, batch: pa.RecordBatch, order: SortedOrder, positions: Positions, mask: Mask | None) -> None:
+    def __init__(
+        self, batch: pa.RecordBatch, order: SortedOrder, positions: Positions, mask: Mask | None
+    ) -> None:
         self.batch = batch
         self.order = order
         self._positions = positions
@@ -176,7 +202,9 @@ class IndexPartition(SourcePartition):
         for run in self._runs:
             positions = run.peek(size)
             # Without an order to keep, that of the rows in memory is the quickest.
-            parts.append(run.batch.take(indexes(positions if self._ordered else np.sort(positions))))
+            parts.append(
+                run.batch.take(indexes(positions if self._ordered else np.sort(positions)))
+            )
             run.take(len(positions))
             size -= len(positions)
             if size <= 0 or not run.batch.num_columns:
@@ -193,7 +221,10 @@ class IndexPartition(SourcePartition):
         starts = np.cumsum([0, *map(len, shown)])
         for i, run in enumerate(self._runs):
             run.take(int(np.count_nonzero((chosen >= starts[i]) & (chosen < starts[i + 1]))))
-        parts = [run.batch.take(indexes(positions)) for run, positions in zip(self._runs, shown, strict=True)]
+        parts = [
+            run.batch.take(indexes(positions))
+            for run, positions in zip(self._runs, shown, strict=True)
+        ]
         rows = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
         return rows.take(indexes(chosen))
 
@@ -205,16 +236,22 @@ class IndexPartition(SourcePartition):
         return [run.peek(size * run.left // total + 1) for run in self._runs]
 
     def _order(self, shown: list[Positions]) -> tuple[np.ndarray[Any, Any], int]:
-        """The candidates, numbered run by run, in order, and how many of them are sure to be next."""
+        """The candidates, numbered run by run, in order, and how many of them are sure to be
+        next."""
         count = sum(map(len, shown))
         keys = []
         for column in range(len(self._runs[0].order.keys)):
-            parts = [run.order.keys[column].take(indexes(positions)) for run, positions in zip(self._runs, shown, strict=True)]
+            parts = [
+                run.order.keys[column].take(indexes(positions))
+                for run, positions in zip(self._runs, shown, strict=True)
+            ]
             keys.append(pa.concat_arrays(parts))
         if self._descending:
             # Reversed twice, so that equal rows of one run keep their order.
             backwards = indexes(np.arange(count - 1, -1, -1))
-            order = (count - 1 - sorted_positions([key.take(backwards) for key in keys]).astype(np.int64))[::-1]
+            order = (
+                count - 1 - sorted_positions([key.take(backwards) for key in keys]).astype(np.int64)
+            )[::-1]
         else:
             order = sorted_positions(keys).astype(np.int64)
         rank = np.empty(count, dtype=np.int64)

@@ -16,8 +16,8 @@ Key = Any
 
 
 def keys_of(batch: pa.RecordBatch, columns: Sequence[int], layout: Layout) -> list[Key]:
-    """The key forms of the rows of a batch, whose key columns (in the layout's order) are at `columns`; DataError for a
-    NULL."""
+    """The key forms of the rows of a batch, whose key columns (in the layout's order) are at
+    `columns`; DataError for a NULL."""
     lists = []
     for column, (path, sql_type) in zip(columns, layout.key_fields, strict=True):
         array = batch.column(column)
@@ -28,7 +28,9 @@ def keys_of(batch: pa.RecordBatch, columns: Sequence[int], layout: Layout) -> li
 
 
 def null_key(path: str) -> DataError:
-    return DataError("a key cannot be NULL" if path == KEY else f'key field "{path}" cannot be NULL')
+    return DataError(
+        "a key cannot be NULL" if path == KEY else f'key field "{path}" cannot be NULL'
+    )
 
 
 def duplicate(name: str, key: Key, layout: Layout, what: str) -> IntegrityError:
@@ -37,11 +39,14 @@ def duplicate(name: str, key: Key, layout: Layout, what: str) -> IntegrityError:
     shown = ", ".join(f"'{value}'" if isinstance(value, str) else str(value) for value in values)
     text = shown if len(values) == 1 else f"({shown})"
     return IntegrityError(
-        f'key {text} {what} in map "{name}"', hint="use SINK INTO to overwrite, or UPDATE to change what is there"
+        f'key {text} {what} in map "{name}"',
+        hint="use SINK INTO to overwrite, or UPDATE to change what is there",
     )
 
 
 def key_parts(key: Key, layout: Layout) -> tuple[Any, ...]:
     """The values of a key, as a fetch would give them."""
     forms = key if len(layout.keys) > 1 else (key,)
-    return tuple(value_of(form, item) for form, (_, item) in zip(forms, layout.key_fields, strict=True))
+    return tuple(
+        value_of(form, item) for form, (_, item) in zip(forms, layout.key_fields, strict=True)
+    )

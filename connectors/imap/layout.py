@@ -1,7 +1,8 @@
 """Which fields the rows of a map have: the columns of one mapping, as the map knows them.
 
-A field is known by its *path*: `__key` and `this` are the whole key and value, `__key.<name>` and `this.<name>` fields of
-them. Two mappings over one map meet in the paths: a field that the rows lack is NULL, one of another type is an error.
+A field is known by its *path*: `__key` and `this` are the whole key and value, `__key.<name>` and
+`this.<name>` fields of them. Two mappings over one map meet in the paths: a field that the rows
+lack is NULL, one of another type is an error.
 """
 
 from __future__ import annotations
@@ -25,16 +26,22 @@ def is_key_path(path: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The fields of rows, in the order of their columns. A store has one instance of each, so that they compare by
-    identity."""
+    """The fields of rows, in the order of their columns. A store has one instance of each, so that
+    they compare by identity."""
 
     paths: tuple[str, ...]
     types: tuple[SqlType, ...]
 
     @cached_property
     def keys(self) -> tuple[int, ...]:
-        """The columns of the key. They are sorted by path, so that the mappings over one map agree on the order."""
-        return tuple(sorted((i for i, path in enumerate(self.paths) if is_key_path(path)), key=lambda i: self.paths[i]))
+        """The columns of the key. They are sorted by path, so that the mappings over one map agree
+        on the order."""
+        return tuple(
+            sorted(
+                (i for i, path in enumerate(self.paths) if is_key_path(path)),
+                key=lambda i: self.paths[i],
+            )
+        )
 
     @cached_property
     def key_fields(self) -> tuple[tuple[str, SqlType], ...]:
@@ -47,12 +54,16 @@ class Layout:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        return pa.schema([pa.field(path, to_arrow(t)) for path, t in zip(self.paths, self.types, strict=True)])
+        return pa.schema(
+            [pa.field(path, to_arrow(t)) for path, t in zip(self.paths, self.types, strict=True)]
+        )
 
     @cached_property
     def key_layout(self) -> Layout:
         """The key's fields alone."""
-        return Layout(tuple(path for path, _ in self.key_fields), tuple(item for _, item in self.key_fields))
+        return Layout(
+            tuple(path for path, _ in self.key_fields), tuple(item for _, item in self.key_fields)
+        )
 
 
 def union(first: Layout, second: Layout) -> Layout | None:
@@ -66,7 +77,9 @@ def union(first: Layout, second: Layout) -> Layout | None:
     return Layout(tuple(types), tuple(types.values()))
 
 
-def select_fields(batch: pa.RecordBatch, stored: Layout, wanted: Layout, columns: Sequence[int]) -> list[pa.Array]:
+def select_fields(
+    batch: pa.RecordBatch, stored: Layout, wanted: Layout, columns: Sequence[int]
+) -> list[pa.Array]:
     """Columns of `wanted`, at `columns`, out of rows that are stored with another layout."""
     return [_field(batch, stored, wanted.paths[i], wanted.types[i]) for i in columns]
 
@@ -98,7 +111,10 @@ def check_key(stored: Layout, wanted: Layout) -> None:
     for path, item in wanted.key_fields:
         if path in types and types[path] != item:
             raise wrong_type(path, types[path], item)
-    names = [", ".join(f'"{path}"' for path, _ in fields) for fields in (stored.key_fields, wanted.key_fields)]
+    names = [
+        ", ".join(f'"{path}"' for path, _ in fields)
+        for fields in (stored.key_fields, wanted.key_fields)
+    ]
     raise DataError(
         f"the key of the map is {names[0]}, but the mapping declares {names[1]}",
         hint="declare the same key, or empty the map first",

@@ -1,7 +1,9 @@
-"""Single rows on their way into a map: each value is checked against its column's type before anything is written.
+"""Single rows on their way into a map: each value is checked against its column's type before
+anything is written.
 
-A check gives the value as a fetch would give it later. The usual Python types are checked here, as a write of one row has
-microseconds; everything else goes through the conversion that parameters take.
+A check gives the value as a fetch would give it later. The usual Python types are checked here, as
+a write of one row has microseconds; everything else goes through the conversion that parameters
+take.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ Check = Callable[[Any], Any]
 
 
 def value_check(sql_type: SqlType) -> Check:
-    """A function from a Python value to the value that will be stored; DataError where it doesn't fit."""
+    """A function from a Python value to the value that will be stored; DataError where it doesn't
+    fit."""
     kind = sql_type.kind
     fast = _FAST.get(kind)
     if kind in INTEGER_WIDTHS or kind is Kind.INTERVAL_MONTH:
@@ -56,8 +59,13 @@ def _integer(bits: int) -> Check:
 
 
 def _decimal(sql_type: SqlType) -> Check:
-    # Inexact is trapped: a value with more digits than the column goes the long way, which says what is wrong.
-    context = Context(prec=sql_type.precision or MAX_PRECISION, rounding=ROUND_HALF_UP, traps=[Inexact, InvalidOperation])
+    # Inexact is trapped: a value with more digits than the column goes the long way, which says
+    # what is wrong.
+    context = Context(
+        prec=sql_type.precision or MAX_PRECISION,
+        rounding=ROUND_HALF_UP,
+        traps=[Inexact, InvalidOperation],
+    )
     quantum = Decimal(1).scaleb(-sql_type.scale)
 
     def check(value: Any) -> Any:
@@ -96,7 +104,9 @@ def _text(value: Any) -> Any:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise DataError(f"text {value!r} can't be written in UTF-8", hint="leave lone surrogates out") from None
+            raise DataError(
+                f"text {value!r} can't be written in UTF-8", hint="leave lone surrogates out"
+            ) from None
     return value
 
 

@@ -1,4 +1,5 @@
-"""Full scans of a map: what is in it when the scan starts, batch by batch, without copying where no row is dead."""
+"""Full scans of a map: what is in it when the scan starts, batch by batch, without copying where no
+row is dead."""
 
 from __future__ import annotations
 
@@ -17,10 +18,16 @@ MOST_PARTITIONS = 16
 
 
 class MapSource(Source):
-    """A scan of the columns at `columns` of a mapping; with a `limit`, of no more rows than that."""
+    """A scan of the columns at `columns` of a mapping; with a `limit`, of no more rows than
+    that."""
 
     def __init__(
-        self, store: MapStore, layout: Layout, columns: tuple[int, ...], names: Sequence[str], limit: int | None
+        self,
+        store: MapStore,
+        layout: Layout,
+        columns: tuple[int, ...],
+        names: Sequence[str],
+        limit: int | None,
     ) -> None:
         self._store = store
         self._layout = layout
@@ -34,8 +41,12 @@ class MapSource(Source):
         for view in self._store.snapshot():
             if left is not None and left <= 0:
                 break
-            batch = project(view.segment.batch, view.segment.layout, self._layout, self._columns, self._names)
-            pieces.extend(Piece(batch, view, start) for start in range(0, batch.num_rows, BATCH_ROWS))
+            batch = project(
+                view.segment.batch, view.segment.layout, self._layout, self._columns, self._names
+            )
+            pieces.extend(
+                Piece(batch, view, start) for start in range(0, batch.num_rows, BATCH_ROWS)
+            )
             if left is not None:
                 left -= live_rows(view)
         count = min(MOST_PARTITIONS, max(1, len(pieces) // 2))
@@ -44,7 +55,8 @@ class MapSource(Source):
 
 
 class Piece:
-    """At most BATCH_ROWS rows of a segment, from `start`; `batch` holds the wanted columns of the whole segment."""
+    """At most BATCH_ROWS rows of a segment, from `start`; `batch` holds the wanted columns of the
+    whole segment."""
 
     __slots__ = ("batch", "start", "view")
 
@@ -55,7 +67,11 @@ class Piece:
 
     def rows(self) -> pa.RecordBatch:
         """The live rows."""
-        rows = self.batch if self.batch.num_rows <= BATCH_ROWS else self.batch.slice(self.start, BATCH_ROWS)
+        rows = (
+            self.batch
+            if self.batch.num_rows <= BATCH_ROWS
+            else self.batch.slice(self.start, BATCH_ROWS)
+        )
         mask = self.view.mask
         if mask is None:
             return rows
@@ -84,7 +100,11 @@ class MapPartition(SourcePartition):
 
 
 def project(
-    batch: pa.RecordBatch, stored: Layout, layout: Layout, columns: tuple[int, ...], names: Sequence[str]
+    batch: pa.RecordBatch,
+    stored: Layout,
+    layout: Layout,
+    columns: tuple[int, ...],
+    names: Sequence[str],
 ) -> pa.RecordBatch:
     """Columns of a mapping out of stored rows, under the mapping's names."""
     if not columns:

@@ -1,9 +1,10 @@
 """Writes to a map by a job: rows are gathered, staged, and become visible all at once at commit.
 
-Epoch 0 is that of a light job, which dies with its connection: it stages in memory only, and one log record is its commit.
-Rows staged for a later epoch are in the log before `stage` returns, so that the token commits them even after a restart. A
-token whose rows aren't staged any more was committed (or aborted) before: committing it changes nothing. The names of rows
-that a durable job staged end with its owner, so that its next execution finds those that no snapshot counts.
+Epoch 0 is that of a light job, which dies with its connection: it stages in memory only, and one
+log record is its commit. Rows staged for a later epoch are in the log before `stage` returns, so
+that the token commits them even after a restart. A token whose rows aren't staged any more was
+committed (or aborted) before: committing it changes nothing. The names of rows that a durable job
+staged end with its owner, so that its next execution finds those that no snapshot counts.
 """
 
 from __future__ import annotations
@@ -24,9 +25,12 @@ Batches = list[pa.RecordBatch]
 
 
 class MapSink(Sink):
-    """Writes rows of a mapping: `written` is the layout of the batches that come, part of the mapping's `layout`."""
+    """Writes rows of a mapping: `written` is the layout of the batches that come, part of the
+    mapping's `layout`."""
 
-    def __init__(self, staging: Staging, layout: Layout, written: Layout, mode: WriteMode, owner: str = "") -> None:
+    def __init__(
+        self, staging: Staging, layout: Layout, written: Layout, mode: WriteMode, owner: str = ""
+    ) -> None:
         missing = [path for path, _ in layout.key_fields if path not in written.indexes]
         if missing:
             raise null_key(missing[0])
@@ -73,8 +77,8 @@ class MapSink(Sink):
         self._forget(token)
 
     def _between_statements(self) -> AbstractContextManager[object]:
-        """A job's commit waits for a statement that reads and writes, so that neither loses the other's change. The statement's
-        own commit runs under the lock that it holds."""
+        """A job's commit waits for a statement that reads and writes, so that neither loses the
+        other's change. The statement's own commit runs under the lock that it holds."""
         return self._staging.store.statement_lock if self._owner else nullcontext()
 
     def abort(self, token: Token | None) -> None:

@@ -38,13 +38,16 @@ from runnel.sqltypes import from_arrow
 class MapTable(IndexedTable, KeyedTable):
     """The rows of a map under the names and types of one mapping.
 
-    INSERT and SINK write whole entries; an UPDATE keeps the fields that another mapping wrote and this one doesn't name.
+    INSERT and SINK write whole entries; an UPDATE keeps the fields that another mapping wrote and
+    this one doesn't name.
     """
 
     connector = "IMap"
     guarantee = Guarantee.EXACTLY_ONCE
 
-    def __init__(self, name: str, columns: tuple[TableColumn, ...], layout: Layout, staging: Staging) -> None:
+    def __init__(
+        self, name: str, columns: tuple[TableColumn, ...], layout: Layout, staging: Staging
+    ) -> None:
         self.name = name
         self.columns = columns
         self._staging = staging
@@ -71,7 +74,9 @@ class MapTable(IndexedTable, KeyedTable):
         try:
             return None if form is None else self._store.get(form, self._layout)
         except TypeError as error:
-            raise DataError(f'no key of map "{self._store.name}" can be {_shown(key)}', detail=str(error)) from error
+            raise DataError(
+                f'no key of map "{self._store.name}" can be {_shown(key)}', detail=str(error)
+            ) from error
         except (OverflowError, ValueError) as error:
             raise DataError(
                 f"the row with key {_shown(key)} has a value that Python can't hold",
@@ -84,7 +89,9 @@ class MapTable(IndexedTable, KeyedTable):
         forms = [key_values(array, from_arrow(array.type)) for array in keys]
         with store.lock:
             store.check(layout)
-            numbers = store.numbers_of(forms[0] if len(forms) == 1 else list(zip(*forms, strict=True)))
+            numbers = store.numbers_of(
+                forms[0] if len(forms) == 1 else list(zip(*forms, strict=True))
+            )
             return store.rows_at(numbers, layout), numbers >= 0
 
     def put(self, row: tuple[Any, ...], mode: WriteMode) -> int:
@@ -157,7 +164,9 @@ class MapTable(IndexedTable, KeyedTable):
 
     def sink(self, request: SinkRequest) -> Sink:
         paths, types = self._layout.paths, self._layout.types
-        written = Layout(tuple(paths[i] for i in request.columns), tuple(types[i] for i in request.columns))
+        written = Layout(
+            tuple(paths[i] for i in request.columns), tuple(types[i] for i in request.columns)
+        )
         return MapSink(self._staging, self._layout, written, request.mode, request.owner)
 
     def exclusive(self) -> AbstractContextManager[object]:
@@ -171,7 +180,12 @@ def _key_function(layout: Layout) -> Callable[[tuple[Any, ...]], Key]:
         return lambda key: (
             None
             if None in key
-            else tuple([value if form is None else form(value) for value, form in zip(key, forms, strict=True)])
+            else tuple(
+                [
+                    value if form is None else form(value)
+                    for value, form in zip(key, forms, strict=True)
+                ]
+            )
         )
     form = forms[0]
     if form is None:

@@ -1,9 +1,11 @@
-"""Single values of a map: how one row is read out of Arrow columns, and what a key is in the key index.
+"""Single values of a map: how one row is read out of Arrow columns, and what a key is in the key
+index.
 
-A *decoder* gives the value at an index of an array, as a fetch would give it; it reads the array's buffers by itself, as an
-Arrow scalar costs ten times as much. A *key form* is what stands for a value in the key index and in a secondary index: the
-value itself, or for temporal values their count of units since the epoch. Key forms of one type compare as SQL does; all
-NaN are one object, so that a dict finds them.
+A *decoder* gives the value at an index of an array, as a fetch would give it; it reads the array's
+buffers by itself, as an Arrow scalar costs ten times as much. A *key form* is what stands for a
+value in the key index and in a secondary index: the value itself, or for temporal values their
+count of units since the epoch. Key forms of one type compare as SQL does; all NaN are one object,
+so that a dict finds them.
 """
 
 from __future__ import annotations
@@ -46,7 +48,14 @@ _FORMATS = {
 }
 """Buffer format and bytes of the types whose values are numbers of fixed width."""
 
-KEY_KINDS = frozenset(_FORMATS) | {Kind.BOOLEAN, Kind.DECIMAL, Kind.VARCHAR, Kind.VARBINARY, Kind.JSON, Kind.UUID}
+KEY_KINDS = frozenset(_FORMATS) | {
+    Kind.BOOLEAN,
+    Kind.DECIMAL,
+    Kind.VARCHAR,
+    Kind.VARBINARY,
+    Kind.JSON,
+    Kind.UUID,
+}
 """The types that a key can have."""
 
 
@@ -103,7 +112,9 @@ def key_decoder(array: pa.Array, sql_type: SqlType) -> Decoder:
         return _with_nulls(array, _bits(array.buffers()[1], array.offset))
     if kind is Kind.DECIMAL:
         return _with_nulls(array, _decimals(array, sql_type.scale))
-    return _with_nulls(array, _texts(array) if kind in (Kind.VARCHAR, Kind.JSON, Kind.UUID) else _binaries(array))
+    return _with_nulls(
+        array, _texts(array) if kind in (Kind.VARCHAR, Kind.JSON, Kind.UUID) else _binaries(array)
+    )
 
 
 def _with_nulls(array: pa.Array, decode: Decoder) -> Decoder:

@@ -10,7 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.connectors.files.columnar.avro_schema import columns_of_schema, record_schema, to_record_values
+from runnel.connectors.files.columnar.avro_schema import (
+    columns_of_schema,
+    record_schema,
+    to_record_values,
+)
 from runnel.connectors.files.conversion import convert_arrow, unfit
 from runnel.connectors.files.format import external_name, match_names
 from runnel.connectors.files.json.json_lines import unfit_places
@@ -29,7 +33,9 @@ def parsed_schema(text: str, option: str) -> Any:
     except Exception as error:
         # Of what is wrong with a schema fastavro has many exceptions.
         raise ProgrammingError(
-            f'option "{option}" is no Avro schema', detail=str(error) or type(error).__name__, hint="give it as JSON text"
+            f'option "{option}" is no Avro schema',
+            detail=str(error) or type(error).__name__,
+            hint="give it as JSON text",
         ) from error
 
 
@@ -39,18 +45,23 @@ def schema_columns(schema: Any, option: str) -> list[tuple[str, SqlType]]:
 
 
 class AvroSide(Side):
-    """An Avro record; its fields are the columns. Without a schema that of new files with these columns counts."""
+    """An Avro record; its fields are the columns. Without a schema that of new files with these
+    columns counts."""
 
     def __init__(self, columns: Sequence[TableColumn], schema: Any) -> None:
         super().__init__(columns)
         fastavro = _fastavro()
-        self._schema = fastavro.parse_schema(record_schema(columns)[1]) if schema is None else schema
+        self._schema = (
+            fastavro.parse_schema(record_schema(columns)[1]) if schema is None else schema
+        )
         self._natural = dict(columns_of_schema(self._schema, "the schema"))
         names = list(self._natural)
         places = match_names([external_name(column) for column in columns], names)
         self._fields = [None if place is None else names[place] for place in places]
 
-    def decode(self, payloads: Payloads, wanted: Sequence[int], messages: Messages) -> list[pa.Array]:
+    def decode(
+        self, payloads: Payloads, wanted: Sequence[int], messages: Messages
+    ) -> list[pa.Array]:
         records = self._records(payloads, messages)
         arrays = []
         for place in wanted:
@@ -75,13 +86,21 @@ class AvroSide(Side):
                         raise ValueError(f"{len(payload) - stream.tell()} bytes follow the record")
                 except Exception as error:
                     detail = str(error) or type(error).__name__
-                    messages.leave_out(index, DataError("a record is not Avro of the schema", detail=detail), payload)
+                    messages.leave_out(
+                        index,
+                        DataError("a record is not Avro of the schema", detail=detail),
+                        payload,
+                    )
                     record = None
             records.append(record)
         return records
 
     def _column(
-        self, values: list[Any], column: tuple[TableColumn, SqlType], payloads: Payloads, messages: Messages
+        self,
+        values: list[Any],
+        column: tuple[TableColumn, SqlType],
+        payloads: Payloads,
+        messages: Messages,
     ) -> pa.Array:
         wanted, natural = column
 
@@ -90,21 +109,34 @@ class AvroSide(Side):
 
         bad = unfit_places(values, convert)
         for index in bad:
-            messages.leave_out(index, unfit(values[index], wanted.name, wanted.type, None, is_inferred=False), payloads[index])
+            messages.leave_out(
+                index,
+                unfit(values[index], wanted.name, wanted.type, None, is_inferred=False),
+                payloads[index],
+            )
             values[index] = None
         return convert(values)
 
     def encode(self, arrays: Sequence[pa.Array]) -> list[bytes | None]:
         write = _fastavro().schemaless_writer
-        lists = [to_record_values(array, column.type) for array, column in zip(arrays, self.columns, strict=True)]
+        lists = [
+            to_record_values(array, column.type)
+            for array, column in zip(arrays, self.columns, strict=True)
+        ]
         found: list[bytes | None] = []
         for row in zip(*lists, strict=True):
             stream = io.BytesIO()
-            record = {name: value for name, value in zip(self._fields, row, strict=True) if name is not None}
+            record = {
+                name: value
+                for name, value in zip(self._fields, row, strict=True)
+                if name is not None
+            }
             try:
                 write(stream, self._schema, record)
             except Exception as error:
-                raise DataError("a row doesn't fit the Avro schema", detail=str(error) or type(error).__name__) from error
+                raise DataError(
+                    "a row doesn't fit the Avro schema", detail=str(error) or type(error).__name__
+                ) from error
             found.append(stream.getvalue())
         return found
 
@@ -115,6 +147,8 @@ def _fastavro() -> Any:
         import fastavro.schema
     except ImportError as error:
         raise OperationalError(
-            "format avro needs the package fastavro", detail=str(error), hint="pip install 'runnel[avro]'"
+            "format avro needs the package fastavro",
+            detail=str(error),
+            hint="pip install 'runnel[avro]'",
         ) from error
     return fastavro

@@ -15,12 +15,43 @@ LOGGER = logging.getLogger("runnel.connectors.kafka.connector")
 SECONDS = 10.0
 """How long the broker's answer is waited for at most: less where the statement has less left."""
 LOOK = 0.5
-"""Seconds after which a call that can be made again is, so that the end of the statement is heard."""
+"""Seconds after which a call that can be made again is, so that the end of the statement is
+heard."""
 
-_CONSUMER_ONLY = ("group.", "session.", "heartbeat.", "max.poll.", "fetch.", "queued.", "auto.", "enable.auto.", "isolation.")
-_CONSUMER_NAMES = ("enable.partition.eof", "check.crcs", "partition.assignment.strategy", "offset.store.method")
-_PRODUCER_ONLY = ("queue.buffering.", "message.send.", "message.timeout.", "delivery.", "transaction", "batch.", "sticky.")
-_PRODUCER_NAMES = ("acks", "request.required.acks", "linger.ms", "enable.idempotence", "retries", "compression.type")
+_CONSUMER_ONLY = (
+    "group.",
+    "session.",
+    "heartbeat.",
+    "max.poll.",
+    "fetch.",
+    "queued.",
+    "auto.",
+    "enable.auto.",
+    "isolation.",
+)
+_CONSUMER_NAMES = (
+    "enable.partition.eof",
+    "check.crcs",
+    "partition.assignment.strategy",
+    "offset.store.method",
+)
+_PRODUCER_ONLY = (
+    "queue.buffering.",
+    "message.send.",
+    "message.timeout.",
+    "delivery.",
+    "transaction",
+    "batch.",
+    "sticky.",
+)
+_PRODUCER_NAMES = (
+    "acks",
+    "request.required.acks",
+    "linger.ms",
+    "enable.idempotence",
+    "retries",
+    "compression.type",
+)
 
 
 def kafka() -> Any:
@@ -29,7 +60,9 @@ def kafka() -> Any:
         import confluent_kafka
     except ImportError as error:
         raise OperationalError(
-            "TYPE Kafka needs the package confluent-kafka", detail=str(error), hint="pip install 'runnel[kafka]'"
+            "TYPE Kafka needs the package confluent-kafka",
+            detail=str(error),
+            hint="pip install 'runnel[kafka]'",
         ) from error
     return confluent_kafka
 
@@ -40,8 +73,8 @@ def seconds() -> float:
 
 
 def look_seconds() -> float:
-    """How long a call may take that is made again until the broker has answered. OperationalError where the statement was
-    cancelled, or its time is over."""
+    """How long a call may take that is made again until the broker has answered. OperationalError
+    where the statement was cancelled, or its time is over."""
     found = patience.current()
     found.check()
     found.check_time()
@@ -50,7 +83,8 @@ def look_seconds() -> float:
 
 @contextmanager
 def calling(what: str) -> Iterator[None]:
-    """Turns what the client raises inside into an OperationalError that says what couldn't be done."""
+    """Turns what the client raises inside into an OperationalError that says what couldn't be
+    done."""
     try:
         yield
     except kafka().KafkaException as error:
@@ -70,9 +104,13 @@ def failed(what: str, error: Any) -> OperationalError:
 
 
 def consumer(options: Mapping[str, str]) -> Any:
-    """A consumer that commits nothing unless the options say so. It never moves to another offset by itself: an offset that
-    is gone is an error."""
-    own = {name: value for name, value in options.items() if not _is_one(name, _PRODUCER_ONLY, _PRODUCER_NAMES)}
+    """A consumer that commits nothing unless the options say so. It never moves to another offset
+    by itself: an offset that is gone is an error."""
+    own = {
+        name: value
+        for name, value in options.items()
+        if not _is_one(name, _PRODUCER_ONLY, _PRODUCER_NAMES)
+    }
     own.setdefault("group.id", f"runnel-{uuid4().hex}")
     own.setdefault("enable.auto.commit", "false")
     return _made(kafka().Consumer, {**own, "auto.offset.reset": "error"})
@@ -80,7 +118,11 @@ def consumer(options: Mapping[str, str]) -> Any:
 
 def producer(options: Mapping[str, str]) -> Any:
     """A producer."""
-    own = {name: value for name, value in options.items() if not _is_one(name, _CONSUMER_ONLY, _CONSUMER_NAMES)}
+    own = {
+        name: value
+        for name, value in options.items()
+        if not _is_one(name, _CONSUMER_ONLY, _CONSUMER_NAMES)
+    }
     return _made(kafka().Producer, own)
 
 
@@ -96,7 +138,10 @@ def _made(kind: Any, options: dict[str, str]) -> Any:
         raise ProgrammingError(
             "Kafka's client doesn't take these options",
             detail=reason,
-            hint="options that Runnel doesn't know go to the client as they are: see librdkafka's CONFIGURATION.md",
+            hint=(
+                "options that Runnel doesn't know go to the client as they are: see librdkafka's "
+                "CONFIGURATION.md"
+            ),
         ) from error
 
 
@@ -118,4 +163,8 @@ def partitions_of(client: Any, topic: str) -> list[int]:
 def topics(client: Any) -> list[str]:
     """The names of all topics but Kafka's own."""
     with calling("the topics can't be listed"):
-        return sorted(name for name in client.list_topics(timeout=seconds()).topics if not name.startswith("__"))
+        return sorted(
+            name
+            for name in client.list_topics(timeout=seconds()).topics
+            if not name.startswith("__")
+        )

@@ -4,9 +4,10 @@
     TYPE Kafka OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'json-flat',
         'bootstrap.servers' = 'localhost:9092')
 
-The external name is the topic. Columns of the key are `__key`, or have an external name `__key.field`; all others are of the
-value: `this`, or its fields. Beside them there are three that are not part of `*`: __partition, __offset and __timestamp.
-Options that aren't ours go to Kafka's client as they are.
+The external name is the topic. Columns of the key are `__key`, or have an external name
+`__key.field`; all others are of the value: `this`, or its fields. Beside them there are three that
+are not part of `*`: __partition, __offset and __timestamp. Options that aren't ours go to Kafka's
+client as they are.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ VALUE_SCHEMA = text("valueAvroSchema")
 ON_ERROR = on_error("onError")
 PARALLELISM = integer("preferredLocalParallelism", least=1)
 
-OPTIONS = OptionSet("Kafka", KEY_FORMAT, VALUE_FORMAT, KEY_SCHEMA, VALUE_SCHEMA, ON_ERROR, PARALLELISM)
+OPTIONS = OptionSet(
+    "Kafka", KEY_FORMAT, VALUE_FORMAT, KEY_SCHEMA, VALUE_SCHEMA, ON_ERROR, PARALLELISM
+)
 SERVERS = ("bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers")
 RECORD_FORMATS = ("json-flat", "csv", "avro")
 METADATA = {"__partition": INTEGER, "__offset": BIGINT, "__timestamp": TIMESTAMP_TZ}
@@ -63,7 +66,9 @@ class KafkaConnector(DataConnector):
 
     def open(self, definition: MappingDefinition) -> Table:
         if definition.object_type is not None:
-            raise NotSupportedError(f'connector Kafka has no object type "{definition.object_type}"')
+            raise NotSupportedError(
+                f'connector Kafka has no object type "{definition.object_type}"'
+            )
         own, client = _divided(definition.options)
         options = OPTIONS.read(own)
         if "schema.registry.url" in client:
@@ -75,7 +80,8 @@ class KafkaConnector(DataConnector):
             if not definition.is_granted(name):
                 # Among them are addresses, and files and libraries that the client loads.
                 raise refused(
-                    f'option "{name}" of connector Kafka', "the owner makes a data connection with it, which your mapping names"
+                    f'option "{name}" of connector Kafka',
+                    "the owner makes a data connection with it, which your mapping names",
                 )
         _check_client(client)
         return KafkaTable(definition, options, client)
@@ -84,7 +90,8 @@ class KafkaConnector(DataConnector):
         own, client = _divided(options)
         if own:
             raise ProgrammingError(
-                f'option "{next(iter(own))}" belongs to a mapping, not to a data connection', hint="give it in CREATE MAPPING"
+                f'option "{next(iter(own))}" belongs to a mapping, not to a data connection',
+                hint="give it in CREATE MAPPING",
             )
         _check_client(client)
 
@@ -102,20 +109,25 @@ class KafkaTable(ReadableTable, WritableTable):
     connector = "Kafka"
     guarantee = Guarantee.EXACTLY_ONCE
 
-    def __init__(self, definition: MappingDefinition, options: Options, client_options: Mapping[str, str]) -> None:
+    def __init__(
+        self, definition: MappingDefinition, options: Options, client_options: Mapping[str, str]
+    ) -> None:
         self.name = definition.name
         self.topic = definition.external_name or definition.name
         self.client_options = dict(client_options)
         self.on_error: OnError = options.require(ON_ERROR)
         self.divert_to = self.on_error.mapping
         declared = [(column, _path(column)) for column in definition.columns]
-        keys = [(column, path) for column, path in declared if path == KEY or path.startswith(KEY + ".")]
+        keys = [
+            (column, path) for column, path in declared if path == KEY or path.startswith(KEY + ".")
+        ]
         values = [item for item in declared if item not in keys]
         found: list[TableColumn] = []
         key_format = options.get(KEY_FORMAT)
         if keys and key_format is None:
             raise ProgrammingError(
-                f'column "{keys[0][0].name}" is part of the key, but option "keyFormat" is missing', hint="add 'keyFormat'"
+                f'column "{keys[0][0].name}" is part of the key, but option "keyFormat" is missing',
+                hint="add 'keyFormat'",
             )
         self.key_side = None
         if key_format is not None and (keys or not declared):
@@ -123,14 +135,23 @@ class KafkaTable(ReadableTable, WritableTable):
             found += self.key_side.columns
         self.value_side = None
         if values or not declared:
-            self.value_side = _side(VALUE, options.require(VALUE_FORMAT), options.get(VALUE_SCHEMA), values)
+            self.value_side = _side(
+                VALUE, options.require(VALUE_FORMAT), options.get(VALUE_SCHEMA), values
+            )
             found += self.value_side.columns
         order = {column.name: place for place, (column, _) in enumerate(declared)}
         shown = sorted(found, key=lambda column: order.get(column.name, 0))
         taken = {column.name.lower() for column in shown}
         if len(taken) < len(shown):
-            raise ProgrammingError(f'a column of "{self.name}" comes twice', hint="give it another name and an EXTERNAL NAME")
-        hidden = [TableColumn(name, item, hidden=True) for name, item in METADATA.items() if name not in taken]
+            raise ProgrammingError(
+                f'a column of "{self.name}" comes twice',
+                hint="give it another name and an EXTERNAL NAME",
+            )
+        hidden = [
+            TableColumn(name, item, hidden=True)
+            for name, item in METADATA.items()
+            if name not in taken
+        ]
         self.columns = (*shown, *hidden)
         places = {column.name: place for place, column in enumerate(self.columns)}
         self.key_places = _places(self.key_side, places)
@@ -189,7 +210,9 @@ def _path(column: ColumnDefinition) -> str:
     return f"{VALUE}.{name}"
 
 
-def _side(side: str, format_name: str, schema: str | None, declared: list[tuple[ColumnDefinition, str]]) -> Side:
+def _side(
+    side: str, format_name: str, schema: str | None, declared: list[tuple[ColumnDefinition, str]]
+) -> Side:
     """The key or the value of messages, by its format and its columns."""
     option = "keyFormat" if side == KEY else "valueFormat"
     kind = format_name.strip().lower()
@@ -202,9 +225,15 @@ def _side(side: str, format_name: str, schema: str | None, declared: list[tuple[
             f"wrong value '{format_name}' for option \"{option}\" of connector Kafka",
             hint=suggest(kind, known, "it takes " + ", ".join(known)),
         )
-    columns = [TableColumn(column.name, column.type, path.removeprefix(side + ".")) for column, path in declared]
+    columns = [
+        TableColumn(column.name, column.type, path.removeprefix(side + "."))
+        for column, path in declared
+    ]
     if any(path == side for _, path in declared):
-        raise ProgrammingError(f'with format {kind} there is no column "{side}"', hint="declare the fields, each as a column")
+        raise ProgrammingError(
+            f'with format {kind} there is no column "{side}"',
+            hint="declare the fields, each as a column",
+        )
     if kind == "avro":
         # Loaded on first use: it needs another package.
         from runnel.connectors.kafka.avro import AvroSide, parsed_schema, schema_columns
@@ -212,7 +241,9 @@ def _side(side: str, format_name: str, schema: str | None, declared: list[tuple[
         option = "keyAvroSchema" if side == KEY else "valueAvroSchema"
         parsed = None if schema is None else parsed_schema(schema, option)
         if parsed is not None and not columns:
-            columns = [TableColumn(name, item, name) for name, item in schema_columns(parsed, option)]
+            columns = [
+                TableColumn(name, item, name) for name, item in schema_columns(parsed, option)
+            ]
         _check_declared(columns, kind, side)
         return AvroSide(columns, parsed)
     _check_declared(columns, kind, side)
@@ -222,20 +253,27 @@ def _side(side: str, format_name: str, schema: str | None, declared: list[tuple[
 def _check_declared(columns: list[TableColumn], kind: str, side: str) -> None:
     if not columns:
         what = "key" if side == KEY else "value"
-        raise ProgrammingError(f"the columns of the {what} must be declared with format {kind}", hint="name its fields")
+        raise ProgrammingError(
+            f"the columns of the {what} must be declared with format {kind}", hint="name its fields"
+        )
     for column in columns:
         if kind == "csv" and column.type.is_nested:
-            raise ProgrammingError(f'column "{column.name}" is of type {column.type}, which format csv can\'t hold')
+            raise ProgrammingError(
+                f'column "{column.name}" is of type {column.type}, which format csv can\'t hold'
+            )
 
 
-def _single_column(side: str, option: str, kind: SqlType, declared: list[tuple[ColumnDefinition, str]]) -> TableColumn:
+def _single_column(
+    side: str, option: str, kind: SqlType, declared: list[tuple[ColumnDefinition, str]]
+) -> TableColumn:
     if not declared:
         return TableColumn(side, kind)
     column, path = declared[0]
     if len(declared) > 1 or path != side:
         wrong = declared[1][0] if len(declared) > 1 else column
         raise ProgrammingError(
-            f'column "{wrong.name}" is not there: by option "{option}" there is only "{side}", {kind}',
+            f'column "{wrong.name}" is not there: by option "{option}" there is only "{side}", '
+            f"{kind}",
             hint=f"declare {side} {kind}, or use a format with fields, such as json-flat",
         )
     if column.type != kind:

@@ -1,6 +1,7 @@
 """Writing to a Kafka topic in a durable job: each epoch is one transaction.
 
-An epoch's messages are kept in its token, and so in the snapshot, until they are sent when the snapshot is safe.
+An epoch's messages are kept in its token, and so in the snapshot, until they are sent when the
+snapshot is safe.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _MOST_ROWS = 65_536
 
 
 class KafkaJobSink(Sink):
-    """Appends the messages of one execution to a topic. Epochs have numbers that rise over all executions."""
+    """Appends the messages of one execution to a topic. Epochs have numbers that rise over all
+    executions."""
 
     def __init__(self, table: KafkaTable, request: SinkRequest) -> None:
         self._table = table
@@ -41,8 +43,9 @@ class KafkaJobSink(Sink):
                 self.commit(token)
                 self._number = max(self._number, token["number"])
             elif token["number"] > self._open().last_of(token["owner"]):
-                # Of the job whose snapshot this one begins with, which didn't come to send it. It is noted as that job's: until
-                # this one has a snapshot of its own it may come here again.
+                # Of the job whose snapshot this one begins with, which didn't come to send it. It
+                # is noted as that job's: until this one has a snapshot of its own it may come here
+                # again.
                 messages = _unpacked(token["messages"])
                 if messages:
                     self._open().send(messages, token["number"], token["owner"])
@@ -83,7 +86,9 @@ class KafkaJobSink(Sink):
     def _open(self) -> Transactions:
         if self._transactions is None:
             table = self._table
-            self._transactions = Transactions(table.client_options, table.topic, self._request.owner)
+            self._transactions = Transactions(
+                table.client_options, table.topic, self._request.owner
+            )
             self._number = max(self._number, self._transactions.last())
         return self._transactions
 
@@ -93,7 +98,10 @@ def _packed(messages: Sequence[Message]) -> str:
     if not messages:
         return ""
     keys, values = zip(*messages, strict=True)
-    table = pa.table([pa.chunked_array([keys], pa.binary()), pa.chunked_array([values], pa.binary())], schema=_SCHEMA)
+    table = pa.table(
+        [pa.chunked_array([keys], pa.binary()), pa.chunked_array([values], pa.binary())],
+        schema=_SCHEMA,
+    )
     stream = pa.BufferOutputStream()
     with pa.ipc.new_stream(stream, _SCHEMA, options=_OPTIONS) as writer:
         writer.write_table(table, _MOST_ROWS)

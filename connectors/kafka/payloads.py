@@ -1,8 +1,8 @@
 """The key and the value of Kafka messages: bytes to columns and back.
 
-A side is one value ('bigint', 'varchar', 'json', …), or a record with fields ('json-flat', 'csv', 'avro'). Numbers are as
-Kafka's own serialisers write them (big-endian); VARCHAR is UTF-8, VARBINARY the bytes, and any other single type its text.
-A message without key or value gives NULLs.
+A side is one value ('bigint', 'varchar', 'json', …), or a record with fields ('json-flat', 'csv',
+'avro'). Numbers are as Kafka's own serialisers write them (big-endian); VARCHAR is UTF-8, VARBINARY
+the bytes, and any other single type its text. A message without key or value gives NULLs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.columns.batches import Mask, from_flags, from_numbers, indexes, numbers, true_flags, validity
+from runnel.columns.batches import (
+    Mask,
+    from_flags,
+    from_numbers,
+    indexes,
+    numbers,
+    true_flags,
+    validity,
+)
 from runnel.connectors.files.conversion import converter, unfit
 from runnel.connectors.files.csv.csv_records import CsvRecords
 from runnel.connectors.files.csv.csv_writer import CsvWriter
@@ -38,7 +46,8 @@ _CONTEXT = EvaluationContext()
 
 
 class Messages:
-    """Some messages of one partition, and which of them can't be read. `place` tells where the one at an index is."""
+    """Some messages of one partition, and which of them can't be read. `place` tells where the one
+    at an index is."""
 
     def __init__(self, count: int, place: Callable[[int], str], malformed: Malformed) -> None:
         self.place = place
@@ -46,10 +55,15 @@ class Messages:
         self.sound: Mask = np.ones(count, np.bool_)
 
     def leave_out(self, index: int, error: DataError, payload: bytes | None) -> None:
-        """Raises the error with its place, or leaves the message out; of two errors in one message the first counts."""
+        """Raises the error with its place, or leaves the message out; of two errors in one message
+        the first counts."""
         if self.sound[index]:
             self.sound[index] = False
-            error.detail = self.place(index) if error.detail is None else f"{self.place(index)}: {error.detail}"
+            error.detail = (
+                self.place(index)
+                if error.detail is None
+                else f"{self.place(index)}: {error.detail}"
+            )
             self.malformed.leave_out(error, (payload or b"").decode("utf-8", "backslashreplace"))
 
 
@@ -60,7 +74,9 @@ class Side(ABC):
         self.columns = tuple(columns)
 
     @abstractmethod
-    def decode(self, payloads: Payloads, wanted: Sequence[int], messages: Messages) -> list[pa.Array]:
+    def decode(
+        self, payloads: Payloads, wanted: Sequence[int], messages: Messages
+    ) -> list[pa.Array]:
         """The columns at `wanted`, a value for each message; arbitrary for those left out."""
 
     @abstractmethod
@@ -85,7 +101,9 @@ class SingleSide(Side):
     def _type(self) -> SqlType:
         return self.columns[0].type
 
-    def decode(self, payloads: Payloads, wanted: Sequence[int], messages: Messages) -> list[pa.Array]:
+    def decode(
+        self, payloads: Payloads, wanted: Sequence[int], messages: Messages
+    ) -> list[pa.Array]:
         dtype = _NUMBERS.get(self._type.kind)
         if dtype is not None:
             return [self._numbers(payloads, np.dtype(dtype), messages)]
@@ -98,8 +116,12 @@ class SingleSide(Side):
             return [text]
         converted = attempted(lambda item, _: convert(item), text, VARCHAR, self._type, _CONTEXT)
         assert isinstance(converted, pa.Array)
-        for index in np.flatnonzero(true_flags(converted.is_null()) & true_flags(text.is_valid())).tolist():
-            error = unfit(text[index].as_py(), self.columns[0].name, self._type, None, is_inferred=False)
+        for index in np.flatnonzero(
+            true_flags(converted.is_null()) & true_flags(text.is_valid())
+        ).tolist():
+            error = unfit(
+                text[index].as_py(), self.columns[0].name, self._type, None, is_inferred=False
+            )
             messages.leave_out(index, error, payloads[index])
         return [converted]
 
@@ -107,12 +129,16 @@ class SingleSide(Side):
         size = dtype.itemsize
         given = np.fromiter((payload is not None for payload in payloads), np.bool_, len(payloads))
         joined = b"".join([bytes(size) if payload is None else payload for payload in payloads])
-        if len(joined) != size * len(payloads) or any(len(item) != size for item in payloads if item is not None):
+        if len(joined) != size * len(payloads) or any(
+            len(item) != size for item in payloads if item is not None
+        ):
             fitting = []
             for index, payload in enumerate(payloads):
                 fits = payload is not None and len(payload) == size
                 if payload is not None and not fits:
-                    error = DataError(f"a value of type {self._type} has {size} bytes, not {len(payload)}")
+                    error = DataError(
+                        f"a value of type {self._type} has {size} bytes, not {len(payload)}"
+                    )
                     messages.leave_out(index, error, payload)
                 fitting.append(payload if payload is not None and fits else bytes(size))
             joined = b"".join(fitting)
@@ -144,8 +170,14 @@ class SingleSide(Side):
         size = np.dtype(dtype).itemsize
         data = numbers(values, np.dtype(dtype).newbyteorder("=")).astype(dtype).tobytes()
         valid = validity(values)
-        pieces: list[bytes | None] = [data[start : start + size] for start in range(0, len(data), size)]
-        return pieces if valid is None else [piece if ok else None for piece, ok in zip(pieces, valid, strict=True)]
+        pieces: list[bytes | None] = [
+            data[start : start + size] for start in range(0, len(data), size)
+        ]
+        return (
+            pieces
+            if valid is None
+            else [piece if ok else None for piece, ok in zip(pieces, valid, strict=True)]
+        )
 
 
 class TextSide(Side):
@@ -155,7 +187,9 @@ class TextSide(Side):
     no_record: bytes
     """Stands for a message without a payload."""
 
-    def decode(self, payloads: Payloads, wanted: Sequence[int], messages: Messages) -> list[pa.Array]:
+    def decode(
+        self, payloads: Payloads, wanted: Sequence[int], messages: Messages
+    ) -> list[pa.Array]:
         asked = Reading(tuple(wanted), self.columns, evaluation=_CONTEXT)
         options = FileOptions("", None, None, "none", False, False, _DIALECT)
         parser = self.parser("", options, asked, Malformed(messages.malformed.on_error, ""))
@@ -179,12 +213,17 @@ class TextSide(Side):
         for index, line in enumerate(lines):
             batch = keep.read(line + b"\n", index + 1)
             if batch.num_rows > 1:
-                keep.leave_out(index, DataError(f"a message holds {batch.num_rows} records, not one"))
+                keep.leave_out(
+                    index, DataError(f"a message holds {batch.num_rows} records, not one")
+                )
             if batch.num_rows != 1:
                 nulls = [pa.nulls(1, field.type) for field in batch.schema]
                 batch = pa.RecordBatch.from_arrays(nulls, schema=batch.schema)
             batches.append(batch)
-        return [pa.concat_arrays(list(parts)) for parts in zip(*(batch.columns for batch in batches), strict=True)]
+        return [
+            pa.concat_arrays(list(parts))
+            for parts in zip(*(batch.columns for batch in batches), strict=True)
+        ]
 
     def prepare(self, parser: RecordParser) -> None:
         """Tells the parser what a file's beginning would."""
@@ -195,7 +234,12 @@ class TextSide(Side):
 
     def encode(self, arrays: Sequence[pa.Array]) -> list[bytes | None]:
         output = _Bytes()
-        sizes = self.write(output, pa.RecordBatch.from_arrays(list(arrays), names=[external_name(c) for c in self.columns]))
+        sizes = self.write(
+            output,
+            pa.RecordBatch.from_arrays(
+                list(arrays), names=[external_name(c) for c in self.columns]
+            ),
+        )
         if sizes is None:
             return list(output.data.split(b"\n")[:-1])
         return list(sizes)

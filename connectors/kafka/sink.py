@@ -1,4 +1,5 @@
-"""Writing to a Kafka topic in a light job: its rows are sent when it commits, so that one that fails has sent nothing."""
+"""Writing to a Kafka topic in a light job: its rows are sent when it commits, so that one that
+fails has sent nothing."""
 
 from __future__ import annotations
 
@@ -21,12 +22,17 @@ def encoded(table: KafkaTable, columns: Sequence[int], batch: pa.RecordBatch) ->
     """The messages of rows of these columns: keys and values."""
     given = dict(zip(columns, batch.columns, strict=True))
     sides: list[list[bytes | None]] = []
-    for side, places in ((table.key_side, table.key_places), (table.value_side, table.value_places)):
+    for side, places in (
+        (table.key_side, table.key_places),
+        (table.value_side, table.value_places),
+    ):
         if side is None:
             sides.append([None] * batch.num_rows)
             continue
         arrays = [
-            given[place] if place in given else pa.nulls(batch.num_rows, to_arrow(table.columns[place].type))
+            given[place]
+            if place in given
+            else pa.nulls(batch.num_rows, to_arrow(table.columns[place].type))
             for place in places
         ]
         sides.append(side.encode(arrays))
@@ -103,4 +109,6 @@ class KafkaSink(Sink):
         if errors:
             client.purge()
             client.flush(seconds())
-            raise failed(f'{len(messages)} messages can\'t all be written to topic "{topic}"', errors[0])
+            raise failed(
+                f'{len(messages)} messages can\'t all be written to topic "{topic}"', errors[0]
+            )

@@ -1,9 +1,10 @@
 """Reading a Kafka topic: a partition of ours for each of the topic's, with a consumer of its own.
 
-Where reading starts is fixed when the query starts: at the group's committed offset if the options name a group that has one,
-else at the topic's end, or with 'auto.offset.reset' = 'earliest' at its beginning. After that the place is ours (it goes into
-snapshots); an offset that is no longer there is an error that tells the gap. Partitions that are added to the topic later
-are seen by the next query.
+Where reading starts is fixed when the query starts: at the group's committed offset if the options
+name a group that has one, else at the topic's end, or with 'auto.offset.reset' = 'earliest' at its
+beginning. After that the place is ours (it goes into snapshots); an offset that is no longer there
+is an error that tells the gap. Partitions that are added to the topic later are seen by the next
+query.
 """
 
 from __future__ import annotations
@@ -28,7 +29,15 @@ from runnel.connector import (
     position_expired,
 )
 from runnel.connectors.files.records.malformed import Malformed
-from runnel.connectors.kafka.client import LOGGER, calling, consumer, failed, kafka, partitions_of, seconds
+from runnel.connectors.kafka.client import (
+    LOGGER,
+    calling,
+    consumer,
+    failed,
+    kafka,
+    partitions_of,
+    seconds,
+)
 from runnel.connectors.kafka.payloads import Messages, Side, all_sound
 from runnel.errors import OperationalError, ProgrammingError
 from runnel.processor import ExpiredPosition, JobContext
@@ -46,7 +55,14 @@ WAITING_SECONDS = 0.1
 FIRST = -2
 """Stands for the first offset that there is."""
 
-_STARTS = {"earliest": True, "smallest": True, "beginning": True, "latest": False, "largest": False, "end": False}
+_STARTS = {
+    "earliest": True,
+    "smallest": True,
+    "beginning": True,
+    "latest": False,
+    "largest": False,
+    "end": False,
+}
 
 
 class KafkaSource(Source):
@@ -82,7 +98,10 @@ class KafkaSource(Source):
         client = consumer(table.client_options)
         try:
             numbers = partitions_of(client, table.topic)
-            made = [KafkaPartition(table, self._request.columns, (item, FIRST), (context.clock, 0)) for item in numbers]
+            made = [
+                KafkaPartition(table, self._request.columns, (item, FIRST), (context.clock, 0))
+                for item in numbers
+            ]
             for number, partition in zip(numbers, made, strict=True):
                 _, high = partition._bounds(client)
                 partition.stop_at({"topic": table.topic, "partition": number, "offset": high})
@@ -104,13 +123,17 @@ def _start(client: Any, table: KafkaTable, number: int) -> int:
                 _warn_or_fail(table, (number, committed), (low, high))
     reset = table.client_options.get("auto.offset.reset", "latest").lower()
     if reset not in _STARTS:
-        raise ProgrammingError(f"wrong value '{reset}' for option \"auto.offset.reset\"", hint="it takes earliest or latest")
+        raise ProgrammingError(
+            f"wrong value '{reset}' for option \"auto.offset.reset\"",
+            hint="it takes earliest or latest",
+        )
     return int(low if _STARTS[reset] else high)
 
 
 def _warn_or_fail(table: KafkaTable, committed: tuple[int, int], there: tuple[int, int]) -> None:
-    """What a group has committed is gone: as with Kafka's own clients 'auto.offset.reset' says where to begin then, and where
-    nobody has said it that is an error. `committed`: a partition and an offset in it."""
+    """What a group has committed is gone: as with Kafka's own clients 'auto.offset.reset' says
+    where to begin then, and where nobody has said it that is an error. `committed`: a partition and
+    an offset in it."""
     error = position_expired(
         f'offset {committed[1]} of partition {committed[0]} of topic "{table.topic}", which group '
         f'"{table.client_options["group.id"]}" has committed, is not there any more',
@@ -120,19 +143,32 @@ def _warn_or_fail(table: KafkaTable, committed: tuple[int, int], there: tuple[in
     if reset is None:
         error.hint = "say where to begin then: 'auto.offset.reset' = 'earliest' or 'latest'"
         raise error
-    LOGGER.warning("%s (%s): reading begins where 'auto.offset.reset' says, %s", error.message, error.detail, reset)
+    LOGGER.warning(
+        "%s (%s): reading begins where 'auto.offset.reset' says, %s",
+        error.message,
+        error.detail,
+        reset,
+    )
 
 
 def _offsets(low: int, high: int) -> str:
-    return f"the partition has the offsets {low} to {high - 1}" if high > low else "the partition has no messages"
+    return (
+        f"the partition has the offsets {low} to {high - 1}"
+        if high > low
+        else "the partition has no messages"
+    )
 
 
 class KafkaPartition(SourcePartition):
-    """Reads one partition of a topic. `place` is its number and the offset to start at; `waiting` the clock, and how many
-    seconds a read waits."""
+    """Reads one partition of a topic. `place` is its number and the offset to start at; `waiting`
+    the clock, and how many seconds a read waits."""
 
     def __init__(
-        self, table: KafkaTable, columns: tuple[int, ...], place: tuple[int, int], waiting: tuple[Callable[[], int], float]
+        self,
+        table: KafkaTable,
+        columns: tuple[int, ...],
+        place: tuple[int, int],
+        waiting: tuple[Callable[[], int], float],
     ) -> None:
         self._table = table
         self._columns = columns
@@ -168,7 +204,8 @@ class KafkaPartition(SourcePartition):
             else:
                 if not sound:
                     raise self._broken(error)
-                # What came before it is given first; the error comes again when it is read on from there.
+                # What came before it is given first; the error comes again when it is read on from
+                # there.
                 self.close()
                 break
         if not sound:
@@ -183,13 +220,20 @@ class KafkaPartition(SourcePartition):
         return self._malformed.take()
 
     def position(self) -> Token | None:
-        """With the time of the message before it, by which a topic that was made anew is told from the one that was read."""
-        return {"topic": self._table.topic, "partition": self._number, "offset": self._offset, "time": self._time}
+        """With the time of the message before it, by which a topic that was made anew is told from
+        the one that was read."""
+        return {
+            "topic": self._table.topic,
+            "partition": self._number,
+            "offset": self._offset,
+            "time": self._time,
+        }
 
     def seek(self, token: Token) -> None:
         if (token["topic"], token["partition"]) != (self._table.topic, self._number):
             raise OperationalError(
-                f'partition {self._number} of topic "{self._table.topic}" can\'t go on from a position in partition '
+                f'partition {self._number} of topic "{self._table.topic}" can\'t go on from a '
+                "position in partition "
                 f'{token["partition"]} of topic "{token["topic"]}"'
             )
         self._offset, self._time = token["offset"], token.get("time")
@@ -223,7 +267,8 @@ class KafkaPartition(SourcePartition):
         topic = self._table.topic
         options = self._table.client_options
         if self._last is not None:
-            # Messages before the last place may be gone, or never have been for readers: then it is the end that is told.
+            # Messages before the last place may be gone, or never have been for readers: then it is
+            # the end that is told.
             options = {**options, "enable.partition.eof": "true"}
         client = self._client = consumer(options)
         low, high = self._bounds(client)
@@ -233,16 +278,21 @@ class KafkaPartition(SourcePartition):
             raise self._gap(low, high)
         self._is_checking = self._time is not None and low < self._offset
         with calling(f'topic "{topic}" can\'t be read'):
-            client.assign([kafka().TopicPartition(topic, self._number, self._offset - self._is_checking)])
+            client.assign(
+                [kafka().TopicPartition(topic, self._number, self._offset - self._is_checking)]
+            )
 
     def _bounds(self, client: Any) -> tuple[int, int]:
         """The first offset, and the one after the last."""
         with calling(f'topic "{self._table.topic}" can\'t be read'):
-            low, high = client.get_watermark_offsets(kafka().TopicPartition(self._table.topic, self._number), timeout=seconds())
+            low, high = client.get_watermark_offsets(
+                kafka().TopicPartition(self._table.topic, self._number), timeout=seconds()
+            )
         return int(low), int(high)
 
     def _checked(self, messages: list[Any]) -> list[Any]:
-        """Without the message before the position, which must be the one that was read then, unless compaction took it."""
+        """Without the message before the position, which must be the one that was read then, unless
+        compaction took it."""
         first = messages[0]
         if first.error() is not None:
             return messages
@@ -261,7 +311,8 @@ class KafkaPartition(SourcePartition):
         else:
             lost = "the topic was made anew: another message is where reading was"
         return position_expired(
-            f'offset {self._offset} of partition {self._number} of topic "{self._table.topic}" is not there any more',
+            f'offset {self._offset} of partition {self._number} of topic "{self._table.topic}" is '
+            "not there any more",
             detail=f"{_offsets(low, high)}: {lost}",
             hint="start the query anew, and keep messages longer than it may stand still",
         )
@@ -269,7 +320,9 @@ class KafkaPartition(SourcePartition):
     def _broken(self, error: Any) -> OperationalError:
         if error.code() == kafka().KafkaError._AUTO_OFFSET_RESET:
             return self._gap(*self._bounds(self._client))
-        return failed(f'partition {self._number} of topic "{self._table.topic}" can\'t be read', error)
+        return failed(
+            f'partition {self._number} of topic "{self._table.topic}" can\'t be read', error
+        )
 
     def _batch(self, found: list[Any]) -> pa.RecordBatch:
         """The messages as rows of the requested columns."""
@@ -311,7 +364,9 @@ def _metadata(name: str, messages: Sequence[Any]) -> pa.Array:
     if name == "__partition":
         return from_numbers(np.full(len(messages), messages[0].partition(), np.int32), pa.int32())
     if name == "__offset":
-        return from_numbers(np.array([message.offset() for message in messages], np.int64), pa.int64())
+        return from_numbers(
+            np.array([message.offset() for message in messages], np.int64), pa.int64()
+        )
     stamps = [message.timestamp() for message in messages]
     known = np.array([kind != 0 for kind, _ in stamps], np.bool_)
     times = np.array([milliseconds for _, milliseconds in stamps], np.int64) * 1000

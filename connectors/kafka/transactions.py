@@ -1,8 +1,10 @@
-"""Transactions of one job's sink: messages, and that they were sent, become visible at the broker together.
+"""Transactions of one job's sink: messages, and that they were sent, become visible at the broker
+together.
 
-The client can't go on with a transaction after a restart, so none is open for longer than its messages need. What was
-committed last is noted as an offset of a consumer group that is the sink's own: it is part of the transaction, and tells the
-next process which of the epochs that it finds in the snapshot were sent.
+The client can't go on with a transaction after a restart, so none is open for longer than its
+messages need. What was committed last is noted as an offset of a consumer group that is the sink's
+own: it is part of the transaction, and tells the next process which of the epochs that it finds in
+the snapshot were sent.
 """
 
 from __future__ import annotations
@@ -12,7 +14,16 @@ from time import monotonic
 from typing import Any
 
 from runnel import deadline as patience
-from runnel.connectors.kafka.client import calling, consumer, failed, kafka, look_seconds, partitions_of, producer, seconds
+from runnel.connectors.kafka.client import (
+    calling,
+    consumer,
+    failed,
+    kafka,
+    look_seconds,
+    partitions_of,
+    producer,
+    seconds,
+)
 from runnel.errors import OperationalError
 
 Message = tuple[bytes | None, bytes | None]
@@ -22,8 +33,8 @@ MOST_SECONDS = 60.0
 
 
 class Transactions:
-    """The transactions of one owner on one topic. Making it ends those of every process before: an older one that still runs
-    can send nothing any more."""
+    """The transactions of one owner on one topic. Making it ends those of every process before: an
+    older one that still runs can send nothing any more."""
 
     def __init__(self, options: Mapping[str, str], topic: str, owner: str) -> None:
         self._topic = topic
@@ -33,13 +44,18 @@ class Transactions:
         self._group = self._group_of(owner)
         self._client = producer({**options, "transactional.id": name})
         partitions_of(self._client, topic)
-        self._tried("transactions can't be begun", lambda: self._client.init_transactions(look_seconds()))
+        self._tried(
+            "transactions can't be begun", lambda: self._client.init_transactions(look_seconds())
+        )
 
     def _group_of(self, owner: str) -> Any:
-        return consumer({**self._options, "group.id": f"{self._options.get('group.id', 'runnel')}-{owner}"})
+        return consumer(
+            {**self._options, "group.id": f"{self._options.get('group.id', 'runnel')}-{owner}"}
+        )
 
     def last(self) -> int:
-        """The number of the last epoch that was sent; 0 if none was, or if it was so long ago that the broker has forgotten."""
+        """The number of the last epoch that was sent; 0 if none was, or if it was so long ago that
+        the broker has forgotten."""
         return self._last_of(self._group)
 
     def last_of(self, owner: str) -> int:
@@ -59,9 +75,9 @@ class Transactions:
         return max(int(found.offset), 0)
 
     def send(self, messages: Sequence[Message], number: int, owner: str | None = None) -> None:
-        """Sends the messages of an epoch: all of them are there when it returns, or none if it fails. After a failure that
-        leaves open which of the two it is, the next process finds out by `last`; or by `last_of`, where it is an epoch of
-        another owner's."""
+        """Sends the messages of an epoch: all of them are there when it returns, or none if it
+        fails. After a failure that leaves open which of the two it is, the next process finds out
+        by `last`; or by `last_of`, where it is an epoch of another owner's."""
         if owner is None:
             self._send(messages, number, self._group)
             return
@@ -79,7 +95,10 @@ class Transactions:
             self._produce(messages, what)
             place = kafka().TopicPartition(self._topic, 0, number)
             group = noted_for.consumer_group_metadata()
-            self._tried(what, lambda: self._client.send_offsets_to_transaction([place], group, look_seconds()))
+            self._tried(
+                what,
+                lambda: self._client.send_offsets_to_transaction([place], group, look_seconds()),
+            )
             self._tried(what, lambda: self._client.commit_transaction(look_seconds()))
         except OperationalError:
             self._give_up()
@@ -105,7 +124,8 @@ class Transactions:
             raise failed(what, errors[0])
 
     def _tried(self, what: str, step: Callable[[], object]) -> None:
-        """Takes a step of the transaction's, again where the client says that it may be taken again."""
+        """Takes a step of the transaction's, again where the client says that it may be taken
+        again."""
         until = monotonic() + patience.seconds(MOST_SECONDS)
         while True:
             try:
@@ -120,7 +140,8 @@ class Transactions:
         try:
             self._client.abort_transaction(seconds())
         except kafka().KafkaException:
-            # Fenced off, or out of reach: the broker ends it, by its time-out or when the next process begins.
+            # Fenced off, or out of reach: the broker ends it, by its time-out or when the next
+            # process begins.
             self._client.purge()
 
     def close(self) -> None:

@@ -1,7 +1,9 @@
-"""The data files of a table format (Delta, Iceberg) at one version, and which of them a predicate can leave out.
+"""The data files of a table format (Delta, Iceberg) at one version, and which of them a predicate
+can leave out.
 
-A table's metadata tells of each file the values that its whole partition has, and the smallest and largest value of its
-columns. A file is left out only where these prove that none of its rows fulfils the predicate.
+A table's metadata tells of each file the values that its whole partition has, and the smallest and
+largest value of its columns. A file is left out only where these prove that none of its rows
+fulfils the predicate.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ LONGEST_BOUND = 32
 
 @dataclass(frozen=True, slots=True)
 class LakeFile:
-    """A data file. `constants`: arrays of one value, for columns of the table (by index) that are the same in all rows.
+    """A data file. `constants`: arrays of one value, for columns of the table (by index) that are
+    the same in all rows.
     `kept`: for each row, in order, whether it is still there; rows behind its end are."""
 
     file: DataFile
@@ -36,7 +39,8 @@ class LakeFile:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of one column, for each file: the smallest and the largest value (None: not known), and whether all are NULL."""
+    """Of one column, for each file: the smallest and the largest value (None: not known), and
+    whether all are NULL."""
 
     least: Sequence[Any]
     largest: Sequence[Any]
@@ -49,7 +53,8 @@ def _no_bounds(index: int) -> Bounds | None:
 
 @dataclass(frozen=True, slots=True)
 class FileSet:
-    """Files of a table at one version; `bounds` gives those of a column by index, None where they aren't to be trusted."""
+    """Files of a table at one version; `bounds` gives those of a column by index, None where they
+    aren't to be trusted."""
 
     version: int
     files: Sequence[LakeFile]
@@ -59,8 +64,14 @@ class FileSet:
         """The files that may have rows for a predicate over the table's columns."""
         if not conjuncts(predicate) or not self.files:
             return list(self.files)
-        shared = [index for index in self.files[0].constants if all(index in file.constants for file in self.files)]
-        values = [pa.concat_arrays([file.constants[index] for file in self.files]) for index in shared]
+        shared = [
+            index
+            for index in self.files[0].constants
+            if all(index in file.constants for file in self.files)
+        ]
+        values = [
+            pa.concat_arrays([file.constants[index] for file in self.files]) for index in shared
+        ]
         places = {index: place for place, index in enumerate(shared)}
         kept = kept_files(predicate, places, values, len(self.files), context)
         for test in comparisons(predicate, context):
@@ -79,7 +90,8 @@ def _may_match(bounds: Bounds, file: int, operation: str, values: Sequence[Any])
     if isinstance(largest, str | bytes) and len(largest) >= LONGEST_BOUND:
         # Only the smaller end is sure: whatever begins like it is at least as large.
         return operation not in ("eq", "lt", "le") or any(
-            value is not None and overlaps(least, max(largest, value), operation, value) for value in values
+            value is not None and overlaps(least, max(largest, value), operation, value)
+            for value in values
         )
     try:
         return any(overlaps(least, largest, operation, value) for value in values)

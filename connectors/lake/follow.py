@@ -1,7 +1,8 @@
-"""A table of a table format as a stream: the files of the version at which it begins, then those that each later version adds.
+"""A table of a table format as a stream: the files of the version at which it begins, then those
+that each later version adds.
 
-The place is a version, a file of it, and how many of its rows were given; so reading goes on in another process as long as the
-table's history reaches back to there.
+The place is a version, a file of it, and how many of its rows were given; so reading goes on in
+another process as long as the table's history reaches back to there.
 """
 
 from __future__ import annotations
@@ -11,7 +12,17 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from runnel.connector import END, End, Pause, ScanRequest, Skipped, Source, SourcePartition, Token, position_expired
+from runnel.connector import (
+    END,
+    End,
+    Pause,
+    ScanRequest,
+    Skipped,
+    Source,
+    SourcePartition,
+    Token,
+    position_expired,
+)
 from runnel.connectors.files.format import Batches, Reading
 from runnel.connectors.lake.files import FileSet, LakeFile
 from runnel.connectors.lake.table import LakeTable, read_files
@@ -43,7 +54,8 @@ class FollowedLakeTable(LakeTable):
 
     @abstractmethod
     def version_after(self, version: int) -> int | None:
-        """The version that follows; None where there is none yet. `position_expired` where the history begins later."""
+        """The version that follows; None where there is none yet. `position_expired` where the
+        history begins later."""
 
     @abstractmethod
     def versions_left(self, after: int) -> tuple[int, int]:
@@ -51,8 +63,8 @@ class FollowedLakeTable(LakeTable):
 
     @abstractmethod
     def added_in(self, version: int) -> FileSet:
-        """The files that a version adds, always in the same order; fails, or tells it in the log and leaves them out, where the
-        version isn't an append."""
+        """The files that a version adds, always in the same order; fails, or tells it in the log
+        and leaves them out, where the version isn't an append."""
 
     def scan(self, request: ScanRequest) -> Source:
         return LakeFollowSource(self, request)
@@ -78,7 +90,9 @@ class LakeFollowSource(Source):
 class LakeFollowPartition(SourcePartition):
     """Reads the versions of a table in order, for ever."""
 
-    def __init__(self, table: FollowedLakeTable, asked: Reading, version: int, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, table: FollowedLakeTable, asked: Reading, version: int, clock: Callable[[], int]
+    ) -> None:
         self._table = table
         self._asked = asked
         # Rows are counted in whole files, so that the count also holds for another predicate.
@@ -114,14 +128,20 @@ class LakeFollowPartition(SourcePartition):
                 return Pause(self._look_at, is_idle=True)
             following = self._table.version_after(self._version)
             if following is None:
-                self._look_at = now + max(self._table.poll_millis * MILLISECOND, LOOKING_SHARE * (self._clock() - now))
+                self._look_at = now + max(
+                    self._table.poll_millis * MILLISECOND, LOOKING_SHARE * (self._clock() - now)
+                )
                 return Pause(self._look_at, is_idle=True)
             self._version, self._is_first, self._look_at = following, False, None
             self._files, self._number = None, 0
 
     def position(self) -> Token | None:
         files = self._files
-        path = self._path if files is None or self._number >= len(files) else files[self._number].file.path
+        path = (
+            self._path
+            if files is None or self._number >= len(files)
+            else files[self._number].file.path
+        )
         return {
             "from": self._from,
             "version": self._version,
@@ -143,7 +163,10 @@ class LakeFollowPartition(SourcePartition):
     def _is_in_last(self) -> bool:
         """Whether the version is that of the place to stop at."""
         stop = self._stop
-        return stop is not None and (self._version, self._is_first) == (stop["version"], stop["first"])
+        return stop is not None and (self._version, self._is_first) == (
+            stop["version"],
+            stop["first"],
+        )
 
     def _is_at_stop(self) -> bool:
         stop = self._stop
@@ -173,15 +196,22 @@ class LakeFollowPartition(SourcePartition):
 
     def _list(self) -> None:
         """Finds out the files of the current version."""
-        found = self._table.files_at(self._version) if self._is_first else self._table.added_in(self._version)
+        found = (
+            self._table.files_at(self._version)
+            if self._is_first
+            else self._table.added_in(self._version)
+        )
         path, number = self._path, self._number
         if self._to_skip and (number >= len(found.files) or found.files[number].file.path != path):
             raise position_expired(
-                f'version {self._version} of the table of mapping "{self._table.name}" has no file "{path}"',
+                f'version {self._version} of the table of mapping "{self._table.name}" has no file '
+                f'"{path}"',
                 detail="it was read in part, and the rest of its rows is lost",
             )
         self._files = list(found.files)
-        self._wanted = {file.file.path for file in found.matching(self._asked.predicate, self._asked.evaluation)}
+        self._wanted = {
+            file.file.path for file in found.matching(self._asked.predicate, self._asked.evaluation)
+        }
         self._path = None
 
     def _next(self, file: LakeFile) -> pa.RecordBatch | None:
@@ -207,12 +237,14 @@ class LakeFollowPartition(SourcePartition):
             # The table's history is longer than its owner keeps the files.
             self._gone = True
             raise position_expired(
-                f'file "{file.file.path}" of version {self._version} of the table of mapping "{self._table.name}" is gone',
+                f'file "{file.file.path}" of version {self._version} of the table of mapping '
+                f'"{self._table.name}" is gone',
                 detail="the table was cleaned of files that its newest version doesn't need",
             ) from error
 
     def _rest_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """What is to be given of the next rows of a file: from where reading began, up to where it stops."""
+        """What is to be given of the next rows of a file: from where reading began, up to where it
+        stops."""
         skipped = min(self._to_skip, batch.num_rows)
         self._to_skip -= skipped
         self._rows += batch.num_rows

@@ -29,7 +29,9 @@ def moment(name: str) -> Option[datetime]:
         found = datetime.fromisoformat(value.strip())
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
-    return Option(name, parse, "a timestamp such as '2024-01-31 12:00:00' or '2024-01-31T12:00:00+01:00'")
+    return Option(
+        name, parse, "a timestamp such as '2024-01-31 12:00:00' or '2024-01-31T12:00:00+01:00'"
+    )
 
 
 def names_in(options: Options, option: Option[str]) -> tuple[str, ...]:
@@ -38,8 +40,11 @@ def names_in(options: Options, option: Option[str]) -> tuple[str, ...]:
     return () if given is None else tuple(name.strip() for name in given.split(",") if name.strip())
 
 
-def new_columns(definition: MappingDefinition, partition_by: Sequence[str], what: str) -> list[tuple[str, SqlType]]:
-    """The columns of a table to be made: those that the mapping declares. `what` it will be called in errors."""
+def new_columns(
+    definition: MappingDefinition, partition_by: Sequence[str], what: str
+) -> list[tuple[str, SqlType]]:
+    """The columns of a table to be made: those that the mapping declares. `what` it will be called
+    in errors."""
     if not definition.columns:
         raise ProgrammingError(
             f"{what} can't be made without columns",
@@ -48,19 +53,27 @@ def new_columns(definition: MappingDefinition, partition_by: Sequence[str], what
     names = [item.external_name or item.name for item in definition.columns]
     for name in partition_by:
         if name not in names:
-            raise ProgrammingError(f'column "{name}" of option "partitionBy" is not declared', hint=suggest(name, names))
+            raise ProgrammingError(
+                f'column "{name}" of option "partitionBy" is not declared',
+                hint=suggest(name, names),
+            )
     return [(name, item.type) for name, item in zip(names, definition.columns, strict=True)]
 
 
-def check_storable(columns: Sequence[tuple[str, SqlType]], kinds: Sequence[Kind], tables: str) -> None:
-    """NotSupportedError where a column, or something in it, is of one of these kinds, which `tables` don't have."""
+def check_storable(
+    columns: Sequence[tuple[str, SqlType]], kinds: Sequence[Kind], tables: str
+) -> None:
+    """NotSupportedError where a column, or something in it, is of one of these kinds, which
+    `tables` don't have."""
     for name, kind in columns:
         if _has(kind, kinds):
             raise NotSupportedError(f'column "{name}": {tables} have no type {kind}')
 
 
 def _has(kind: SqlType, kinds: Sequence[Kind]) -> bool:
-    inner = [item for item in (kind.element, kind.key) if item is not None] + [item for _, item in kind.fields]
+    inner = [item for item in (kind.element, kind.key) if item is not None] + [
+        item for _, item in kind.fields
+    ]
     return kind.kind in kinds or any(_has(item, kinds) for item in inner)
 
 
@@ -94,7 +107,9 @@ class LakeSchema:
                 )
             own = self.type_of(names[place])
             if not can_cast(own, item.type):
-                raise ProgrammingError(f'column "{item.name}" is declared as {item.type}, but is {own} in {self.what}')
+                raise ProgrammingError(
+                    f'column "{item.name}" is declared as {item.type}, but is {own} in {self.what}'
+                )
             external = item.external_name if names[place] == item.name else names[place]
             found.append(TableColumn(item.name, item.type, external))
         return tuple(found)
@@ -115,10 +130,13 @@ class LakeSchema:
             )
 
     def check_writable(self, columns: Sequence[TableColumn], *, widens: bool = False) -> None:
-        """Fails where rows of a mapping's types aren't what the table's columns hold. `widens`: integers may be narrower."""
+        """Fails where rows of a mapping's types aren't what the table's columns hold. `widens`:
+        integers may be narrower."""
         for column in columns:
             own = self.type_of(external_name(column))
-            if widens and INTEGER_WIDTHS.get(column.type.kind, 99) <= INTEGER_WIDTHS.get(own.kind, 0):
+            if widens and INTEGER_WIDTHS.get(column.type.kind, 99) <= INTEGER_WIDTHS.get(
+                own.kind, 0
+            ):
                 continue
             if to_arrow(own) != to_arrow(column.type):
                 raise ProgrammingError(

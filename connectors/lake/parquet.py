@@ -1,5 +1,5 @@
-"""The Parquet files of a table format. A struct's fields are told apart by their names there, but converted by their places:
-where these differ from the table's, a file is refused."""
+"""The Parquet files of a table format. A struct's fields are told apart by their names there, but
+converted by their places: where these differ from the table's, a file is refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ class LakeParquet(ParquetFormat):
     def __init__(self) -> None:
         super().__init__(OPTIONS)
 
-    def _read_file(self, opened: pq.ParquetFile, what: tuple[DataFile, tuple[int, ...] | None], asked: Reading) -> Batches:
+    def _read_file(
+        self, opened: pq.ParquetFile, what: tuple[DataFile, tuple[int, ...] | None], asked: Reading
+    ) -> Batches:
         check_fields(opened.schema_arrow, what[0], asked)
         return super()._read_file(opened, what, asked)
 
@@ -32,10 +34,16 @@ def check_fields(schema: pa.Schema, file: DataFile, asked: Reading) -> None:
     nested = [column for column in asked.wanted if column.type.is_nested]
     places = match_names([external_name(column) for column in nested], schema.names)
     for column, place in zip(nested, places, strict=True):
-        if place is not None and _names(from_arrow(schema.field(place).type)) != _names(column.type):
+        if place is not None and _names(from_arrow(schema.field(place).type)) != _names(
+            column.type
+        ):
             raise NotSupportedError(
-                f'column "{column.name}" has other fields in file "{file.path}" than the table has now',
-                detail=f"{from_arrow(schema.field(place).type)} in the file, {column.type} in the table",
+                f'column "{column.name}" has other fields in file "{file.path}" than the table has '
+                "now",
+                detail=(
+                    f"{from_arrow(schema.field(place).type)} in the file, "
+                    f"{column.type} in the table"
+                ),
                 hint="rewrite the table's older files, or leave the column out of the query",
             )
 
@@ -43,4 +51,6 @@ def check_fields(schema: pa.Schema, file: DataFile, asked: Reading) -> None:
 def _names(kind: SqlType) -> object:
     """The names of all fields, at each place."""
     inner = [item for item in (kind.key, kind.element) if item is not None]
-    return tuple((name, _names(item)) for name, item in kind.fields) + tuple(_names(item) for item in inner)
+    return tuple((name, _names(item)) for name, item in kind.fields) + tuple(
+        _names(item) for item in inner
+    )

@@ -1,8 +1,9 @@
-"""Writing to a table of a table format: rows go to Parquet files, which a commit adds to the table, all at once.
+"""Writing to a table of a table format: rows go to Parquet files, which a commit adds to the table,
+all at once.
 
-A file has a name that begins with '.runnel-' until the commit begins, as those of a File mapping do; one whose name is final
-but that no version has is seen by no reader. The commit of a job is recorded in the version that it makes, with a number that
-rises: whoever repeats it finds that.
+A file has a name that begins with '.runnel-' until the commit begins, as those of a File mapping
+do; one whose name is final but that no version has is seen by no reader. The commit of a job is
+recorded in the version that it makes, with a number that rises: whoever repeats it finds that.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class LakeTarget(ABC):
 
     @abstractmethod
     def partition_of(self, columns: Sequence[pa.Array]) -> Sequence[pa.Array]:
-        """For rows (all columns of the mapping), the values of each partition field; () for a table without."""
+        """For rows (all columns of the mapping), the values of each partition field; () for a table
+        without."""
 
     @abstractmethod
     def folder_of(self, values: Sequence[Any]) -> str:
@@ -69,8 +71,8 @@ class LakeTarget(ABC):
 
     @abstractmethod
     def commit(self, files: Sequence[tuple[str, Mapping[str, Any]]], token: Token) -> None:
-        """Adds files (the path, and what `describe` said) in one new version, which records the token's application and number,
-        or its identity where it has no application."""
+        """Adds files (the path, and what `describe` said) in one new version, which records the
+        token's application and number, or its identity where it has no application."""
 
 
 class LakeSink(Sink):
@@ -99,16 +101,20 @@ class LakeSink(Sink):
             return
         target = self._target
         columns = [
-            batch.column(self._places[i]) if i in self._places else pa.nulls(batch.num_rows, to_arrow(column.type))
+            batch.column(self._places[i])
+            if i in self._places
+            else pa.nulls(batch.num_rows, to_arrow(column.type))
             for i, column in enumerate(target.columns)
         ]
         for i in target.required:
             if columns[i].null_count:
                 raise IntegrityError(
-                    f'column "{target.columns[i].name}" can\'t be NULL', detail="the table declares it as required"
+                    f'column "{target.columns[i].name}" can\'t be NULL',
+                    detail="the table declares it as required",
                 )
         rows = pa.RecordBatch.from_arrays(
-            [columns[i] for i in target.in_files], names=[target.columns[i].name for i in target.in_files]
+            [columns[i] for i in target.in_files],
+            names=[target.columns[i].name for i in target.in_files],
         )
         keys = target.partition_of(columns)
         if not keys:
@@ -149,7 +155,8 @@ class LakeSink(Sink):
         try:
             self._target.commit([(file["rename"][1], file) for file in files], token)
         except Exception:
-            # What comes after the commit may have failed, such as a checkpoint of the log: the rows are there.
+            # What comes after the commit may have failed, such as a checkpoint of the log: the rows
+            # are there.
             if not self._is_committed(token):
                 for _, final in () if token["application"] else renames:
                     file_system.remove(final)
@@ -195,7 +202,9 @@ class LakeSink(Sink):
             folder = file_system.below(target.folder, inner) if inner else target.folder
             columns = tuple(target.columns[i] for i in target.in_files)
             request = SinkRequest(WriteMode.INSERT, tuple(range(len(columns))), self._owner)
-            sink = self._sinks[values] = FileSink(target.format, SinkTarget(folder, None, ".parquet", None), columns, request)
+            sink = self._sinks[values] = FileSink(
+                target.format, SinkTarget(folder, None, ".parquet", None), columns, request
+            )
         return sink
 
     def _finish(self, values: tuple[Any, ...]) -> None:
@@ -207,7 +216,9 @@ class LakeSink(Sink):
         """A sink for names alone."""
         target = self._target
         place = SinkTarget(target.folder, None, ".parquet", None)
-        return FileSink(target.format, place, target.columns, SinkRequest(WriteMode.INSERT, (), self._owner))
+        return FileSink(
+            target.format, place, target.columns, SinkRequest(WriteMode.INSERT, (), self._owner)
+        )
 
 
 def application_of(owner: str) -> str:

@@ -1,5 +1,5 @@
-"""Tables of a table format, and reading them: the format's metadata says which Parquet files a version has, and these are read
-as those of a File mapping are.
+"""Tables of a table format, and reading them: the format's metadata says which Parquet files a
+version has, and these are read as those of a File mapping are.
 
 A query sees the version that is the newest when it starts (or the one that the mapping names).
 """
@@ -33,11 +33,15 @@ class LakeTable(ReadableTable):
 
     @abstractmethod
     def files_at(self, version: int | None) -> FileSet:
-        """The files of a version, None: of the one that a query sees that starts now. OperationalError where that version isn't
-        there any more, or the table isn't what it was at CREATE MAPPING."""
+        """The files of a version, None: of the one that a query sees that starts now.
+        OperationalError where that version isn't there any more, or the table isn't what it was at
+        CREATE MAPPING."""
 
-    def files_for(self, predicate: Expression | None, context: EvaluationContext) -> tuple[int, Sequence[LakeFile]]:
-        """The version that a query sees that starts now, and its files that may have rows for a predicate."""
+    def files_for(
+        self, predicate: Expression | None, context: EvaluationContext
+    ) -> tuple[int, Sequence[LakeFile]]:
+        """The version that a query sees that starts now, and its files that may have rows for a
+        predicate."""
         found = self.files_at(None)
         return found.version, found.matching(predicate, context)
 
@@ -62,7 +66,9 @@ class LakeSource(Source):
         files = list(first_files(found, request.limit if request.predicate is None else None))
         whole = [file.file for file in files if file.kept is None]
         # Which rows are gone is told by their numbers in the file: such a file stays in one piece.
-        shares = divide(self._table.format, whole) + [FileShare((file.file,)) for file in files if file.kept is not None]
+        shares = divide(self._table.format, whole) + [
+            FileShare((file.file,)) for file in files if file.kept is not None
+        ]
         by_path = {file.file.path: file for file in files}
         return [self._partition(share, by_path, version, context) for share in shares]
 
@@ -84,10 +90,14 @@ class LakeSource(Source):
     ) -> SourcePartition:
         request = self._request
         limit = request.limit if request.predicate is None else None
-        asked = Reading(request.columns, self._table.columns, request.predicate, context.evaluation, limit)
+        asked = Reading(
+            request.columns, self._table.columns, request.predicate, context.evaluation, limit
+        )
 
         def read_share(share: FileShare) -> Batches:
-            return read_files(self._table, [by_path[file.path] for file in share.files], share.parts, asked)
+            return read_files(
+                self._table, [by_path[file.path] for file in share.files], share.parts, asked
+            )
 
         return LakePartition(read_share, asked, share, version)
 
@@ -95,7 +105,13 @@ class LakeSource(Source):
 class LakePartition(FilePartition):
     """Reads one share of the files of a version."""
 
-    def __init__(self, read_share: Callable[[FileShare], Batches], asked: Reading, share: FileShare, version: int) -> None:
+    def __init__(
+        self,
+        read_share: Callable[[FileShare], Batches],
+        asked: Reading,
+        share: FileShare,
+        version: int,
+    ) -> None:
         super().__init__(read_share(share), asked, share, read_share)
         self._version = version
 
@@ -104,7 +120,9 @@ class LakePartition(FilePartition):
         return None if token is None else {**token, "version": self._version}
 
 
-def read_files(table: LakeTable, files: Sequence[LakeFile], parts: tuple[int, ...] | None, asked: Reading) -> Batches:
+def read_files(
+    table: LakeTable, files: Sequence[LakeFile], parts: tuple[int, ...] | None, asked: Reading
+) -> Batches:
     """The rows of some files, or of parts of one. A generator, as `FileFormat.read`."""
     schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in asked.wanted])
     for file in files:
@@ -122,7 +140,9 @@ def read_files(table: LakeTable, files: Sequence[LakeFile], parts: tuple[int, ..
         for batch in table.format.read(FileShare((file.file,), parts), inner):
             rows = batch.num_rows
             arrays = dict(zip(wanted, batch.columns, strict=True))
-            given = [arrays[i] if i in arrays else _repeated(constants[i], rows) for i in asked.columns]
+            given = [
+                arrays[i] if i in arrays else _repeated(constants[i], rows) for i in asked.columns
+            ]
             result = make_batch(given, schema, rows)
             if file.kept is not None:
                 result = _kept(result, file.kept.slice(row, rows))

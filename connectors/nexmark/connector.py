@@ -2,8 +2,9 @@
 
     CREATE MAPPING bids TYPE Nexmark OPTIONS ('table' = 'bid', 'events' = '1000000')
 
-The events are numbered from 0, over all tables together: of a million events 920,000 are bids. Without 'events' the table is a
-stream without end. `nexmark_events` says what the events are; `nexmark_source`, in which order and at what speed they come.
+The events are numbered from 0, over all tables together: of a million events 920,000 are bids.
+Without 'events' the table is a stream without end. `nexmark_events` says what the events are;
+`nexmark_source`, in which order and at what speed they come.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from runnel.catalog import EventTime, Table, TableColumn
-from runnel.connector import ColumnDefinition, Connector, MappingDefinition, ReadableTable, ScanRequest, Source
+from runnel.connector import (
+    ColumnDefinition,
+    Connector,
+    MappingDefinition,
+    ReadableTable,
+    ScanRequest,
+    Source,
+)
 from runnel.connectors.nexmark.events import COLUMNS, IN_TURN, OFFSETS, Timing
 from runnel.connectors.nexmark.source import NexmarkSource, Plan
 from runnel.connectors.options import Option, OptionSet, boolean, choice, integer
@@ -45,7 +53,9 @@ EVENT_RATE = integer("eventRate", 10_000, least=1, most=10**9)
 START_TIME = _moment("startTime", "2015-07-15 00:00:00")
 STREAM = boolean("stream", False)
 
-OPTIONS = OptionSet("Nexmark", TABLE, EVENTS, RATE, SEED, JITTER, PARTITIONS, EVENT_RATE, START_TIME, STREAM)
+OPTIONS = OptionSet(
+    "Nexmark", TABLE, EVENTS, RATE, SEED, JITTER, PARTITIONS, EVENT_RATE, START_TIME, STREAM
+)
 
 
 class NexmarkConnector(Connector):
@@ -61,7 +71,9 @@ class NexmarkConnector(Connector):
                 hint="choose the table by OPTIONS ('table' = 'bid'), auction, person or event",
             )
         if definition.object_type is not None:
-            raise NotSupportedError(f'connector Nexmark has no object type "{definition.object_type}"')
+            raise NotSupportedError(
+                f'connector Nexmark has no object type "{definition.object_type}"'
+            )
         options = OPTIONS.read(definition.options)
         event_rate = options.require(EVENT_RATE)
         plan = Plan(
@@ -73,17 +85,24 @@ class NexmarkConnector(Connector):
             partitions=options.require(PARTITIONS),
             timing=Timing(options.require(START_TIME), event_rate),
         )
-        return NexmarkTable(definition, plan, lag=options.require(JITTER) * 1000, is_stream=options.require(STREAM))
+        return NexmarkTable(
+            definition, plan, lag=options.require(JITTER) * 1000, is_stream=options.require(STREAM)
+        )
 
 
 class NexmarkTable(ReadableTable):
-    """The events of one table. Their event time needs no WATERMARK FOR: no event is older than the jitter says."""
+    """The events of one table. Their event time needs no WATERMARK FOR: no event is older than the
+    jitter says."""
 
     connector = "Nexmark"
 
-    def __init__(self, definition: MappingDefinition, plan: Plan, *, lag: int, is_stream: bool) -> None:
+    def __init__(
+        self, definition: MappingDefinition, plan: Plan, *, lag: int, is_stream: bool
+    ) -> None:
         self.name = definition.name
-        self.columns = _declared(definition.columns, plan.table) if definition.columns else COLUMNS[plan.table]
+        self.columns = (
+            _declared(definition.columns, plan.table) if definition.columns else COLUMNS[plan.table]
+        )
         self._plan = plan
         self._is_stream = is_stream
         names = [column.external_name or column.name for column in self.columns]
@@ -109,7 +128,9 @@ class NexmarkTable(ReadableTable):
     def scan(self, request: ScanRequest) -> Source:
         chosen = [self.columns[i] for i in request.columns]
         return NexmarkSource(
-            self._plan, tuple(item.external_name or item.name for item in chosen), tuple(item.name for item in chosen)
+            self._plan,
+            tuple(item.external_name or item.name for item in chosen),
+            tuple(item.name for item in chosen),
         )
 
 
@@ -128,8 +149,11 @@ def _declared(declared: tuple[ColumnDefinition, ...], table: str) -> tuple[Table
             )
         if own.type != column.type:
             raise ProgrammingError(
-                f'column "{external}" of NEXMark\'s table "{table}" is of type {own.type}, not {column.type}',
+                f'column "{external}" of NEXMark\'s table "{table}" is of type {own.type}, '
+                f"not {column.type}",
                 hint=f"declare {column.name} {own.type}, or leave the columns out",
             )
-        found.append(TableColumn(column.name, own.type, None if column.name == own.name else own.name))
+        found.append(
+            TableColumn(column.name, own.type, None if column.name == own.name else own.name)
+        )
     return tuple(found)

@@ -1,9 +1,11 @@
-"""The events of NEXMark, computed from their numbers: people, auctions and bids of an online auction.
+"""The events of NEXMark, computed from their numbers: people, auctions and bids of an online
+auction.
 
-The benchmark is Tucker, Tufte, Papadimos and Maier's "NEXMark: a benchmark for queries over data streams"; the numbers
-below are those of its widely used generator (of Apache Beam, and of Flink's nexmark after it) with its default settings. Of
-50 events in a row 1 is a person, 3 are auctions and 46 are bids. Ids are counted from 1000, categories from 10. Half of the
-bids go to the hot auction, three quarters come from the hot bidder, three quarters of the auctions have the hot seller; each
+The benchmark is Tucker, Tufte, Papadimos and Maier's "NEXMark: a benchmark for queries over data
+streams"; the numbers below are those of its widely used generator (of Apache Beam, and of Flink's
+nexmark after it) with its default settings. Of 50 events in a row 1 is a person, 3 are auctions and
+46 are bids. Ids are counted from 1000, categories from 10. Half of the bids go to the hot auction,
+three quarters come from the hot bidder, three quarters of the auctions have the hot seller; each
 hot one stays so for a hundred ids.
 
 Whatever an event has follows from its number and the seed: see `nexmark_random`.
@@ -45,7 +47,8 @@ _TIME_TYPE = to_arrow(TIMESTAMP)
 
 @frozen
 class Timing:
-    """Event time: event 0 at `start` (µs since 1970), then `rate` events per second, to the millisecond as specified."""
+    """Event time: event 0 at `start` (µs since 1970), then `rate` events per second, to the
+    millisecond as specified."""
 
     start: int
     rate: int
@@ -87,7 +90,8 @@ class Events:
         return found
 
     def some_person(self, pick: Draws) -> Indexes:
-        """For each draw (its low half) one of the people that are active, or soon will be, counted from 0."""
+        """For each draw (its low half) one of the people that are active, or soon will be, counted
+        from 0."""
         people = self.rounds + 1
         active = np.minimum(people, ACTIVE_PEOPLE)
         found: Indexes = people - active + low_below(pick, active + PERSON_LEAD)
@@ -95,7 +99,8 @@ class Events:
 
 
 def _hot(last: Indexes, offset: int = 0) -> Indexes:
-    """The hot one of the last hundred, counted from 0. (Hot bidders are one further than hot sellers.)"""
+    """The hot one of the last hundred, counted from 0. (Hot bidders are one further than hot
+    sellers.)"""
     found: Indexes = last // HOT_FOR * HOT_FOR + offset
     return found
 
@@ -114,19 +119,25 @@ def _time(events: Events) -> pa.Array:
     return from_numbers(events.times, _TIME_TYPE)
 
 
-# A draw of stream 0 is divided among the choices: its bits are counted from the left in the functions below.
+# A draw of stream 0 is divided among the choices: its bits are counted from the left in the
+# functions below.
 
 
 def _bid_auction(bids: Events) -> pa.Array:
     last = bids.rounds * AUCTIONS_IN_TURN + (AUCTIONS_IN_TURN - 1)
     first = np.maximum(last - AUCTIONS_IN_FLIGHT, 0)
     other = first + low_below(bids.draw(1), last - first + (1 + AUCTION_LEAD))
-    return _bigint(FIRST_AUCTION + np.where(_is_hot(bids.draw(0), 62, HOT_AUCTION_IN), _hot(last), other))
+    return _bigint(
+        FIRST_AUCTION + np.where(_is_hot(bids.draw(0), 62, HOT_AUCTION_IN), _hot(last), other)
+    )
 
 
 def _bid_bidder(bids: Events) -> pa.Array:
     other = bids.some_person(bids.draw(1) >> np.uint64(32))
-    return _bigint(FIRST_PERSON + np.where(_is_hot(bids.draw(0), 60, HOT_BIDDER_IN), _hot(bids.rounds, 1), other))
+    return _bigint(
+        FIRST_PERSON
+        + np.where(_is_hot(bids.draw(0), 60, HOT_BIDDER_IN), _hot(bids.rounds, 1), other)
+    )
 
 
 def _bid_price(bids: Events) -> pa.Array:
@@ -155,7 +166,9 @@ def _bid_extra(bids: Events) -> pa.Array:
 
 
 def _auction_id(auctions: Events) -> pa.Array:
-    return _bigint(FIRST_AUCTION + auctions.rounds * AUCTIONS_IN_TURN + auctions.numbers % IN_TURN - 1)
+    return _bigint(
+        FIRST_AUCTION + auctions.rounds * AUCTIONS_IN_TURN + auctions.numbers % IN_TURN - 1
+    )
 
 
 def _initial_bid(auctions: Events) -> Indexes:
@@ -176,7 +189,10 @@ def _expires(auctions: Events) -> pa.Array:
 
 def _seller(auctions: Events) -> pa.Array:
     other = auctions.some_person(auctions.draw(2))
-    return _bigint(FIRST_PERSON + np.where(_is_hot(auctions.draw(0), 62, HOT_SELLER_IN), _hot(auctions.rounds), other))
+    return _bigint(
+        FIRST_PERSON
+        + np.where(_is_hot(auctions.draw(0), 62, HOT_SELLER_IN), _hot(auctions.rounds), other)
+    )
 
 
 def _category(auctions: Events) -> pa.Array:
@@ -187,24 +203,32 @@ Making = Callable[[Events], pa.Array]
 _PERSON: dict[str, Making] = {
     "id": lambda people: _bigint(FIRST_PERSON + people.rounds),
     "name": lambda people: texts.person_names(people.draw(0)),
-    "email_address": lambda people: texts.email_addresses(people.texts, people.draw(1), people.draw(1) >> np.uint64(32)),
+    "email_address": lambda people: texts.email_addresses(
+        people.texts, people.draw(1), people.draw(1) >> np.uint64(32)
+    ),
     "credit_card": lambda people: texts.credit_cards(people.draw(2)),
     "city": lambda people: texts.cities(people.draw(3)),
     "state": lambda people: texts.states(people.draw(0) >> np.uint64(32)),
     "date_time": _time,
-    "extra": lambda people: people.texts.letters("person", *texts.PERSON_EXTRA, people.draw(3) >> np.uint64(32)),
+    "extra": lambda people: people.texts.letters(
+        "person", *texts.PERSON_EXTRA, people.draw(3) >> np.uint64(32)
+    ),
 }
 _AUCTION: dict[str, Making] = {
     "id": _auction_id,
     "item_name": lambda auctions: auctions.texts.words("item", 17, auctions.draw(3)),
-    "description": lambda auctions: auctions.texts.words("text", 97, auctions.draw(3) >> np.uint64(32)),
+    "description": lambda auctions: auctions.texts.words(
+        "text", 97, auctions.draw(3) >> np.uint64(32)
+    ),
     "initial_bid": lambda auctions: _bigint(_initial_bid(auctions)),
     "reserve": _reserve,
     "date_time": _time,
     "expires": _expires,
     "seller": _seller,
     "category": _category,
-    "extra": lambda auctions: auctions.texts.letters("auction", *texts.AUCTION_EXTRA, auctions.draw(4)),
+    "extra": lambda auctions: auctions.texts.letters(
+        "auction", *texts.AUCTION_EXTRA, auctions.draw(4)
+    ),
 }
 _BID: dict[str, Making] = {
     "auction": _bid_auction,
@@ -216,7 +240,9 @@ _BID: dict[str, Making] = {
     "extra": _bid_extra,
 }
 _TYPES = {
-    **dict.fromkeys(("id", "initial_bid", "reserve", "seller", "category", "auction", "bidder", "price"), BIGINT),
+    **dict.fromkeys(
+        ("id", "initial_bid", "reserve", "seller", "category", "auction", "bidder", "price"), BIGINT
+    ),
     **dict.fromkeys(("date_time", "expires"), TIMESTAMP),
 }
 _KINDS = {"person": _PERSON, "auction": _AUCTION, "bid": _BID}
@@ -227,21 +253,31 @@ def _columns(kind: str) -> tuple[TableColumn, ...]:
 
 
 COLUMNS: dict[str, tuple[TableColumn, ...]] = {kind: _columns(kind) for kind in _KINDS}
-"""The columns of each table. "event" holds all events, as Flink's NEXMark has them: a type (0 person, 1 auction, 2 bid), and
-a ROW for each kind, of which one is not NULL."""
+"""The columns of each table. "event" holds all events, as Flink's NEXMark has them: a type (0
+person, 1 auction, 2 bid), and a ROW for each kind, of which one is not NULL."""
 COLUMNS["event"] = (
     TableColumn("event_type", INTEGER),
-    *(TableColumn(kind, row(*((item.name, item.type) for item in COLUMNS[kind]))) for kind in _KINDS),
+    *(
+        TableColumn(kind, row(*((item.name, item.type) for item in COLUMNS[kind])))
+        for kind in _KINDS
+    ),
     TableColumn("date_time", TIMESTAMP),
 )
 
 
-def rows(table: str, numbers: Indexes, columns: Sequence[str], seed: int, timing: Timing) -> pa.RecordBatch:
+def rows(
+    table: str, numbers: Indexes, columns: Sequence[str], seed: int, timing: Timing
+) -> pa.RecordBatch:
     """Columns of the events with these numbers, all of the table's kind."""
     by_name = {item.name: item.type for item in COLUMNS[table]}
     events = Events(numbers, seed, timing)
-    arrays = [_of_any_kind(events, name, seed) if table == "event" else _KINDS[table][name](events) for name in columns]
-    return make_batch(arrays, pa.schema([(name, to_arrow(by_name[name])) for name in columns]), len(numbers))
+    arrays = [
+        _of_any_kind(events, name, seed) if table == "event" else _KINDS[table][name](events)
+        for name in columns
+    ]
+    return make_batch(
+        arrays, pa.schema([(name, to_arrow(by_name[name])) for name in columns]), len(numbers)
+    )
 
 
 def _of_any_kind(events: Events, column: str, seed: int) -> pa.Array:
@@ -255,5 +291,7 @@ def _of_any_kind(events: Events, column: str, seed: int) -> pa.Array:
         raise internal(f"NEXMark events have no column {column}")
     first, after = OFFSETS[column]
     is_one = (places >= first) & (places < after)
-    dense = rows(column, events.numbers[is_one], list(_KINDS[column]), seed, events.timing).to_struct_array()
+    dense = rows(
+        column, events.numbers[is_one], list(_KINDS[column]), seed, events.timing
+    ).to_struct_array()
     return dense.take(indexes(np.maximum(np.cumsum(is_one) - 1, 0), is_one))

@@ -1,7 +1,9 @@
-"""Random numbers by place: what is drawn for an event depends on the seed and on the event's number alone.
+"""Random numbers by place: what is drawn for an event depends on the seed and on the event's number
+alone.
 
-So partitions, restarts and other batch cuts agree on every event. The mixing function is the finaliser of SplitMix64
-(Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014), one draw for each number and stream.
+So partitions, restarts and other batch cuts agree on every event. The mixing function is the
+finaliser of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+2014), one draw for each number and stream.
 """
 
 from __future__ import annotations
@@ -69,8 +71,8 @@ def high_below(random: Draws, bound: Indexes | int) -> Indexes:
 def prices(random: Draws) -> Indexes:
     """Of the low 32 bits a price: 10^(6u) units in hundredths, u uniform in [0, 1).
 
-    Interpolated between whole prices by integer arithmetic, so that all machines agree to the last digit, whatever their
-    exponential function does.
+    Interpolated between whole prices by integer arithmetic, so that all machines agree to the last
+    digit, whatever their exponential function does.
     """
     places = random & _LOW_HALF
     steps = (places >> np.uint64(_FRACTION_BITS)).view(np.int64)
@@ -79,5 +81,7 @@ def prices(random: Draws) -> Indexes:
     return found
 
 
-_BOUNDS = np.array([round(10 ** (6 * step / PRICE_STEPS) * 100) for step in range(PRICE_STEPS + 1)], np.int64)
+_BOUNDS = np.array(
+    [round(10 ** (6 * step / PRICE_STEPS) * 100) for step in range(PRICE_STEPS + 1)], np.int64
+)
 _PRICES, _WIDTHS = _BOUNDS[:-1], np.diff(_BOUNDS)

@@ -1,8 +1,9 @@
 """Reading NEXMark events: their order, their division among partitions, and their speed.
 
-A partition has every p-th round of 50 events. Its place is a number: how many of its events (of all tables) have arrived. With
-jitter an event arrives up to so many events later than its number says, so that the same events come in another order, and
-none is further behind in event time than the jitter. Both follow from the seed, so a place means the same in every run.
+A partition has every p-th round of 50 events. Its place is a number: how many of its events (of all
+tables) have arrived. With jitter an event arrives up to so many events later than its number says,
+so that the same events come in another order, and none is further behind in event time than the
+jitter. Both follow from the seed, so a place means the same in every run.
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ SECOND = 1_000_000_000
 LEAST_PAUSE = 1_000_000
 """How long (ns) a source that is held to a rate sleeps at least."""
 
-BLOCK_EVENTS = {"person": 8192 * IN_TURN, "auction": 8192 * IN_TURN, "bid": 512 * IN_TURN, "event": 512 * IN_TURN}
+BLOCK_EVENTS = {
+    "person": 8192 * IN_TURN,
+    "auction": 8192 * IN_TURN,
+    "bid": 512 * IN_TURN,
+    "event": 512 * IN_TURN,
+}
 """How many of its events a partition computes at a time: at most BATCH_ROWS rows of the table."""
 
 BLOCKS_PER_SECOND = 100
@@ -35,8 +41,8 @@ _JITTER_STREAM = 99
 
 @frozen
 class Plan:
-    """What is read: `events` in all (None: without end), `rate` of them per second of processing time (None: as fast as it
-    goes), with a jitter of so many events."""
+    """What is read: `events` in all (None: without end), `rate` of them per second of processing
+    time (None: as fast as it goes), with a jitter of so many events."""
 
     table: str
     events: int | None
@@ -61,13 +67,16 @@ class NexmarkSource(Source):
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         started = context.clock()
         return [
-            NexmarkPartition(Share(self._plan, index), self._columns, self._names, (context.clock, started))
+            NexmarkPartition(
+                Share(self._plan, index), self._columns, self._names, (context.clock, started)
+            )
             for index in range(self._plan.partitions)
         ]
 
 
 class Share:
-    """The events of one partition: which they are, in which order they arrive. Places are counted from 0."""
+    """The events of one partition: which they are, in which order they arrive. Places are counted
+    from 0."""
 
     def __init__(self, plan: Plan, index: int) -> None:
         self.plan = plan
@@ -95,7 +104,8 @@ class Share:
         return (whole + (turn > self.index)) * IN_TURN
 
     def arrivals(self, low: int, high: int) -> tuple[Indexes, Indexes]:
-        """The numbers of the table's events that arrive at the places from `low` to before `high`, and these places."""
+        """The numbers of the table's events that arrive at the places from `low` to before `high`,
+        and these places."""
         first = max(0, low - self._jitter)
         after = high if self.event_count is None else min(high, self.event_count)
         rounds = np.arange(first // IN_TURN, -(-after // IN_TURN))
@@ -106,7 +116,9 @@ class Share:
         numbers = (of_partition[:, None] + self._offsets).ravel()[start:stop]
         if not self._jitter:
             return numbers, places
-        places = places + low_below(draws(numbers, self.plan.seed, _JITTER_STREAM), self._jitter + 1)
+        places = places + low_below(
+            draws(numbers, self.plan.seed, _JITTER_STREAM), self._jitter + 1
+        )
         arriving = np.flatnonzero((places >= low) & (places < high))
         order = arriving[np.argsort(places[arriving], kind="stable")]
         return numbers[order], places[order]
@@ -116,7 +128,11 @@ class NexmarkPartition(SourcePartition):
     """Reads one share. `time` is the clock, and when the whole source started."""
 
     def __init__(
-        self, share: Share, columns: tuple[str, ...], names: tuple[str, ...], time: tuple[Callable[[], int], int]
+        self,
+        share: Share,
+        columns: tuple[str, ...],
+        names: tuple[str, ...],
+        time: tuple[Callable[[], int], int],
     ) -> None:
         self._share = share
         self.identity = f"{share.index} of {share.plan.partitions}"
@@ -132,10 +148,16 @@ class NexmarkPartition(SourcePartition):
 
     def read(self) -> pa.RecordBatch | Pause | End:
         while True:
-            if self._place == self._last or (self._place >= self._block_end and not self._next_block()):
+            if self._place == self._last or (
+                self._place >= self._block_end and not self._next_block()
+            ):
                 return END
             stop = self._stop()
-            row = len(self._places) if stop == self._block_end else int(np.searchsorted(self._places, stop))
+            row = (
+                len(self._places)
+                if stop == self._block_end
+                else int(np.searchsorted(self._places, stop))
+            )
             self._place = max(self._place, stop)
             if row > self._row:
                 assert self._batch is not None
@@ -146,7 +168,11 @@ class NexmarkPartition(SourcePartition):
                 return self._pause()
 
     def position(self) -> Token | None:
-        return {"partition": self._share.index, "of": self._share.plan.partitions, "place": self._place}
+        return {
+            "partition": self._share.index,
+            "of": self._share.plan.partitions,
+            "place": self._place,
+        }
 
     def seek(self, token: Token) -> None:
         self._check(token)
@@ -164,7 +190,8 @@ class NexmarkPartition(SourcePartition):
         share = self._share
         if (token["partition"], token["of"]) != (share.index, share.plan.partitions):
             raise OperationalError(
-                f"partition {share.index} of {share.plan.partitions} of a Nexmark source can't go on from a "
+                f"partition {share.index} of {share.plan.partitions} of a Nexmark source can't go "
+                "on from a "
                 f"position of partition {token['partition']} of {token['of']}",
                 hint='keep the option "partitions" as it was',
             )
@@ -199,6 +226,8 @@ class NexmarkPartition(SourcePartition):
         """Until the next event of the block is due."""
         rate = self._share.plan.rate
         assert rate is not None
-        following = int(self._places[self._row]) if self._row < len(self._places) else self._block_end
+        following = (
+            int(self._places[self._row]) if self._row < len(self._places) else self._block_end
+        )
         due = self._started + -(-self._share.number(following) * SECOND // rate)
         return Pause(max(due, self._clock() + LEAST_PAUSE))

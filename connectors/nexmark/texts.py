@@ -1,7 +1,8 @@
 """The texts of NEXMark events: names, places, channels, and padding of random letters.
 
-Texts of random letters are made once per seed, some thousands of each kind; events take theirs from there. Lengths are those
-of the specification; the reference implementations keep their ten thousand channels in the same way.
+Texts of random letters are made once per seed, some thousands of each kind; events take theirs from
+there. Lengths are those of the specification; the reference implementations keep their ten thousand
+channels in the same way.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from runnel.expressions.kernels.values import array_of, scalar_of
 from runnel.sqltypes import VARCHAR
 
 US_STATES = "AZ,CA,ID,OR,WA,WY".split(",")
-US_CITIES = "Phoenix,Los Angeles,San Francisco,Boise,Portland,Bend,Redmond,Seattle,Kent,Cheyenne".split(",")
+US_CITIES = (
+    "Phoenix,Los Angeles,San Francisco,Boise,Portland,Bend,Redmond,Seattle,Kent,Cheyenne".split(",")
+)
 FIRST_NAMES = "Peter,Paul,Luke,John,Saul,Vicky,Kate,Julie,Sarah,Deiter,Walter".split(",")
 LAST_NAMES = "Shultz,Abrams,Spencer,White,Bartels,Walton,Smith,Jones,Noris".split(",")
 HOT_CHANNELS = "Google,Facebook,Baidu,Apple".split(",")
 CHANNELS = 10_000
 
 BID_EXTRA, AUCTION_EXTRA, PERSON_EXTRA = (54, 28), (312, 156), (110, 55)
-"""The shortest padding and how many lengths there are: what a bid of 100 bytes on average, an auction of 500 and a person of
-200 have left beside their other columns, give or take a fifth."""
+"""The shortest padding and how many lengths there are: what a bid of 100 bytes on average, an
+auction of 500 and a person of 200 have left beside their other columns, give or take a fifth."""
 
 TEXTS = 16_384
 """How many texts of a kind there are."""
@@ -37,7 +40,8 @@ _SPACES = 13
 
 
 class Texts:
-    """The texts of one seed, each kind made when it is first asked for. Immutable once made, so safe for threads."""
+    """The texts of one seed, each kind made when it is first asked for. Immutable once made, so
+    safe for threads."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -45,18 +49,22 @@ class Texts:
         self._channels: tuple[pa.Array, pa.Array] | None = None
 
     def letters(self, kind: str, shortest: int, lengths: int, pick: Draws) -> pa.Array:
-        """For each draw (its low 32 bits) a text of random letters, `shortest` to shortest + lengths - 1 long."""
+        """For each draw (its low 32 bits) a text of random letters, `shortest` to shortest +
+        lengths - 1 long."""
         return self._pool(kind, shortest, lengths, None).take(indexes(low_below(pick, TEXTS)))
 
     def words(self, kind: str, lengths: int, pick: Draws) -> pa.Array:
-        """For each draw a text of at least three letters and spaces, that begins and ends with a letter."""
+        """For each draw a text of at least three letters and spaces, that begins and ends with a
+        letter."""
         return self._pool(kind, 3, lengths, _SPACE).take(indexes(low_below(pick, TEXTS)))
 
     def channels(self) -> tuple[pa.Array, pa.Array]:
         """The names of all channels and their URLs: the four hot ones, then the others."""
         if self._channels is None:
             parts = self._pool("url", 3, 2, _UNDERSCORE).to_pylist()
-            with_id = low_below(draws(np.arange(CHANNELS), self._seed, _stream_of("channel_id")), 10).tolist()
+            with_id = low_below(
+                draws(np.arange(CHANNELS), self._seed, _stream_of("channel_id")), 10
+            ).tolist()
             names, urls = list(HOT_CHANNELS), []
             for place in range(len(HOT_CHANNELS) + CHANNELS):
                 path = "/".join(parts[(3 * place + part) % TEXTS] for part in range(3))
@@ -72,7 +80,9 @@ class Texts:
     def _pool(self, kind: str, shortest: int, lengths: int, gap: int | None) -> pa.Array:
         known = self._made.get((kind, shortest, lengths))
         if known is None:
-            known = self._made[kind, shortest, lengths] = self._new_pool(kind, shortest, lengths, gap)
+            known = self._made[kind, shortest, lengths] = self._new_pool(
+                kind, shortest, lengths, gap
+            )
         return known
 
     def _new_pool(self, kind: str, shortest: int, lengths: int, gap: int | None) -> pa.Array:
@@ -80,13 +90,17 @@ class Texts:
         sizes = shortest + low_below(draws(np.arange(TEXTS), self._seed, stream), lengths)
         offsets = np.zeros(TEXTS + 1, np.int32)
         np.cumsum(sizes, out=offsets[1:])
-        random = draws(np.arange(-(-int(offsets[-1]) // 4)), self._seed, stream + 1).view(np.uint16)[: offsets[-1]]
+        random = draws(np.arange(-(-int(offsets[-1]) // 4)), self._seed, stream + 1).view(
+            np.uint16
+        )[: offsets[-1]]
         letters = (_A + random % _LETTERS).astype(np.uint8)
         if gap is not None:
             is_gap = random // _LETTERS % _SPACES == 0
             is_gap[offsets[:-1]] = is_gap[offsets[1:] - 1] = False
             letters[is_gap] = gap
-        return pa.Array.from_buffers(pa.string(), TEXTS, [None, pa.py_buffer(offsets), pa.py_buffer(letters)])
+        return pa.Array.from_buffers(
+            pa.string(), TEXTS, [None, pa.py_buffer(offsets), pa.py_buffer(letters)]
+        )
 
 
 @lru_cache(maxsize=4)
@@ -120,7 +134,9 @@ def email_addresses(known: Texts, local: Draws, domain: Draws) -> pa.Array:
     """Addresses of random letters."""
     at, dot_com, nothing = (scalar_of(text, VARCHAR) for text in ("@", ".com", ""))
     left, right = known.letters("email", 3, 4, local), known.letters("domain", 3, 2, domain)
-    return pc.binary_join_element_wise(pc.binary_join_element_wise(left, right, at), nothing, dot_com)
+    return pc.binary_join_element_wise(
+        pc.binary_join_element_wise(left, right, at), nothing, dot_com
+    )
 
 
 def credit_cards(random: Draws) -> pa.Array:
@@ -133,7 +149,9 @@ def credit_cards(random: Draws) -> pa.Array:
             left, digit = np.divmod(left, np.uint64(10))
             characters[:, place] = digit.astype(np.uint8) + 48
     offsets = np.arange(0, size * len(random) + 1, size, dtype=np.int32)
-    return pa.Array.from_buffers(pa.string(), len(random), [None, pa.py_buffer(offsets), pa.py_buffer(characters)])
+    return pa.Array.from_buffers(
+        pa.string(), len(random), [None, pa.py_buffer(offsets), pa.py_buffer(characters)]
+    )
 
 
 def _reversed_bits(number: int) -> int:
@@ -143,5 +161,6 @@ def _reversed_bits(number: int) -> int:
 
 
 def _stream_of(kind: str) -> int:
-    """A stream of draws for the texts of one kind, apart from those of the events, which count from 0."""
+    """A stream of draws for the texts of one kind, apart from those of the events, which count from
+    0."""
     return 1_000 + 2 * int.from_bytes(kind.encode(), "big") % (1 << 40)

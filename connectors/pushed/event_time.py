@@ -1,4 +1,5 @@
-"""Event time of pushed streams: what `register_stream` says of it, and the times that a writer promises."""
+"""Event time of pushed streams: what `register_stream` says of it, and the times that a writer
+promises."""
 
 from __future__ import annotations
 
@@ -16,15 +17,20 @@ _TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
 
 
 def stream_event_time(
-    name: str, time_column: str | None, max_disorder: timedelta | int | None, idle_timeout: timedelta | None
+    name: str,
+    time_column: str | None,
+    max_disorder: timedelta | int | None,
+    idle_timeout: timedelta | None,
 ) -> Callable[[Sequence[TableColumn]], EventTime | None]:
-    """What finds the event time of a stream in its columns, as WATERMARK FOR does in a mapping's."""
+    """What finds the event time of a stream in its columns, as WATERMARK FOR does in a
+    mapping's."""
 
     def find(columns: Sequence[TableColumn]) -> EventTime | None:
         if time_column is None:
             if max_disorder is not None or idle_timeout is not None:
                 raise ProgrammingError(
-                    f'the stream "{name}" has no time column', hint="name it: register_stream(…, time_column=…)"
+                    f'the stream "{name}" has no time column',
+                    hint="name it: register_stream(…, time_column=…)",
                 )
             return None
         place = _place(name, time_column, columns)
@@ -37,9 +43,20 @@ def stream_event_time(
 def event_time_of(value: Any, column: TableColumn | None, stream: str) -> int:
     """A value of a time column (None: of one that isn't known here) in units of event time."""
     wanted = _natural_type(value) if column is None else column.type
-    what = "an integer, date or timestamp" if column is None else f'a value of column "{column.name}", {wanted}'
-    refusal = ProgrammingError(f'{value!r:.60} is no watermark of stream "{stream}"', hint=f"give it {what}")
-    if value is None or wanted is None or isinstance(value, bool) or (isinstance(value, int) and not wanted.is_integer):
+    what = (
+        "an integer, date or timestamp"
+        if column is None
+        else f'a value of column "{column.name}", {wanted}'
+    )
+    refusal = ProgrammingError(
+        f'{value!r:.60} is no watermark of stream "{stream}"', hint=f"give it {what}"
+    )
+    if (
+        value is None
+        or wanted is None
+        or isinstance(value, bool)
+        or (isinstance(value, int) and not wanted.is_integer)
+    ):
         raise refusal
     try:
         found: int = event_times(array_of([value], wanted))[0].as_py()
@@ -65,13 +82,17 @@ def _place(stream: str, name: str, columns: Sequence[TableColumn]) -> int:
         if column.name.lower() == name.lower():
             if not _is_time(column.type):
                 raise ProgrammingError(
-                    f'column "{column.name}" of stream "{stream}" can\'t be its time column: it is of type {column.type}',
-                    hint="event time is a TIMESTAMP, with or without time zone, a DATE or an integer",
+                    f'column "{column.name}" of stream "{stream}" can\'t be its time column: it is '
+                    f"of type {column.type}",
+                    hint=(
+                        "event time is a TIMESTAMP, with or without time zone, a DATE or an integer"
+                    ),
                 )
             return place
     names = [column.name for column in columns]
     raise ProgrammingError(
-        f'stream "{stream}" has no column "{name}"', hint=suggest(name, names, "its columns are " + ", ".join(names))
+        f'stream "{stream}" has no column "{name}"',
+        hint=suggest(name, names, "its columns are " + ", ".join(names)),
     )
 
 
@@ -81,7 +102,9 @@ def _lag(disorder: timedelta | int | None, column: TableColumn) -> int:
     is_number = isinstance(disorder, int) and not isinstance(disorder, bool)
     if not (is_number if column.type.is_integer else isinstance(disorder, timedelta)):
         wanted = "an int, as its values are" if column.type.is_integer else "a timedelta"
-        raise ProgrammingError(f'max_disorder of column "{column.name}" must be {wanted}, not {disorder!r}')
+        raise ProgrammingError(
+            f'max_disorder of column "{column.name}" must be {wanted}, not {disorder!r}'
+        )
     lag = disorder // timedelta(microseconds=1) if isinstance(disorder, timedelta) else disorder
     if lag < 0:
         raise ProgrammingError(f"max_disorder must not be negative: {disorder!r}")
@@ -93,6 +116,7 @@ def _milliseconds(timeout: timedelta | None) -> int | None:
         return None
     if not isinstance(timeout, timedelta) or timeout < timedelta(0):
         raise ProgrammingError(
-            f"idle_timeout must be a timedelta that isn't negative, not {timeout!r}", hint="timedelta(0) means never"
+            f"idle_timeout must be a timedelta that isn't negative, not {timeout!r}",
+            hint="timedelta(0) means never",
         )
     return -(-timeout // timedelta(milliseconds=1))

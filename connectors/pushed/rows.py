@@ -1,4 +1,5 @@
-"""What a program may write to a pushed stream, and how it becomes batches of the stream's columns."""
+"""What a program may write to a pushed stream, and how it becomes batches of the stream's
+columns."""
 
 from __future__ import annotations
 
@@ -17,12 +18,23 @@ from runnel.expressions.kernels.values import array_of
 from runnel.expressions.received import check_received
 from runnel.sqltypes import Kind, SqlType, array, can_assign, decimal, from_arrow, to_arrow
 
-StreamData: TypeAlias = "pa.RecordBatch | pa.Table | pa.RecordBatchReader | Mapping[str, Any] | Iterable[Any]"
+StreamData: TypeAlias = (
+    "pa.RecordBatch | pa.Table | pa.RecordBatchReader | Mapping[str, Any] | Iterable[Any]"
+)
 
 _SIMPLE_TYPES = {
     kind.name: SqlType(kind)
     for kind in Kind
-    if kind not in (Kind.NULL, Kind.MAP, Kind.ARRAY, Kind.ROW, Kind.DECIMAL, Kind.TIMESTAMP_TZ, Kind.INTERVAL_MONTH)
+    if kind
+    not in (
+        Kind.NULL,
+        Kind.MAP,
+        Kind.ARRAY,
+        Kind.ROW,
+        Kind.DECIMAL,
+        Kind.TIMESTAMP_TZ,
+        Kind.INTERVAL_MONTH,
+    )
 }
 _TYPES = _SIMPLE_TYPES | {
     "INT": SqlType(Kind.INTEGER),
@@ -37,20 +49,28 @@ _TYPES = _SIMPLE_TYPES | {
 _DECIMAL = re.compile(r"DECIMAL\s*\(\s*(\d{1,2})\s*(?:,\s*(\d{1,2})\s*)?\)")
 
 
-def stream_columns(name: str, schema: pa.Schema | Mapping[str, SqlType | str]) -> tuple[TableColumn, ...]:
-    """The columns of a stream, from an Arrow schema or from names and SQL types such as "BIGINT"."""
+def stream_columns(
+    name: str, schema: pa.Schema | Mapping[str, SqlType | str]
+) -> tuple[TableColumn, ...]:
+    """The columns of a stream, from an Arrow schema or from names and SQL types such as
+    "BIGINT"."""
     if isinstance(schema, pa.Schema):
         columns = tuple(TableColumn(item.name, from_arrow(item.type)) for item in schema)
     else:
         columns = tuple(
-            TableColumn(key, item if isinstance(item, SqlType) else type_named(item, key)) for key, item in schema.items()
+            TableColumn(key, item if isinstance(item, SqlType) else type_named(item, key))
+            for key, item in schema.items()
         )
     if not columns:
-        raise ProgrammingError(f'the stream "{name}" has no columns', hint="give a schema with at least one column")
+        raise ProgrammingError(
+            f'the stream "{name}" has no columns', hint="give a schema with at least one column"
+        )
     seen: set[str] = set()
     for column in columns:
         if column.name.lower() in seen:
-            raise ProgrammingError(f'column "{column.name}" comes twice in the schema of stream "{name}"')
+            raise ProgrammingError(
+                f'column "{column.name}" comes twice in the schema of stream "{name}"'
+            )
         seen.add(column.name.lower())
     return columns
 
@@ -69,13 +89,16 @@ def type_named(text: str, column: str) -> SqlType:
         if 1 <= precision <= 38 and scale <= precision:
             return decimal(precision, scale)
     raise ProgrammingError(
-        f'unknown type "{text}" of column "{column}"', hint=suggest(name, _TYPES, "give other types as an Arrow schema")
+        f'unknown type "{text}" of column "{column}"',
+        hint=suggest(name, _TYPES, "give other types as an Arrow schema"),
     )
 
 
-def batches_of(data: StreamData, columns: Sequence[TableColumn], stream: str) -> Iterator[pa.RecordBatch]:
-    """The data as batches of the columns. All of it is converted before the first batch is given, but for readers, which
-    are read batch by batch."""
+def batches_of(
+    data: StreamData, columns: Sequence[TableColumn], stream: str
+) -> Iterator[pa.RecordBatch]:
+    """The data as batches of the columns. All of it is converted before the first batch is given,
+    but for readers, which are read batch by batch."""
     if isinstance(data, pa.RecordBatchReader):
         return (arrow_batch(batch, columns, stream) for batch in data)
     if isinstance(data, pa.RecordBatch):
@@ -92,7 +115,9 @@ def batches_of(data: StreamData, columns: Sequence[TableColumn], stream: str) ->
     return iter(converted)
 
 
-def arrow_batch(batch: pa.RecordBatch, columns: Sequence[TableColumn], stream: str) -> pa.RecordBatch:
+def arrow_batch(
+    batch: pa.RecordBatch, columns: Sequence[TableColumn], stream: str
+) -> pa.RecordBatch:
     """A batch with its columns in the stream's order and types; columns it hasn't are NULL."""
     places = {name.lower(): i for i, name in enumerate(batch.schema.names)}
     arrays = []
@@ -147,7 +172,9 @@ def _iterate(data: Any, stream: str) -> Iterator[Any]:
     return iter(data)
 
 
-def _columns_of_tuples(rows: Sequence[Any], columns: Sequence[TableColumn], stream: str) -> list[list[Any]]:
+def _columns_of_tuples(
+    rows: Sequence[Any], columns: Sequence[TableColumn], stream: str
+) -> list[list[Any]]:
     width = len(columns)
     for row in rows:
         if not isinstance(row, tuple | list):
@@ -156,11 +183,15 @@ def _columns_of_tuples(rows: Sequence[Any], columns: Sequence[TableColumn], stre
                 hint="write a list of rows, each a tuple or each a dict",
             )
         if len(row) != width:
-            raise DataError(f'a row for stream "{stream}" has {len(row)} values where {width} are expected')
+            raise DataError(
+                f'a row for stream "{stream}" has {len(row)} values where {width} are expected'
+            )
     return [list(items) for items in zip(*rows, strict=True)]
 
 
-def _columns_of_dicts(rows: Sequence[Any], columns: Sequence[TableColumn], stream: str) -> list[list[Any]]:
+def _columns_of_dicts(
+    rows: Sequence[Any], columns: Sequence[TableColumn], stream: str
+) -> list[list[Any]]:
     names = {column.name for column in columns}
     folded = {column.name.lower(): column.name for column in columns}
     spelled = []
@@ -181,7 +212,10 @@ def _columns_of_dicts(rows: Sequence[Any], columns: Sequence[TableColumn], strea
 
 
 def _doesnt_fit(column: TableColumn, stream: str, detail: str) -> DataError:
-    return DataError(f'a value doesn\'t fit column "{column.name}" of type {column.type} of stream "{stream}"', detail=detail)
+    return DataError(
+        f'a value doesn\'t fit column "{column.name}" of type {column.type} of stream "{stream}"',
+        detail=detail,
+    )
 
 
 def _unknown(name: str, columns: Sequence[TableColumn], stream: str) -> DataError:

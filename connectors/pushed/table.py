@@ -1,13 +1,16 @@
 """Pushed streams: a table whose rows the program writes while queries read them.
 
-Every query that reads the stream when rows are written gets them all (the rows are broadcast): a query sees what is written
-after its `execute` returned, and nothing from before. With no reader, and when a reader is behind, `write` waits, so that
-nothing is lost and nothing grows without bound. Closing the writer ends the stream: its readers get the rows that are still
-on the way, then the end.
+Every query that reads the stream when rows are written gets them all (the rows are broadcast): a
+query sees what is written after its `execute` returned, and nothing from before. With no reader,
+and when a reader is behind, `write` waits, so that nothing is lost and nothing grows without bound.
+Closing the writer ends the stream: its readers get the rows that are still on the way, then the
+end.
 
-A named job that is stopped to go on later stays a reader: what it hasn't taken waits for its next execution.
+A named job that is stopped to go on later stays a reader: what it hasn't taken waits for its next
+execution.
 
-A writer that knows more of event time than the rows tell says so by `watermark`; readers get that in order with the rows.
+A writer that knows more of event time than the rows tell says so by `watermark`; readers get that
+in order with the rows.
 """
 
 from __future__ import annotations
@@ -25,7 +28,17 @@ import pyarrow as pa
 from runnel.base.forks import closed_error, finalizer, here, watch
 from runnel.catalog import EventTime, TableColumn
 from runnel.columns.batches import empty_columns
-from runnel.connector import BATCH_ROWS, END, End, EventTimeMark, Pause, ReadableTable, ScanRequest, Source, SourcePartition
+from runnel.connector import (
+    BATCH_ROWS,
+    END,
+    End,
+    EventTimeMark,
+    Pause,
+    ReadableTable,
+    ScanRequest,
+    Source,
+    SourcePartition,
+)
 from runnel.connectors.pushed.event_time import event_time_of
 from runnel.connectors.pushed.rows import StreamData, batches_of, stream_columns
 from runnel.deadline import end_of_wait
@@ -46,7 +59,8 @@ logger = logging.getLogger("runnel.connectors.pushed.table")
 
 
 class ReaderQueue:
-    """What is on its way to one reader, which wants some of the columns. Guarded by the channel's condition."""
+    """What is on its way to one reader, which wants some of the columns. Guarded by the channel's
+    condition."""
 
     def __init__(self, columns: Sequence[int]) -> None:
         self.columns = list(columns)
@@ -66,7 +80,8 @@ class ReaderQueue:
             self.items.append(mark)
 
     def take(self) -> pa.RecordBatch | EventTimeMark | None:
-        """A mark, or what rows are there before the next one, up to a full batch; small batches are put together."""
+        """A mark, or what rows are there before the next one, up to a full batch; small batches are
+        put together."""
         if not self.items:
             return None
         first = self.items.popleft()
@@ -105,7 +120,8 @@ class StreamChannel:
         watch(self)
 
     def leave(self) -> None:
-        """In a forked child the stream is closed: its readers are the parent's. Another thread may have held the lock."""
+        """In a forked child the stream is closed: its readers are the parent's. Another thread may
+        have held the lock."""
         self._closed = True
         self._condition = Condition()
 
@@ -125,8 +141,8 @@ class StreamChannel:
         return len(self._readers)
 
     def attach(self, columns: Sequence[int], owner: str = "") -> tuple[int, ReaderQueue]:
-        """A new reader of some columns, which gets what is written from now on, and first what was promised of that. A reader
-        of an owner takes the place of one that the owner has left."""
+        """A new reader of some columns, which gets what is written from now on, and first what was
+        promised of that. A reader of an owner takes the place of one that the owner has left."""
         with self._condition:
             parked = self._parked.get(owner)
             if parked:
@@ -142,7 +158,8 @@ class StreamChannel:
             return self._next_reader, queue
 
     def detach(self, reader: int, owner: str = "") -> None:
-        """The reader is gone: nobody waits for it any longer. That of an owner is kept for a next one."""
+        """The reader is gone: nobody waits for it any longer. That of an owner is kept for a next
+        one."""
         with self._condition:
             if owner and reader in self._readers and not self._closed:
                 self._readers[reader].wake = None
@@ -159,12 +176,14 @@ class StreamChannel:
             self._condition.notify_all()
 
     def put(self, batch: pa.RecordBatch, until: float | None) -> None:
-        """Gives a batch to all readers, as soon as there is one and all have room; OperationalError at `until`."""
+        """Gives a batch to all readers, as soon as there is one and all have room; OperationalError
+        at `until`."""
         with self._condition:
             while not self._closed and not self._has_room():
                 if self._withdrawn and not self._readers:
                     raise InterfaceError(
-                        f'the stream "{self.name}" is not registered any more', hint="register it anew with register_stream"
+                        f'the stream "{self.name}" is not registered any more',
+                        hint="register it anew with register_stream",
                     )
                 left = None if until is None else until - monotonic()
                 if left is not None and left <= 0:
@@ -177,7 +196,8 @@ class StreamChannel:
         _wake(queues)
 
     def mark(self, time: int) -> bool:
-        """Tells all readers, those to come too, that no earlier event times follow. False: that was promised before."""
+        """Tells all readers, those to come too, that no earlier event times follow. False: that was
+        promised before."""
         with self._condition:
             self.check_open()
             if self._mark is not None and time <= self._mark.time:
@@ -201,7 +221,8 @@ class StreamChannel:
             return item
 
     def withdraw(self) -> None:
-        """No reader comes any more. Writers get an InterfaceError as soon as the last one is gone."""
+        """No reader comes any more. Writers get an InterfaceError as soon as the last one is
+        gone."""
         with self._condition:
             self._withdrawn = True
             self._condition.notify_all()
@@ -215,23 +236,31 @@ class StreamChannel:
         _wake(queues)
 
     def _wait(self, seconds: float | None) -> None:
-        """For room; where nobody reads yet that is told once, as the program may be about to wait for itself."""
+        """For room; where nobody reads yet that is told once, as the program may be about to wait
+        for itself."""
         is_unread = not self._readers and self._next_reader == 0 and not self._told
         if not is_unread or (seconds is not None and seconds <= UNREAD_SECONDS):
             self._condition.wait(seconds)
         elif not self._condition.wait(UNREAD_SECONDS) and not self._readers:
             self._told = True
-            logger.warning('a write to stream "%s" waits: no query reads it yet (execute one first)', self.name)
+            logger.warning(
+                'a write to stream "%s" waits: no query reads it yet (execute one first)', self.name
+            )
 
     def _has_room(self) -> bool:
-        return bool(self._readers) and all(self._has_room_for(queue) for queue in tuple(self._readers.values()))
+        return bool(self._readers) and all(
+            self._has_room_for(queue) for queue in tuple(self._readers.values())
+        )
 
     def _has_room_for(self, queue: ReaderQueue) -> bool:
         return queue.rows < self._buffered_rows and len(queue.items) < BUFFERED_BATCHES
 
     def _timed_out(self) -> OperationalError:
         if self._readers:
-            reason, hint = "a query that reads it is behind", "fetch from that query, or close its cursor"
+            reason, hint = (
+                "a query that reads it is behind",
+                "fetch from that query, or close its cursor",
+            )
         else:
             reason, hint = "no query reads it", "execute a query on the stream first"
         message = f'the write to stream "{self.name}" timed out: {reason}'
@@ -281,7 +310,8 @@ class StreamTable(ReadableTable):
         self.channel.withdraw()
 
     def close(self) -> None:
-        """Ends the stream: nobody can read it any more, so a writer that waits for readers is told."""
+        """Ends the stream: nobody can read it any more, so a writer that waits for readers is
+        told."""
         self.channel.close()
 
     def writer(self) -> StreamWriter:
@@ -326,7 +356,8 @@ class StreamPartition(SourcePartition):
 
 
 class StreamWriter:
-    """Writes rows to a pushed stream, from any thread. As a context manager it closes the stream at the end."""
+    """Writes rows to a pushed stream, from any thread. As a context manager it closes the stream at
+    the end."""
 
     def __init__(self, table: StreamTable) -> None:
         self._columns = table.columns
@@ -349,13 +380,15 @@ class StreamWriter:
     def write(self, data: StreamData, timeout: float | None = None) -> int:
         """Hands rows to every query that reads the stream, and gives their number.
 
-        `data` is an Arrow batch, table or reader, or anything that exports an Arrow stream (pandas, Polars), with columns by
-        name; or rows as tuples (by position) or dicts (by name; what is left out is NULL). Rows that don't fit are a
-        DataError that names the column, and then nothing is written (of a reader: nothing of the batch at fault).
+        `data` is an Arrow batch, table or reader, or anything that exports an Arrow stream (pandas,
+        Polars), with columns by name; or rows as tuples (by position) or dicts (by name; what is
+        left out is NULL). Rows that don't fit are a DataError that names the column, and then
+        nothing is written (of a reader: nothing of the batch at fault).
 
-        Waits while no query reads the stream or one is behind; after `timeout` seconds an OperationalError with code TIMEOUT
-        tells so, and what didn't fit into the readers' buffers until then isn't written. InterfaceError after `close`, and
-        where nobody reads and nobody can, as the stream was unregistered.
+        Waits while no query reads the stream or one is behind; after `timeout` seconds an
+        OperationalError with code TIMEOUT tells so, and what didn't fit into the readers' buffers
+        until then isn't written. InterfaceError after `close`, and where nobody reads and nobody
+        can, as the stream was unregistered.
         """
         self._channel.check_open()
         until = end_of_wait(timeout)
@@ -368,24 +401,32 @@ class StreamWriter:
         return written
 
     def watermark(self, time: Any) -> bool:
-        """Promises that no row written from now on has an event time before `time`: queries then close the windows that end
-        there, without waiting for rows that show it. Give a value of the stream's time column: a datetime, a date or an int
-        (without a time column, one that fits the query's IMPOSE_ORDER).
+        """Promises that no row written from now on has an event time before `time`: queries then
+        close the windows that end there, without waiting for rows that show it. Give a value of the
+        stream's time column: a datetime, a date or an int (without a time column, one that fits the
+        query's IMPOSE_ORDER).
 
-        Never waits. A time that isn't after the last one promises nothing new: it is left out, and the result is False. Rows
-        that break the promise are late, as any others. A query that starts later knows of the promise, too.
+        Never waits. A time that isn't after the last one promises nothing new: it is left out, and
+        the result is False. Rows that break the promise are late, as any others. A query that
+        starts later knows of the promise, too.
         """
         column = None if self._event_time is None else self._columns[self._event_time.column]
         return self._channel.mark(event_time_of(time, column, self.name))
 
     def close(self) -> None:
-        """Ends the stream; may be called again. Queries get the rows still on the way, then come to their end."""
+        """Ends the stream; may be called again. Queries get the rows still on the way, then come to
+        their end."""
         self._channel.close()
 
     def __enter__(self) -> StreamWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self.close()
 
     def __repr__(self) -> str:

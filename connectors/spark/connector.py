@@ -23,8 +23,9 @@ AnyTable = TypeVar("AnyTable", bound=Table)
 
 
 class SparkConnector(DataConnector):
-    """The Spark of one connection. Made without starting anything. A data connection names what mappings share: the format
-    of a source and its options, or nothing, for tables of Spark's catalog."""
+    """The Spark of one connection. Made without starting anything. A data connection names what
+    mappings share: the format of a source and its options, or nothing, for tables of Spark's
+    catalog."""
 
     name = "Spark"
     resource_types = ("TABLE", "VIEW")
@@ -34,15 +35,20 @@ class SparkConnector(DataConnector):
         self._engine: SparkEngine | None = None
 
     def use(self, given: Any) -> None:
-        """What `connect(spark=…)` was given: a session, or the master URL to start one on when it is needed."""
+        """What `connect(spark=…)` was given: a session, or the master URL to start one on when it
+        is needed."""
         self.owner.use(given)
 
     def open(self, definition: MappingDefinition) -> Table:
         """A mapping that declares its columns needs no Spark before it is used."""
         if definition.object_type is not None:
-            raise NotSupportedError(f'connector Spark has no object type "{definition.object_type}"')
+            raise NotSupportedError(
+                f'connector Spark has no object type "{definition.object_type}"'
+            )
         options = read_options(definition.options, definition.external_name)
-        columns = [TableColumn(item.name, item.type, item.external_name) for item in definition.columns]
+        columns = [
+            TableColumn(item.name, item.type, item.external_name) for item in definition.columns
+        ]
         if options.follow:
             return self._followed(definition.name, columns, options)
         if columns:
@@ -57,7 +63,8 @@ class SparkConnector(DataConnector):
         for name in options:
             if name.lower() in ("path", "table", "query"):
                 raise ProgrammingError(
-                    f'a data connection of connector Spark has no option "{name}"', hint="it says what one mapping reads"
+                    f'a data connection of connector Spark has no option "{name}"',
+                    hint="it says what one mapping reads",
                 )
 
     def resources(self, options: Mapping[str, str]) -> Sequence[tuple[str, str]]:
@@ -66,17 +73,25 @@ class SparkConnector(DataConnector):
         spark = self.owner.get()
         with spark_errors():
             found = [(item.name, item.tableType) for item in spark.session.catalog.listTables()]
-        return sorted((f'"{name}"', "VIEW" if kind in ("VIEW", "TEMPORARY") else "TABLE") for name, kind in found)
+        return sorted(
+            (f'"{name}"', "VIEW" if kind in ("VIEW", "TEMPORARY") else "TABLE")
+            for name, kind in found
+        )
 
     def registered(self, name: str, frame: Any) -> SparkTable | SparkStreamTable:
-        """The table that `Connection.register(name, frame)` makes; its session becomes the connection's."""
+        """The table that `Connection.register(name, frame)` makes; its session becomes the
+        connection's."""
         spark = self.owner.adopt(session_of(frame), f'the DataFrame "{name}"')
         with spark_errors():
             if frame.isStreaming:
                 return self._stream(name, RegisteredFrame(spark, frame), *found_columns(frame))
-            return self._known(table_of_frame(name, frame, RegisteredFrame(spark, frame), self.owner))
+            return self._known(
+                table_of_frame(name, frame, RegisteredFrame(spark, frame), self.owner)
+            )
 
-    def _followed(self, name: str, columns: list[TableColumn], options: SparkOptions) -> SparkStreamTable:
+    def _followed(
+        self, name: str, columns: list[TableColumn], options: SparkOptions
+    ) -> SparkStreamTable:
         origin = FollowedOrigin(options, columns)
         if columns:
             return self._stream(name, origin, columns, {})
@@ -84,7 +99,9 @@ class SparkConnector(DataConnector):
         with spark_errors():
             return self._stream(name, origin, *found_columns(origin.frame(spark)))
 
-    def _stream(self, name: str, origin: Origin, columns: list[TableColumn], problems: dict[int, str]) -> SparkStreamTable:
+    def _stream(
+        self, name: str, origin: Origin, columns: list[TableColumn], problems: dict[int, str]
+    ) -> SparkStreamTable:
         # Loaded on first use: few connections have streams of Spark's.
         from runnel.connectors.spark.stream import SparkStreamTable
 
@@ -101,7 +118,8 @@ class SparkConnector(DataConnector):
 
     def _known_engine(self) -> SparkEngine:
         if self._engine is None:
-            # Loaded on first use: a connection that only knows of a mapping has no use for the rendering.
+            # Loaded on first use: a connection that only knows of a mapping has no use for the
+            # rendering.
             from runnel.connectors.spark.fragments.engine import SparkEngine
 
             self._engine = SparkEngine(self.owner)
@@ -110,7 +128,9 @@ class SparkConnector(DataConnector):
     def close(self) -> None:
         self.owner.close()
 
-    def _table(self, name: str, columns: list[TableColumn], options: SparkOptions, problems: dict[int, str]) -> SparkTable:
+    def _table(
+        self, name: str, columns: list[TableColumn], options: SparkOptions, problems: dict[int, str]
+    ) -> SparkTable:
         origin = origin_of(name, options, columns)
         if options.query is not None or problems:
             return SparkTable(name, columns, origin, self.owner, problems)

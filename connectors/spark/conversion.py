@@ -1,7 +1,8 @@
-"""A column of Spark's as the column of a mapping: of the type that was declared, or found when the mapping was made.
+"""A column of Spark's as the column of a mapping: of the type that was declared, or found when the
+mapping was made.
 
-What Spark has may be of another type by now. A value that fits comes as it is, and one that doesn't is an error that names it;
-where a conversion would cut values without a word, nothing is read.
+What Spark has may be of another type by now. A value that fits comes as it is, and one that doesn't
+is an error that names it; where a conversion would cut values without a word, nothing is read.
 """
 
 from __future__ import annotations
@@ -22,21 +23,30 @@ _SHOWN = 80
 
 
 def converted(found: SparkColumn, column: TableColumn, name: str, table: str) -> str:
-    """Spark's expression for a column of `table`, from the quoted name of what is found. OperationalError where not every value
-    would become the same one of the column's type, or an error."""
+    """Spark's expression for a column of `table`, from the quoted name of what is found.
+    OperationalError where not every value would become the same one of the column's type, or an
+    error."""
     if found.problem is not None:
         raise changed(f'column "{column.name}" of "{table}" can\'t be read any more', found.problem)
     value = found.door(name)
     if found.type == column.type:
         return value
     if not keeps_values(found.type, column.type):
-        raise changed(f'column "{column.name}" of "{table}" is {found.type} in Spark, and {column.type} in the mapping')
+        raise changed(
+            f'column "{column.name}" of "{table}" is {found.type} in Spark, '
+            f"and {column.type} in the mapping"
+        )
     target = ddl(column.type)
-    return _tried(value, target, column) if _may_fail(found.type, column.type) else f"CAST({value} AS {target})"
+    return (
+        _tried(value, target, column)
+        if _may_fail(found.type, column.type)
+        else f"CAST({value} AS {target})"
+    )
 
 
 def changed(message: str, detail: str | None = None) -> OperationalError:
-    """What is read isn't any more what it was at CREATE MAPPING; trying again would find the same."""
+    """What is read isn't any more what it was at CREATE MAPPING; trying again would find the
+    same."""
     return OperationalError(message, code=ErrorCode.GENERIC, detail=detail, hint=AS_NOW)
 
 
@@ -62,7 +72,9 @@ def _keeps_numbers(source: SqlType, target: SqlType) -> bool:
         return source.kind is Kind.REAL and target.kind is Kind.DOUBLE
     if target.is_integer:
         return source.is_integer or source.scale == 0
-    return target.is_approximate or (target.kind is Kind.DECIMAL and target.scale >= (source.scale or 0))
+    return target.is_approximate or (
+        target.kind is Kind.DECIMAL and target.scale >= (source.scale or 0)
+    )
 
 
 def _keeps_parts(source: SqlType, target: SqlType) -> bool:
@@ -70,9 +82,13 @@ def _keeps_parts(source: SqlType, target: SqlType) -> bool:
     names = [[name.lower() for name, _ in item.fields] for item in (source, target)]
     inner = [
         *((source.key, target.key), (source.element, target.element)),
-        *zip((item for _, item in source.fields), (item for _, item in target.fields), strict=False),
+        *zip(
+            (item for _, item in source.fields), (item for _, item in target.fields), strict=False
+        ),
     ]
-    return names[0] == names[1] and all(a is None or b is None or keeps_values(a, b) for a, b in inner)
+    return names[0] == names[1] and all(
+        a is None or b is None or keeps_values(a, b) for a, b in inner
+    )
 
 
 def _may_fail(source: SqlType, target: SqlType) -> bool:
@@ -86,7 +102,11 @@ def _may_fail(source: SqlType, target: SqlType) -> bool:
 
 def _digits(exact: SqlType) -> int:
     """How many digits it has before the point, of an integer at most."""
-    return _INTEGER_DIGITS[exact.kind] if exact.is_integer else (exact.precision or 0) - (exact.scale or 0)
+    return (
+        _INTEGER_DIGITS[exact.kind]
+        if exact.is_integer
+        else (exact.precision or 0) - (exact.scale or 0)
+    )
 
 
 def _tried(value: str, target: str, column: TableColumn) -> str:
@@ -95,7 +115,10 @@ def _tried(value: str, target: str, column: TableColumn) -> str:
     from runnel.rendering.spark.values import text
 
     shown = f"SUBSTRING(CAST({value} AS STRING), 1, {_SHOWN})"
-    begin, end = text(f"{ERROR_MARK}value '"), text(f"' doesn't fit column \"{column.name}\" of type {column.type}")
+    begin, end = (
+        text(f"{ERROR_MARK}value '"),
+        text(f"' doesn't fit column \"{column.name}\" of type {column.type}"),
+    )
     fault = f"RAISE_ERROR(CONCAT({begin}, {shown}, {end}))"
     tried = f"TRY_CAST({value} AS {target})"
     return f"CASE WHEN {value} IS NOT NULL AND {tried} IS NULL THEN {fault} ELSE {tried} END"

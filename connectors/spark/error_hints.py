@@ -1,4 +1,5 @@
-"""Faults that Spark tells in the words of its machinery: what is missing or doesn't fit, and what to do about it."""
+"""Faults that Spark tells in the words of its machinery: what is missing or doesn't fit, and what
+to do about it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ import re
 from runnel.connectors.spark.conversion import changed
 from runnel.errors import DataError, Error, ErrorCode, OperationalError
 
-_MISSING_CLASS = re.compile(r"(?:ClassNotFoundException|NoClassDefFoundError)\)?:?\s+(?:Class )?([\w$]+(?:[./][\w$]+)+)")
+_MISSING_CLASS = re.compile(
+    r"(?:ClassNotFoundException|NoClassDefFoundError)\)?:?\s+(?:Class )?([\w$]+(?:[./][\w$]+)+)"
+)
 _SCHEME = re.compile(r'No FileSystem for scheme:?\s*"?([\w+.-]+)"?')
 _OTHER_TYPE = re.compile(
     r"reading file (.+?)\.\s+Data type mismatche?s? when reading Parquet column (.+?)\.\s+"
@@ -16,7 +19,8 @@ _OTHER_TYPE = re.compile(
 )
 _OTHER_HEADER = re.compile(
     r"CSV header (?:does not conform to the schema|is not equal).*?"
-    r"(?:Expected: (?P<expected>[^\n]*?) but found: (?P<found>[^\n]*)\s+)?CSV file: (?P<file>[^\n]+)",
+    r"(?:Expected: (?P<expected>[^\n]*?) but found: (?P<found>[^\n]*)\s+)?CSV file: (?P<file>[^\n"
+    r"]+)",
     re.DOTALL,
 )
 _MALFORMED = re.compile(
@@ -31,7 +35,9 @@ _DRIVERS = {
     "com.mysql.jdbc.Driver": "com.mysql:mysql-connector-j:VERSION",
     "com.mysql.cj.jdbc.Driver": "com.mysql:mysql-connector-j:VERSION",
     "org.mariadb.jdbc.Driver": "org.mariadb.jdbc:mariadb-java-client:VERSION",
-    "com.microsoft.sqlserver.jdbc.SQLServerDriver": "com.microsoft.sqlserver:mssql-jdbc:VERSION.jre11",
+    "com.microsoft.sqlserver.jdbc.SQLServerDriver": (
+        "com.microsoft.sqlserver:mssql-jdbc:VERSION.jre11"
+    ),
     "oracle.jdbc.OracleDriver": "com.oracle.database.jdbc:ojdbc11:VERSION",
     "oracle.jdbc.driver.OracleDriver": "com.oracle.database.jdbc:ojdbc11:VERSION",
     "org.sqlite.JDBC": "org.xerial:sqlite-jdbc:VERSION",
@@ -47,12 +53,20 @@ _STORES = (
     ("gs://", ".fs.gs.", "org.apache.hadoop:hadoop-gcp:VERSION"),
 )
 """How addresses of a store begin, what the names of its classes have in them, and their package."""
-_SCHEMES = {"s3": "write s3a://…", "s3n": "write s3a://…", "gs": "start Spark with spark.jars.packages=" + _STORES[3][2]}
-_HADOOP = ", where VERSION is that of Spark's own Hadoop (the file hadoop-client-api-VERSION.jar among Spark's)"
+_SCHEMES = {
+    "s3": "write s3a://…",
+    "s3n": "write s3a://…",
+    "gs": "start Spark with spark.jars.packages=" + _STORES[3][2],
+}
+_HADOOP = (
+    ", where VERSION is that of Spark's own Hadoop (the file hadoop-client-api-VERSION.jar among "
+    "Spark's)"
+)
 
 
 def fault_of(raw: str, text: str) -> Error | None:
-    """The error for what Spark told, if it is one of these; `raw` has all lines, `text` those that are for readers."""
+    """The error for what Spark told, if it is one of these; `raw` has all lines, `text` those that
+    are for readers."""
     return _of_file(text) or _of_place(raw, text)
 
 
@@ -61,7 +75,11 @@ def _of_file(text: str) -> Error | None:
     found = _OTHER_TYPE.search(text)
     if found is not None:
         file, column, expected, actual = found.groups()
-        return changed(f"column {column.strip('[]<>')} of file {file} is {actual}, and not {expected} as in the mapping", text)
+        return changed(
+            f"column {column.strip('[]<>')} of file {file} is {actual}, "
+            f"and not {expected} as in the mapping",
+            text,
+        )
     found = _OTHER_HEADER.search(text)
     if found is not None:
         return _of_header(found, text)
@@ -71,7 +89,10 @@ def _of_file(text: str) -> Error | None:
     return DataError(
         f"malformed record in file {found.group(1)}: {found.group(2)}",
         detail=text,
-        hint="correct the file, or the columns and options of the mapping, such as 'header' and 'sep' of CSV files",
+        hint=(
+            "correct the file, or the columns and options of the mapping, such as 'header' and "
+            "'sep' of CSV files"
+        ),
     )
 
 
@@ -84,16 +105,22 @@ def _of_place(raw: str, text: str) -> Error | None:
         return _missing(
             'Spark has no JDBC driver for the address in the option "url"',
             text,
-            f"start Spark with the driver's package (spark.jars.packages={_DRIVERS['org.postgresql.Driver']} for one), "
+            "start Spark with the driver's package "
+            f"(spark.jars.packages={_DRIVERS['org.postgresql.Driver']} for one), "
             "and name its class in the option 'driver'",
         )
     found = _SCHEME.search(text)
     if found is not None:
         scheme = found.group(1)
         otherwise = (
-            "correct the address, or start Spark with the package that knows it: its setting spark.jars.packages names it"
+            "correct the address, or start Spark with the package that knows it: its setting "
+            "spark.jars.packages names it"
         )
-        return _missing(f'Spark knows no addresses that begin with "{scheme}://"', text, _SCHEMES.get(scheme, otherwise))
+        return _missing(
+            f'Spark knows no addresses that begin with "{scheme}://"',
+            text,
+            _SCHEMES.get(scheme, otherwise),
+        )
     for found in _MISSING_CLASS.finditer(raw):
         if not found.group(1).endswith("DefaultSource"):  # that is said better elsewhere
             return _of_class(found.group(1).replace("/", "."), text)
@@ -102,9 +129,18 @@ def _of_place(raw: str, text: str) -> Error | None:
 
 def _of_header(found: re.Match[str], text: str) -> Error:
     expected = found.group("expected")
-    other = "" if expected is None else f': "{found.group("found")}" stands where the mapping has "{expected}"'
-    error = changed(f"the header of file {found.group('file')} has other columns than the mapping{other}", text)
-    error.hint = f"{error.hint}; 'enforceSchema' = 'true' takes columns by their places, whatever the header says"
+    other = (
+        ""
+        if expected is None
+        else f': "{found.group("found")}" stands where the mapping has "{expected}"'
+    )
+    error = changed(
+        f"the header of file {found.group('file')} has other columns than the mapping{other}", text
+    )
+    error.hint = (
+        f"{error.hint}; 'enforceSchema' = 'true' takes columns by their places, "
+        "whatever the header says"
+    )
     return error
 
 
@@ -114,12 +150,17 @@ def _of_class(name: str, text: str) -> Error:
             return _missing(
                 f"Spark can't reach addresses that begin with {scheme}: it has no class {name}",
                 text,
-                f"start Spark with spark.jars.packages={package}" + (_HADOOP if "org.apache.hadoop:" in package else ""),
+                f"start Spark with spark.jars.packages={package}"
+                + (_HADOOP if "org.apache.hadoop:" in package else ""),
             )
     driver = _DRIVERS.get(name)
     what = "JDBC driver" if driver is not None or name.endswith(("Driver", "JDBC")) else "class"
     where = f"={driver}" if driver is not None else ", which names the package that has it"
-    return _missing(f"Spark has no {what} {name}", text, f"correct the name, or start Spark with spark.jars.packages{where}")
+    return _missing(
+        f"Spark has no {what} {name}",
+        text,
+        f"correct the name, or start Spark with spark.jars.packages{where}",
+    )
 
 
 def _missing(message: str, text: str, hint: str) -> Error:

@@ -1,5 +1,5 @@
-"""What Spark says, in our errors: its condition decides the class, its reason is told in one sentence, and the whole text
-goes into the detail."""
+"""What Spark says, in our errors: its condition decides the class, its reason is told in one
+sentence, and the whole text goes into the detail."""
 
 from __future__ import annotations
 
@@ -20,9 +20,13 @@ from runnel.errors import (
 )
 from runnel.rendering.error_mark import ERROR_MARK
 
-_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]\s+(.*?)(?:\s*SQLSTATE:\s*(\w{5})|\Z)", re.DOTALL)
+_CONDITION = re.compile(
+    r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]\s+(.*?)(?:\s*SQLSTATE:\s*(\w{5})|\Z)", re.DOTALL
+)
 _RAISED = re.compile(re.escape(ERROR_MARK) + r"(.*?)(?:\s*SQLSTATE:|\n|\Z)", re.DOTALL)
-_ADVICE = re.compile(r"\s*(?:Use `try_|If necessary set|You can set|To tolerate|Consider )[^\n]*", re.DOTALL)
+_ADVICE = re.compile(
+    r"\s*(?:Use `try_|If necessary set|You can set|To tolerate|Consider )[^\n]*", re.DOTALL
+)
 _CALL = re.compile(r"An error occurred while calling \S+$")
 _CLASS = re.compile(r"(?:\A:\s*)?(?:\b[a-z]\w*\.){2,}[A-Z][\w$]*(?:Exception|Error):\s*")
 _SOURCE = re.compile(r"data source: (.+?)\.\s")
@@ -47,12 +51,20 @@ _CLASSES: dict[str, type[Error]] = {
 """By the first two letters of the SQLSTATE; an OperationalError otherwise."""
 
 _PACKAGES = {
-    "delta": "start Spark with spark.jars.packages=io.delta:delta-spark_2.13:VERSION, "
-    "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
-    "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog, or take TYPE Delta, which needs no Spark",
-    "iceberg": "start Spark with spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-SPARK_2.13:VERSION, "
-    "spark.sql.extensions=org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions and, for tables by name, "
-    "spark.sql.catalog.NAME=org.apache.iceberg.spark.SparkCatalog, or take TYPE Iceberg, which needs no Spark",
+    "delta": (
+        "start Spark with spark.jars.packages=io.delta:delta-spark_2.13:VERSION, "
+        "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
+        "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog, or take "
+        "TYPE Delta, which needs no Spark"
+    ),
+    "iceberg": (
+        "start Spark with "
+        "spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-SPARK_2.13:VERSION, "
+        "spark.sql.extensions=org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions "
+        "and, for tables by name, "
+        "spark.sql.catalog.NAME=org.apache.iceberg.spark.SparkCatalog, or take TYPE Iceberg, "
+        "which needs no Spark"
+    ),
 }
 """What Spark must be started with for a data source that it has no package of."""
 
@@ -60,20 +72,35 @@ _CAST = re.compile(
     r"value (-?(?:[\d.]+(?:E-?\d+)?|Infinity|NaN))(?:BD|[LSYDF])? of the type "
     r'"([A-Z]+(?:\(\d+,\d+\))?)" cannot be cast to "([A-Z]+)"'
 )
-_NUMBERS = {"INT": "INTEGER", "FLOAT": "REAL", **{name: name for name in ("TINYINT", "SMALLINT", "BIGINT", "DOUBLE")}}
+_NUMBERS = {
+    "INT": "INTEGER",
+    "FLOAT": "REAL",
+    **{name: name for name in ("TINYINT", "SMALLINT", "BIGINT", "DOUBLE")},
+}
 """Our names of Spark's types of numbers."""
 
 _STREAM_FAILED = "terminated with exception:"
 _NO_FILES = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 _DELIMITER = "INVALID_DELIMITER_VALUE."
 _CANCELLED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
-_LOST = ("connection refused", "py4jnetworkerror", "answer from java side is empty", "sparkcontext was shut down")
-_LOST_THERE = ("statuscode.unavailable", "retries_exceeded", "invalid_handle.session_", "session_changed")
+_LOST = (
+    "connection refused",
+    "py4jnetworkerror",
+    "answer from java side is empty",
+    "sparkcontext was shut down",
+)
+_LOST_THERE = (
+    "statuscode.unavailable",
+    "retries_exceeded",
+    "invalid_handle.session_",
+    "session_changed",
+)
 """The same of a session of Spark Connect."""
 
 
 def spark_error(error: BaseException) -> BaseException:
-    """An exception that came out of pyspark as one of our errors; what is one already, and Ctrl-C, stay as they are."""
+    """An exception that came out of pyspark as one of our errors; what is one already, and Ctrl-C,
+    stay as they are."""
     if isinstance(error, Error) or not isinstance(error, Exception):
         return error
     lines = list(_lines(error))
@@ -84,23 +111,35 @@ def spark_error(error: BaseException) -> BaseException:
     fault = fault_of("\n".join(lines), text)
     if fault is not None:
         return fault
-    conditions = [(found.group(1), found.group(2), found.group(3) or "") for found in _CONDITION.finditer(_of_stream(text))]
+    conditions = [
+        (found.group(1), found.group(2), found.group(3) or "")
+        for found in _CONDITION.finditer(_of_stream(text))
+    ]
     if any(name in _CANCELLED for name, _, _ in conditions):
-        return OperationalError("the Spark job was cancelled", code=ErrorCode.CANCELLED, detail=text)
+        return OperationalError(
+            "the Spark job was cancelled", code=ErrorCode.CANCELLED, detail=text
+        )
     lower = f"{type(error).__name__} {text}".lower()
     if any(words in lower for words in _LOST):
         return OperationalError(
             "the Spark session is gone: its Java process doesn't answer",
             code=ErrorCode.CONNECTION_PROBLEM,
             detail=text,
-            hint="run the statement again, which starts a session anew; with a session of your own, open a new connection",
+            hint=(
+                "run the statement again, which starts a session anew; with a session of your own, "
+                "open a new connection"
+            ),
         )
     if any(words in lower for words in _LOST_THERE):
         return OperationalError(
-            "the Spark session is gone: its Spark Connect server doesn't answer, or knows it no more",
+            "the Spark session is gone: its Spark Connect server doesn't answer, "
+            "or knows it no more",
             code=ErrorCode.CONNECTION_PROBLEM,
             detail=text,
-            hint="run the statement again, which makes a session anew; with a session of your own, open a new connection",
+            hint=(
+                "run the statement again, which makes a session anew; with a session of your own, "
+                "open a new connection"
+            ),
         )
     if not conditions:
         return OperationalError(f"Spark failed: {_sentence(_of_stream(text))}", detail=text)
@@ -114,8 +153,16 @@ def _of_stream(text: str) -> str:
 
 def _of_condition(name: str, reason: str, state: str, text: str) -> Error:
     kind = _CLASSES.get(state[:2], OperationalError)
-    code = ErrorCode.OBJECT_NOT_FOUND if name.endswith("_NOT_FOUND") and kind is ProgrammingError else None
-    message = _MESSAGES.get(name.partition(".")[0]) or _converting(name, reason) or _lowered(_sentence(_ADVICE.sub("", reason)))
+    code = (
+        ErrorCode.OBJECT_NOT_FOUND
+        if name.endswith("_NOT_FOUND") and kind is ProgrammingError
+        else None
+    )
+    message = (
+        _MESSAGES.get(name.partition(".")[0])
+        or _converting(name, reason)
+        or _lowered(_sentence(_ADVICE.sub("", reason)))
+    )
     if name.startswith(_DELIMITER):
         message = f"{message}: {_lowered(_sentence(reason.partition('. ')[2]))}"
     return kind(message, code=code, detail=f"Spark: {text}", hint=_hint(name, reason))
@@ -141,7 +188,10 @@ def _hint(name: str, reason: str) -> str | None:
     if name in _NO_FILES:
         return "for a new path, declare the columns: CREATE MAPPING … (name TYPE, …) …"
     if name.startswith(_DELIMITER):
-        return "correct the option 'sep': one or several characters, of which a tab is '\\t' and a backslash '\\\\'"
+        return (
+            "correct the option 'sep': one or several characters, of which a tab is '\\t' and a "
+            "backslash '\\\\'"
+        )
     found = _SOURCE.search(f"{reason} ")
     if name != "DATA_SOURCE_NOT_FOUND" or found is None:
         return None
@@ -149,26 +199,34 @@ def _hint(name: str, reason: str) -> str | None:
     if source.lower() in _PACKAGES:
         return _PACKAGES[source.lower()]
     if source.lower() in PACKAGED:
-        return f"start Spark with the package that has {source}: its setting spark.jars.packages names it"
-    otherwise = "Spark has " + ", ".join(FILE_FORMATS) + " and what its setting spark.jars.packages names"
+        return (
+            f"start Spark with the package that has {source}: "
+            "its setting spark.jars.packages names it"
+        )
+    otherwise = (
+        "Spark has " + ", ".join(FILE_FORMATS) + " and what its setting spark.jars.packages names"
+    )
     return suggest(source, (*FILE_FORMATS, *PACKAGED), otherwise)
 
 
 def _telling(conditions: list[tuple[str, str, str]]) -> tuple[str, str, str]:
-    """The condition that says what was wrong: one of the data, deep in a failed task's story, before the first."""
+    """The condition that says what was wrong: one of the data, deep in a failed task's story,
+    before the first."""
     return next((item for item in conditions if item[2].startswith("22")), conditions[0])
 
 
 def _text(lines: Sequence[str]) -> str:
-    """All that the exception and its causes in Java say, each thing once, without stack traces, names of classes, and
-    passwords."""
+    """All that the exception and its causes in Java say, each thing once, without stack traces,
+    names of classes, and passwords."""
     said = (_CLASS.sub("", line) for line in lines if not _is_noise(line))
     return without_password("\n".join(dict.fromkeys(line for line in said if line)))
 
 
 def _is_noise(line: str) -> bool:
     """Whether a line is of a stack trace, or says nothing to who wrote the statement."""
-    if line.startswith(("at ", "... ", "Caused by: java.lang.ClassNotFoundException")) or line.endswith("stacktrace:"):
+    if line.startswith(
+        ("at ", "... ", "Caused by: java.lang.ClassNotFoundException")
+    ) or line.endswith("stacktrace:"):
         return True
     return _CALL.match(line.rstrip(".")) is not None
 

@@ -1,7 +1,7 @@
 """Where the rows of a Spark table come from, as a DataFrame of the connection's session.
 
-A registered DataFrame is always the same plan. A mapping's is made anew for every query, so that it sees the files and
-the table as they are then.
+A registered DataFrame is always the same plan. A mapping's is made anew for every query, so that it
+sees the files and the table as they are then.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class RegisteredFrame(Origin):
 
 
 class ReaderOrigin(Origin):
-    """Files, or another data source that Spark has a package for. `columns` are those that the mapping declares."""
+    """Files, or another data source that Spark has a package for. `columns` are those that the
+    mapping declares."""
 
     def __init__(self, name: str, options: SparkOptions, columns: Sequence[TableColumn]) -> None:
         self._name = name
@@ -69,7 +70,11 @@ class ReaderOrigin(Origin):
                 return self._read(spark, with_schema=is_parsed)
         except ProgrammingError as error:
             # A folder that is there, but has no file yet, has the columns that are declared.
-            if "UNABLE_TO_INFER_SCHEMA" not in (error.detail or "") or is_parsed or not self._columns:
+            if (
+                "UNABLE_TO_INFER_SCHEMA" not in (error.detail or "")
+                or is_parsed
+                or not self._columns
+            ):
                 raise
         with spark_errors():
             return self._read(spark, with_schema=True)
@@ -125,7 +130,8 @@ class QueryOrigin(Origin):
 
 
 class FollowedOrigin(Origin):
-    """Files, a data source or a table as a streaming DataFrame. `columns` are those that the mapping declares."""
+    """Files, a data source or a table as a streaming DataFrame. `columns` are those that the
+    mapping declares."""
 
     def __init__(self, options: SparkOptions, columns: Sequence[TableColumn]) -> None:
         self._options = options
@@ -137,27 +143,36 @@ class FollowedOrigin(Origin):
             if options.table is not None:
                 return spark.brought(spark.session.readStream.table(options.table))
             assert options.format is not None
-            reader = _with_options(spark.own.readStream.format(options.format), options, self._columns)
+            reader = _with_options(
+                spark.own.readStream.format(options.format), options, self._columns
+            )
             if options.is_file_format:
                 reader = reader.schema(self._schema(spark))
             return reader.load() if options.path is None else reader.load(options.path)
 
     def _schema(self, spark: Spark) -> Any:
-        """A stream of files has the columns that are declared, or those that the files have when the mapping is made."""
+        """A stream of files has the columns that are declared, or those that the files have when
+        the mapping is made."""
         if self._columns:
             return schema_text(self._columns)
         return ReaderOrigin("", self._options, ()).frame(spark).schema
 
 
 def _with_options(reader: Any, options: SparkOptions, columns: Sequence[TableColumn]) -> Any:
-    """A reader of Spark's with the mapping's options, and those of ours that it doesn't give itself."""
+    """A reader of Spark's with the mapping's options, and those of ours that it doesn't give
+    itself."""
     given = {name.lower(): value.lower() for name, value in options.passed.items()}
     if options.format in PARSED and "mode" not in given:
         # Spark's default makes NULL of what it can't read.
         reader = reader.option("mode", "FAILFAST")
     names = [column.external_name or column.name for column in columns if options.format == "csv"]
-    if names and given.get("header") == "true" and not any(_MADE_UP.fullmatch(name) for name in names):
-        # Spark's default goes by places alone, also where the header has the columns in another order by now.
+    if (
+        names
+        and given.get("header") == "true"
+        and not any(_MADE_UP.fullmatch(name) for name in names)
+    ):
+        # Spark's default goes by places alone, also where the header has the columns in another
+        # order by now.
         reader = reader.option("enforceSchema", "false")
     return reader.options(**options.passed)
 
@@ -173,7 +188,9 @@ def origin_of(name: str, options: SparkOptions, columns: Sequence[TableColumn]) 
 
 def schema_text(columns: Sequence[TableColumn]) -> str:
     """Columns as Spark's DDL has them."""
-    return ", ".join(f"{quoted(column.external_name or column.name)} {ddl(column.type)}" for column in columns)
+    return ", ".join(
+        f"{quoted(column.external_name or column.name)} {ddl(column.type)}" for column in columns
+    )
 
 
 def columns_of(frame: Any) -> list[SparkColumn]:
@@ -182,18 +199,22 @@ def columns_of(frame: Any) -> list[SparkColumn]:
 
 
 def matched(frame: Any, columns: Sequence[TableColumn], table: str) -> Any:
-    """The DataFrame with a table's columns as c0, c1…, in our types; those that it never could give are left out.
-    OperationalError where a column is gone, or is of a type that can't become the table's."""
+    """The DataFrame with a table's columns as c0, c1…, in our types; those that it never could give
+    are left out. OperationalError where a column is gone, or is of a type that can't become the
+    table's."""
     there = columns_of(frame)
     places = {column.name.lower(): place for place, column in reversed(list(enumerate(there)))}
-    by_place = [column.name for column in columns] == unique_names([column.name for column in there])
+    by_place = [column.name for column in columns] == unique_names(
+        [column.name for column in there]
+    )
     chosen = []
     for number, column in enumerate(columns):
         name = column.external_name or column.name
         place = number if by_place else places.get(name.lower())
         if place is None:
             raise changed(
-                f'column "{name}" of "{table}" is not there any more', f"there are {', '.join(c.name for c in there)}"
+                f'column "{name}" of "{table}" is not there any more',
+                f"there are {', '.join(c.name for c in there)}",
             )
         found = there[place]
         if found.problem is None or column.type != NULL:
@@ -212,7 +233,11 @@ def unique_names(names: Sequence[str]) -> list[str]:
     for number, name in enumerate(names, 1):
         candidate = base = name or f"column_{number}"
         again = 0
-        while candidate.lower() in given or (again and candidate.lower() in taken) or (not name and candidate.lower() in taken):
+        while (
+            candidate.lower() in given
+            or (again and candidate.lower() in taken)
+            or (not name and candidate.lower() in taken)
+        ):
             again += 1
             candidate = f"{base}_{again}"
         given.add(candidate.lower())

@@ -1,12 +1,13 @@
 """Writing to what Spark writes to, by the contract of sinks: nothing is visible before the commit.
 
-Rows go to Spark as Arrow, some tens of megabytes at a time. For Spark's file formats each part is written to a folder
-beside the data whose name starts with '_', which no reader of Spark's looks into; the commit moves the files to their
-place, one by one, each at once. The folders of a durable job have its mark in their names: its next execution moves those
-files that the snapshot counts, and removes the other folders. For a table or another data source the parts are held as
-DataFrames, and the commit is one append by that source's own writer: as atomic as the source is, and not repeatable where it
-may have half-happened. DataFrames don't outlive the process, so a durable job appends before the snapshot counts: after a
-failure rows may come again, and none is lost.
+Rows go to Spark as Arrow, some tens of megabytes at a time. For Spark's file formats each part is
+written to a folder beside the data whose name starts with '_', which no reader of Spark's looks
+into; the commit moves the files to their place, one by one, each at once. The folders of a durable
+job have its mark in their names: its next execution moves those files that the snapshot counts, and
+removes the other folders. For a table or another data source the parts are held as DataFrames, and
+the commit is one append by that source's own writer: as atomic as the source is, and not repeatable
+where it may have half-happened. DataFrames don't outlive the process, so a durable job appends
+before the snapshot counts: after a failure rows may come again, and none is lost.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def spark_sink(table: SparkSinkTable, request: SinkRequest) -> Sink:
 
 
 class Rows:
-    """Batches of a request as DataFrames with all columns of the table, under their names in Spark."""
+    """Batches of a request as DataFrames with all columns of the table, under their names in
+    Spark."""
 
     def __init__(self, spark: Spark, columns: Sequence[TableColumn], request: SinkRequest) -> None:
         self._spark = spark
@@ -82,13 +84,19 @@ class Rows:
 
     def arriving(self, frame: Any) -> Any:
         """A DataFrame whose columns are the request's, with all columns of the table."""
-        return frame.selectExpr(*[_arriving(column, self._given.get(i)) for i, column in enumerate(self._columns)])
+        return frame.selectExpr(
+            *[_arriving(column, self._given.get(i)) for i, column in enumerate(self._columns)]
+        )
 
     def _travelling(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         arrays = []
         for index, column in enumerate(self._columns):
             place = self._given.get(index)
-            array = pa.nulls(batch.num_rows, to_arrow(column.type)) if place is None else batch.column(place)
+            array = (
+                pa.nulls(batch.num_rows, to_arrow(column.type))
+                if place is None
+                else batch.column(place)
+            )
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, names=[f"c{i}" for i in range(len(arrays))])
 
@@ -129,10 +137,11 @@ class GatheringSink(Sink):
                 self._write_part(self._rows.frame(batches))
 
     def write_frame(self, frame: Any) -> Callable[[], int]:
-        """Takes the rows of a DataFrame: the request's columns as c0, c1…, in the types in which they travel. Returns what says
-        how many they were, once they are staged."""
+        """Takes the rows of a DataFrame: the request's columns as c0, c1…, in the types in which
+        they travel. Returns what says how many they were, once they are staged."""
         with spark_errors():
-            # Counted where nothing is computed any more: Spark's own counting costs a copy of each row on its way on.
+            # Counted where nothing is computed any more: Spark's own counting costs a copy of each
+            # row on its way on.
             counted, count = self._spark.counted(self._rows.arriving(frame))
             self._write_part(counted)
             return count
@@ -153,7 +162,8 @@ class FilesSink(GatheringSink):
         self._folder = options.path.rstrip("/") or "/"
         if any(mark in self._folder for mark in "*?[{"):
             raise ProgrammingError(
-                f'rows can\'t be written to the pattern "{options.path}"', hint="create a mapping on the folder itself"
+                f'rows can\'t be written to the pattern "{options.path}"',
+                hint="create a mapping on the folder itself",
             )
         self._files = FileSystem(spark, self._folder)
         if self._files.is_file(self._folder):
@@ -166,10 +176,19 @@ class FilesSink(GatheringSink):
 
     def recover(self, tokens: Sequence[Token]) -> None:
         for token in tokens:
-            gone = [final for pair in token["renames"] for final in pair[1:] if not any(map(self._files.exists, pair))]
+            gone = [
+                final
+                for pair in token["renames"]
+                for final in pair[1:]
+                if not any(map(self._files.exists, pair))
+            ]
             for final in gone:
-                logger.warning('file "%s" was written by a job and has been taken away since', final)
-            self.commit({**token, "renames": [pair for pair in token["renames"] if pair[1] not in gone]})
+                logger.warning(
+                    'file "%s" was written by a job and has been taken away since', final
+                )
+            self.commit(
+                {**token, "renames": [pair for pair in token["renames"] if pair[1] not in gone]}
+            )
         for name in self._files.folders(self._folder) if self._mark else ():
             if name.startswith(STAGING_PREFIX + self._mark):
                 self._remove(f"{self._folder}/{name}")
@@ -177,7 +196,9 @@ class FilesSink(GatheringSink):
     def _write_part(self, frame: Any) -> None:
         if not self._staging:
             self._staging = f"{self._folder}/{STAGING_PREFIX}{self._mark}{uuid4().hex}"
-        writer = frame.write.format(self._options.format).mode("append").options(**self._options.passed)
+        writer = (
+            frame.write.format(self._options.format).mode("append").options(**self._options.passed)
+        )
         writer.save(self._staging)
 
     def stage(self, epoch: int) -> Token:
@@ -189,12 +210,17 @@ class FilesSink(GatheringSink):
         names = [name for name in self._files.names(staging) if not name.startswith(("_", "."))]
         self._files.sync(staging, names)
         self._files.sync(self._folder)
-        return {"staging": staging, "renames": [[f"{staging}/{name}", f"{self._folder}/{name}"] for name in names]}
+        return {
+            "staging": staging,
+            "renames": [[f"{staging}/{name}", f"{self._folder}/{name}"] for name in names],
+        }
 
     def commit(self, token: Token) -> None:
         for staged, final in token["renames"]:
             if not self._files.move(staged, final):
-                raise OperationalError(f'staged file "{staged}" is gone', hint="run the statement again")
+                raise OperationalError(
+                    f'staged file "{staged}" is gone', hint="run the statement again"
+                )
         if token["renames"]:
             self._files.sync(self._folder)
         if token["staging"]:
@@ -227,7 +253,9 @@ class FileSystem:
         context = spark.context
         self._path = context._jvm.org.apache.hadoop.fs.Path
         with spark_errors():
-            self._system = self._path(path).getFileSystem(spark.own._jsparkSession.sessionState().newHadoopConf())
+            self._system = self._path(path).getFileSystem(
+                spark.own._jsparkSession.sessionState().newHadoopConf()
+            )
 
     def is_file(self, path: str) -> bool:
         with spark_errors():
@@ -244,13 +272,19 @@ class FileSystem:
             if not self._system.exists(self._path(folder)):
                 return []
             return sorted(
-                item.getPath().getName() for item in self._system.listStatus(self._path(folder)) if item.isDirectory()
+                item.getPath().getName()
+                for item in self._system.listStatus(self._path(folder))
+                if item.isDirectory()
             )
 
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder."""
         with spark_errors():
-            return sorted(item.getPath().getName() for item in self._system.listStatus(self._path(folder)) if item.isFile())
+            return sorted(
+                item.getPath().getName()
+                for item in self._system.listStatus(self._path(folder))
+                if item.isFile()
+            )
 
     def move(self, source: str, target: str) -> bool:
         """Gives a file its final name; True also where that was done before."""
@@ -262,8 +296,8 @@ class FileSystem:
             return True
 
     def sync(self, folder: str, names: Sequence[str] = ()) -> None:
-        """Has the names in a folder, and the content of some of its files, survive a loss of power. Only the local file system
-        needs it: others are safe when they have answered."""
+        """Has the names in a folder, and the content of some of its files, survive a loss of power.
+        Only the local file system needs it: others are safe when they have answered."""
         with spark_errors():
             if self._system.getScheme() != "file":
                 return
@@ -280,10 +314,12 @@ class FileSystem:
 
 
 class AppendSink(GatheringSink):
-    """Appends to a table of Spark's catalog, or to a data source, in one write: at the commit, or, of a durable job, when the
-    rows are staged."""
+    """Appends to a table of Spark's catalog, or to a data source, in one write: at the commit, or,
+    of a durable job, when the rows are staged."""
 
-    def __init__(self, spark: Spark, rows: Rows, table: SparkSinkTable, *, is_durable: bool) -> None:
+    def __init__(
+        self, spark: Spark, rows: Rows, table: SparkSinkTable, *, is_durable: bool
+    ) -> None:
         super().__init__(spark, rows)
         self._is_durable = is_durable
         self._table = table

@@ -1,6 +1,7 @@
 """A scan or a fragment that Spark runs, as a source: its rows come as Spark finishes them.
 
-The query is planned and run by threads of the fetch; a partition of ours only takes what is there, so it never blocks.
+The query is planned and run by threads of the fetch; a partition of ours only takes what is there,
+so it never blocks.
 """
 
 from __future__ import annotations
@@ -24,13 +25,20 @@ from runnel.sqltypes import SqlType
 Placing = Callable[[Error], Position | None]
 
 READERS = 2
-"""Into how many partitions a result without an order is divided: enough for the operators above it to share the work."""
+"""Into how many partitions a result without an order is divided: enough for the operators above it
+to share the work."""
 
 
 class SparkPartition(SourcePartition):
     """A reader of one fetch."""
 
-    def __init__(self, fetch: Fetch, fields: Sequence[Field], limit: int | None = None, place: Placing | None = None) -> None:
+    def __init__(
+        self,
+        fetch: Fetch,
+        fields: Sequence[Field],
+        limit: int | None = None,
+        place: Placing | None = None,
+    ) -> None:
         self._fetch = fetch
         self._place = place
         self._names = [field.name for field in fields]
@@ -59,7 +67,11 @@ class SparkPartition(SourcePartition):
             if taken is False:
                 return END
             assert isinstance(taken, pa.RecordBatch)
-            whole = own_batch(taken, self._names, self._types) if self._names else empty_columns(taken.num_rows)
+            whole = (
+                own_batch(taken, self._names, self._types)
+                if self._names
+                else empty_columns(taken.num_rows)
+            )
             self._slices = list(slices(whole))
         batch = self._slices.pop(0)
         if self._left is not None:
@@ -78,7 +90,8 @@ class SparkPartition(SourcePartition):
 
 
 class Views:
-    """The temporary views that one query reads, each table once; given back when the query is planned."""
+    """The temporary views that one query reads, each table once; given back when the query is
+    planned."""
 
     def __init__(self, spark: Spark) -> None:
         self._spark = spark
@@ -112,7 +125,8 @@ class Views:
 def partitions(
     fetch: Fetch, fields: Sequence[Field], limit: int | None = None, place: Placing | None = None
 ) -> Sequence[SourcePartition]:
-    """The partitions that read a DataFrame whose columns are `fields` (for no fields, any one column), no more than `limit`
-    rows of it. `place` says where in the statement a failure belongs."""
+    """The partitions that read a DataFrame whose columns are `fields` (for no fields, any one
+    column), no more than `limit` rows of it. `place` says where in the statement a failure
+    belongs."""
     readers = 1 if fetch.is_ordered or limit is not None else READERS
     return [SparkPartition(fetch, fields, limit, place) for _ in range(readers)]

@@ -1,8 +1,8 @@
 """A streaming DataFrame as a stream of ours: Spark's micro-batches come as rows.
 
-Each query starts a streaming query of Spark's, which runs as long as ours does. A micro-batch waits until its rows were taken,
-so a reader that is behind holds Spark back. Where Spark's query ends (a trigger that ends, a stop from elsewhere), the stream
-ends; where it fails, ours does.
+Each query starts a streaming query of Spark's, which runs as long as ours does. A micro-batch waits
+until its rows were taken, so a reader that is behind holds Spark back. Where Spark's query ends (a
+trigger that ends, a stop from elsewhere), the stream ends; where it fails, ours does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.columns.batches import empty_columns, slices
-from runnel.connector import BATCH_ROWS, End, EventTimeMark, Pause, ReadableTable, ScanRequest, Source, SourcePartition
+from runnel.connector import (
+    BATCH_ROWS,
+    End,
+    EventTimeMark,
+    Pause,
+    ReadableTable,
+    ScanRequest,
+    Source,
+    SourcePartition,
+)
 from runnel.connectors.pushed.table import BUFFERED_ROWS, StreamChannel
 from runnel.connectors.spark.errors import spark_error
 from runnel.connectors.spark.origin import Origin, RegisteredFrame, matched
@@ -28,13 +37,18 @@ from runnel.processor import JobContext
 
 
 class SparkStreamTable(ReadableTable):
-    """A streaming DataFrame, or files or a table that a mapping follows. `problems` says for a column by index why it can't be
-    read."""
+    """A streaming DataFrame, or files or a table that a mapping follows. `problems` says for a
+    column by index why it can't be read."""
 
     connector = "Spark"
 
     def __init__(
-        self, name: str, columns: Sequence[TableColumn], origin: Origin, owner: SessionOwner, problems: dict[int, str]
+        self,
+        name: str,
+        columns: Sequence[TableColumn],
+        origin: Origin,
+        owner: SessionOwner,
+        problems: dict[int, str],
     ) -> None:
         self.name = name
         self.columns = tuple(columns)
@@ -58,9 +72,14 @@ class SparkStreamTable(ReadableTable):
         return None
 
     def frame(self, spark: Spark) -> Any:
-        """The same for queries of ours that read it: a DataFrame of the user's runs in his session, which tells him of it."""
+        """The same for queries of ours that read it: a DataFrame of the user's runs in his session,
+        which tells him of it."""
         origin = self._origin
-        return matched(origin.given if isinstance(origin, RegisteredFrame) else origin.frame(spark), self.columns, self.name)
+        return matched(
+            origin.given if isinstance(origin, RegisteredFrame) else origin.frame(spark),
+            self.columns,
+            self.name,
+        )
 
     def check_readable(self, columns: Sequence[int]) -> None:
         """NotSupportedError where one of the columns has no type of ours."""
@@ -90,8 +109,14 @@ class SparkStreamSource(Source):
         table = self._table
         spark = table.owner.get()
         frame = table.frame(spark)
-        frame = frame.select(*[f"c{i}" for i in self._wanted]) if self._wanted else frame.selectExpr("TRUE AS c0")
-        return [SparkStreamPartition(spark, frame, table.name, [table.columns[i] for i in self._wanted])]
+        frame = (
+            frame.select(*[f"c{i}" for i in self._wanted])
+            if self._wanted
+            else frame.selectExpr("TRUE AS c0")
+        )
+        return [
+            SparkStreamPartition(spark, frame, table.name, [table.columns[i] for i in self._wanted])
+        ]
 
 
 class SparkStreamPartition(SourcePartition):
@@ -126,7 +151,9 @@ class SparkStreamPartition(SourcePartition):
         query, self._query = self._query, None
         if query is not None:
             # Spark waits there for its micro-batch: a worker of ours has no time for that.
-            Thread(target=_stop, args=(query,), name="runnel-spark-stream-stop", daemon=True).start()
+            Thread(
+                target=_stop, args=(query,), name="runnel-spark-stream-stop", daemon=True
+            ).start()
 
     def _take(self, rows: Any, epoch: int) -> None:
         """Called by Spark with each micro-batch, on a thread of its own."""
@@ -136,7 +163,11 @@ class SparkStreamPartition(SourcePartition):
             fetch = self._spark.fetch(rows, is_ordered=True, description="a batch of a stream")
             for batch in fetch.batches():
                 for piece in slices(batch, BATCH_ROWS):
-                    own = own_batch(piece, self._names, self._types) if self._names else empty_columns(piece.num_rows)
+                    own = (
+                        own_batch(piece, self._names, self._types)
+                        if self._names
+                        else empty_columns(piece.num_rows)
+                    )
                     self._channel.put(own, None)
         except InterfaceError:
             pass  # nobody reads any more
@@ -156,7 +187,11 @@ class SparkStreamPartition(SourcePartition):
     def _fail(self, error: Exception) -> None:
         if self._error is None:
             found = spark_error(error)
-            self._error = found if isinstance(found, Error) else internal(f"Spark's error became a {type(found).__name__}")
+            self._error = (
+                found
+                if isinstance(found, Error)
+                else internal(f"Spark's error became a {type(found).__name__}")
+            )
         self.close()
 
 

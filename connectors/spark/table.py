@@ -8,7 +8,16 @@ from threading import Lock
 from typing import Any
 
 from runnel.catalog import TableColumn
-from runnel.connector import ReadableTable, ScanRequest, Sink, SinkRequest, Source, SourcePartition, WritableTable, WriteMode
+from runnel.connector import (
+    ReadableTable,
+    ScanRequest,
+    Sink,
+    SinkRequest,
+    Source,
+    SourcePartition,
+    WritableTable,
+    WriteMode,
+)
 from runnel.connectors.spark.options import SparkOptions
 from runnel.connectors.spark.origin import Origin, columns_of, matched, unique_names
 from runnel.connectors.spark.session.owner import SessionOwner
@@ -28,7 +37,12 @@ class SparkTable(ReadableTable):
     connector = "Spark"
 
     def __init__(
-        self, name: str, columns: Sequence[TableColumn], origin: Origin, owner: SessionOwner, problems: dict[int, str]
+        self,
+        name: str,
+        columns: Sequence[TableColumn],
+        origin: Origin,
+        owner: SessionOwner,
+        problems: dict[int, str],
     ) -> None:
         self.name = name
         self.columns = tuple(columns)
@@ -53,7 +67,8 @@ class SparkTable(ReadableTable):
         return frame
 
     def lasting_view(self, spark: Spark) -> str | None:
-        """The name of a view of the rows that serves every query; None where each needs one of its own."""
+        """The name of a view of the rows that serves every query; None where each needs one of its
+        own."""
         if not self._origin.is_fixed:
             return None
         frame = self.own_frame(spark)
@@ -107,14 +122,20 @@ class SparkSinkTable(SparkTable, WritableTable):
     """A data source or table that Spark can write to."""
 
     def __init__(
-        self, name: str, columns: Sequence[TableColumn], origin: Origin, owner: SessionOwner, options: SparkOptions
+        self,
+        name: str,
+        columns: Sequence[TableColumn],
+        origin: Origin,
+        owner: SessionOwner,
+        options: SparkOptions,
     ) -> None:
         super().__init__(name, columns, origin, owner, {})
         self.options = options
 
     @property
     def guarantee(self) -> Guarantee:  # type: ignore[override]
-        """Rows are staged by way of Spark's driver, which a session of Spark Connect doesn't lend."""
+        """Rows are staged by way of Spark's driver, which a session of Spark Connect doesn't
+        lend."""
         is_staged = self.stages_files or (self.options.records_numbers and not self.owner.is_remote)
         return Guarantee.EXACTLY_ONCE if is_staged else Guarantee.AT_LEAST_ONCE
 
@@ -135,7 +156,8 @@ class SparkSinkTable(SparkTable, WritableTable):
 
 
 class SparkScan(Source):
-    """The rows of one table, of the columns that are asked for. Nothing is run before it is split."""
+    """The rows of one table, of the columns that are asked for. Nothing is run before it is
+    split."""
 
     def __init__(self, table: SparkTable, request: ScanRequest) -> None:
         self._table = table
@@ -149,14 +171,17 @@ class SparkScan(Source):
         limit = request.limit if request.predicate is None else None
         with spark_errors():
             frame = table.own_frame(spark)
-            # A selection even of all columns: a plan of its own, as one whose shuffle was cancelled never runs again.
+            # A selection even of all columns: a plan of its own, as one whose shuffle was cancelled
+            # never runs again.
             # For the number of rows any column will do.
             names = [f"c{i}" for i in request.columns]
             frame = spark.selected(frame, names) if names else frame.selectExpr("TRUE AS c0")
             if limit is not None:
                 frame = spark.first_rows(frame, limit)
         fields = [Field(table.columns[i].name, table.columns[i].type) for i in request.columns]
-        return partitions(spark.fetch(frame, is_ordered=False, description=f"scan of {table.name}"), fields, limit)
+        return partitions(
+            spark.fetch(frame, is_ordered=False, description=f"scan of {table.name}"), fields, limit
+        )
 
 
 def table_of_frame(name: str, frame: Any, origin: Origin, owner: SessionOwner) -> SparkTable:
@@ -170,4 +195,6 @@ def found_columns(frame: Any) -> tuple[list[TableColumn], dict[int, str]]:
     there = columns_of(frame)
     names = unique_names([column.name for column in there])
     columns = [TableColumn(name, column.type) for name, column in zip(names, there, strict=True)]
-    return columns, {place: column.problem for place, column in enumerate(there) if column.problem is not None}
+    return columns, {
+        place: column.problem for place, column in enumerate(there) if column.problem is not None
+    }

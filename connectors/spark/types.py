@@ -1,8 +1,9 @@
 """Spark's types and ours.
 
-A scan brings every column to the type in which it travels inside a fragment, by an expression of Spark's own: an interval
-becomes its number of microseconds or months, text loses its collation, a VARIANT becomes JSON. A column of a type that we
-have none for can't be read; the others of its table can.
+A scan brings every column to the type in which it travels inside a fragment, by an expression of
+Spark's own: an interval becomes its number of microseconds or months, text loses its collation, a
+VARIANT becomes JSON. A column of a type that we have none for can't be read; the others of its
+table can.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ _DDL = {
 
 @frozen
 class SparkColumn:
-    """A column of a DataFrame: its name, our type, and why it can't be read, if so. `door` makes Spark's expression that
-    brings it to our type, from its quoted name."""
+    """A column of a DataFrame: its name, our type, and why it can't be read, if so. `door` makes
+    Spark's expression that brings it to our type, from its quoted name."""
 
     name: str
     type: SqlType
@@ -85,7 +86,9 @@ def column_of(name: str, spark_type: Any) -> SparkColumn:
         found = type_of(spark_type)
     except NotSupportedError as error:
         return SparkColumn(name, sqltypes.NULL, _as_it_is, error.message)
-    return SparkColumn(name, found, _as_opaque_float if found.is_approximate else _door(spark_type, found))
+    return SparkColumn(
+        name, found, _as_opaque_float if found.is_approximate else _door(spark_type, found)
+    )
 
 
 def type_of(spark_type: Any) -> SqlType:
@@ -109,7 +112,9 @@ def _inner(spark_type: Any) -> SqlType:
     """The type of a part of a nested value, which no expression brings to ours."""
     found = type_of(spark_type)
     if _door(spark_type, found) is not _as_it_is:
-        raise NotSupportedError(f"Spark type {spark_type.simpleString()} is not supported inside of another")
+        raise NotSupportedError(
+            f"Spark type {spark_type.simpleString()} is not supported inside of another"
+        )
     return found
 
 
@@ -118,9 +123,9 @@ def _as_it_is(name: str) -> str:
 
 
 def _as_opaque_float(name: str) -> str:
-    """The same number, by an expression that Spark's optimizer doesn't see through: conditions on a column go to the readers of
-    files, which take the largest number that a file's statistics tell for the largest value; most writers leave NaN out of
-    them."""
+    """The same number, by an expression that Spark's optimizer doesn't see through: conditions on a
+    column go to the readers of files, which take the largest number that a file's statistics tell
+    for the largest value; most writers leave NaN out of them."""
     return f"NANVL({name}, {name})"
 
 
@@ -142,7 +147,10 @@ def _as_months(name: str) -> str:
 
 
 def _door(spark_type: Any, found: SqlType) -> Callable[[str], str]:
-    if found.kind is Kind.VARCHAR and getattr(spark_type, "collation", PLAIN_COLLATION) != PLAIN_COLLATION:
+    if (
+        found.kind is Kind.VARCHAR
+        and getattr(spark_type, "collation", PLAIN_COLLATION) != PLAIN_COLLATION
+    ):
         return _as_plain_text
     if found.kind is Kind.JSON:
         return _as_json
@@ -162,7 +170,11 @@ def ddl(sql_type: SqlType) -> str:
     if sql_type.kind is Kind.MAP and sql_type.key is not None and sql_type.element is not None:
         return f"MAP<{ddl(sql_type.key)}, {ddl(sql_type.element)}>"
     if sql_type.kind is Kind.ROW:
-        return "STRUCT<" + ", ".join(f"{quoted(name)}: {ddl(item)}" for name, item in sql_type.fields) + ">"
+        return (
+            "STRUCT<"
+            + ", ".join(f"{quoted(name)}: {ddl(item)}" for name, item in sql_type.fields)
+            + ">"
+        )
     text = _DDL.get(sql_type.kind)
     if text is None:
         raise NotSupportedError(f"Spark has no type for {sql_type}")
@@ -170,14 +182,19 @@ def ddl(sql_type: SqlType) -> str:
 
 
 def travelling_schema(types: Sequence[SqlType]) -> str:
-    """Spark's schema for canonical columns of these types on their way to it: c0, c1…, as a sub-plan has them."""
-    return ", ".join(f"c{i} {_AS_NUMBERS.get(item.kind) or ddl(item)}" for i, item in enumerate(types))
+    """Spark's schema for canonical columns of these types on their way to it: c0, c1…, as a
+    sub-plan has them."""
+    return ", ".join(
+        f"c{i} {_AS_NUMBERS.get(item.kind) or ddl(item)}" for i, item in enumerate(types)
+    )
 
 
 _AS_NUMBERS = {Kind.INTERVAL: "BIGINT", Kind.INTERVAL_MONTH: "INT"}
 
 
-def own_batch(batch: pa.RecordBatch, names: Sequence[str], types: Sequence[SqlType]) -> pa.RecordBatch:
+def own_batch(
+    batch: pa.RecordBatch, names: Sequence[str], types: Sequence[SqlType]
+) -> pa.RecordBatch:
     """What Spark gave for columns of these types, in canonical types under these names."""
     columns = [_own_array(batch.column(i), item) for i, item in enumerate(types)]
     return pa.RecordBatch.from_arrays(columns, names=list(names))
@@ -189,9 +206,20 @@ def _own_array(array: pa.Array, sql_type: SqlType) -> pa.Array:
     return canonical(array, sql_type)
 
 
-_WIDTHS = {Kind.BOOLEAN: 1, Kind.TINYINT: 1, Kind.SMALLINT: 2, Kind.INTEGER: 4, Kind.REAL: 4, Kind.DATE: 4, Kind.VARCHAR: 20}
+_WIDTHS = {
+    Kind.BOOLEAN: 1,
+    Kind.TINYINT: 1,
+    Kind.SMALLINT: 2,
+    Kind.INTEGER: 4,
+    Kind.REAL: 4,
+    Kind.DATE: 4,
+    Kind.VARCHAR: 20,
+}
 
 
 def row_width(types: Sequence[SqlType]) -> int:
     """About how many bytes a row takes in Spark's reckoning."""
-    return 8 + sum(_WIDTHS.get(item.kind, 16 if item.is_nested or item.kind is Kind.DECIMAL else 8) for item in types)
+    return 8 + sum(
+        _WIDTHS.get(item.kind, 16 if item.is_nested or item.kind is Kind.DECIMAL else 8)
+        for item in types
+    )

@@ -1,9 +1,10 @@
 """Writing to a Delta or Iceberg table by Spark, for jobs that write each row once.
 
-An epoch's rows wait in Parquet files beside the table's. The commit has Spark append them, in one version of the table that
-records the job and the epoch's number, and then removes them: a commit that is repeated finds no rows, or, where the process
-ended before they were removed, finds the number in the table. Of Delta the writer itself looks for it (its options txnAppId and
-txnVersion); of Iceberg the summaries of the table's snapshots tell.
+An epoch's rows wait in Parquet files beside the table's. The commit has Spark append them, in one
+version of the table that records the job and the epoch's number, and then removes them: a commit
+that is repeated finds no rows, or, where the process ended before they were removed, finds the
+number in the table. Of Delta the writer itself looks for it (its options txnAppId and txnVersion);
+of Iceberg the summaries of the table's snapshots tell.
 """
 
 from __future__ import annotations
@@ -54,11 +55,16 @@ class VersionSink(FilesSink):
         staging, number = token["staging"], int(token["number"])
         if not staging or not self._files.exists(staging):
             return  # nothing was written, or it was committed before
-        self._rows.empty()  # makes our session that of the thread, by which Spark finds data sources in Python
+        # makes our session that of the thread, by which Spark finds data sources in Python
+        self._rows.empty()
         with spark_errors():
             if not self._is_committed(number):
                 frame = self._rows.staged(staging)
-                writer = frame.write.format(self._source.format).mode("append").options(**self._source.passed)
+                writer = (
+                    frame.write.format(self._source.format)
+                    .mode("append")
+                    .options(**self._source.passed)
+                )
                 writer.options(**self._record(number)).save(self._source.path)
         self._remove(staging)
 
@@ -79,21 +85,27 @@ class DeltaVersionSink(VersionSink):
 
 
 class IcebergVersionSink(VersionSink):
-    """Iceberg keeps what the writer says of a snapshot in its summary. Nobody expires the newest one between a commit and its
-    repetition."""
+    """Iceberg keeps what the writer says of a snapshot in its summary. Nobody expires the newest
+    one between a commit and its repetition."""
 
     def _record(self, number: int) -> Mapping[str, str]:
-        return {f"snapshot-property.{EPOCH}": str(number), f"snapshot-property.{APPLICATION}": self._application}
+        return {
+            f"snapshot-property.{EPOCH}": str(number),
+            f"snapshot-property.{APPLICATION}": self._application,
+        }
 
     def _is_committed(self, number: int) -> bool:
         reader = self._spark.own.read.format(self._source.format).options(**self._source.passed)
         snapshots: Any = reader.load(f"{self._source.path}#snapshots")
-        own = snapshots.where(f"summary['{APPLICATION}'] = '{self._application}' AND summary['{EPOCH}'] = '{number}'")
+        own = snapshots.where(
+            f"summary['{APPLICATION}'] = '{self._application}' AND summary['{EPOCH}'] = '{number}'"
+        )
         return bool(own.limit(1).count())
 
 
 def _check_package(spark: Spark, options: SparkOptions) -> None:
-    """Fails before anything is written where Spark doesn't know the format. What else is wrong, its writer says."""
+    """Fails before anything is written where Spark doesn't know the format. What else is wrong, its
+    writer says."""
     try:
         spark.own.read.format(options.format).options(**options.passed).load(options.path)
     except Exception as error:

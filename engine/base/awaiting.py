@@ -8,9 +8,12 @@ from contextlib import suppress
 Wake = Callable[[], None]
 
 
-async def until(condition: Callable[[], bool], subscribe: Callable[[Wake], Callable[[], object]]) -> None:
-    """Waits until the condition holds; other coroutines run meanwhile. `subscribe` has what it is given called, from any
-    thread, whenever the condition may have come about; it gives what ends that."""
+async def until(
+    condition: Callable[[], bool], subscribe: Callable[[Wake], Callable[[], object]]
+) -> None:
+    """Waits until the condition holds; other coroutines run meanwhile. `subscribe` has what it is
+    given called, from any thread, whenever the condition may have come about; it gives what ends
+    that."""
     # Loaded here: it takes 20 ms, and a program that awaits has it anyway.
     from asyncio import Event, get_running_loop
 

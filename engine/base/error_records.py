@@ -1,4 +1,5 @@
-"""The names of error classes and codes in files and messages. They are stored: a renamed class or code keeps its name here."""
+"""The names of error classes and codes in files and messages. They are stored: a renamed class or
+code keeps its name here."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ _CODE_NAMES = {code: name for name, code in CODES.items()}
 
 
 def class_name(error: Error) -> str:
-    """The stored name of an error's class; any other subclass has the name of its nearest class of PEP 249."""
+    """The stored name of an error's class; any other subclass has the name of its nearest class of
+    PEP 249."""
     return next(_CLASS_NAMES[kind] for kind in type(error).__mro__ if kind in _CLASS_NAMES)
 
 

@@ -1,13 +1,14 @@
 """What a forked process does with the connections that its parent opened: nothing.
 
-After `os.fork()` the child has copies of all objects, but no thread besides the one that forked. A lock that another thread
-held stays locked, files and sockets are shared with the parent, and finalizers would end what the parent still uses. So in the
-child:
+After `os.fork()` the child has copies of all objects, but no thread besides the one that forked. A
+lock that another thread held stays locked, files and sockets are shared with the parent, and
+finalizers would end what the parent still uses. So in the child:
 
-- each watched object is told by `leave`: it takes no lock, closes the descriptors that the child must not share, and refuses
-  calls from then on;
-- each watched object is pinned: neither it nor what it refers to is ever collected, so that no destructor runs (DuckDB's
-  writes a checkpoint and joins threads, a buffered file writes what the parent writes too);
+- each watched object is told by `leave`: it takes no lock, closes the descriptors that the child
+  must not share, and refuses calls from then on;
+- each watched object is pinned: neither it nor what it refers to is ever collected, so that no
+  destructor runs (DuckDB's writes a checkpoint and joins threads, a buffered file writes what the
+  parent writes too);
 - what was registered by `finalizer` isn't called.
 
 A child opens connections of its own. Nothing of this costs anything in a process that doesn't fork.
@@ -33,8 +34,8 @@ class Watched(Protocol):
     """What belongs to the process that made it."""
 
     def leave(self) -> None:
-        """Called in a forked child, and in a child of that: no call may touch the parent's threads, files or sockets from here
-        on. Takes no lock, and doesn't fail."""
+        """Called in a forked child, and in a child of that: no call may touch the parent's threads,
+        files or sockets from here on. Takes no lock, and doesn't fail."""
 
 
 class Origin:
@@ -52,7 +53,8 @@ class Origin:
 
 
 class SharedLock:
-    """A PatientLock for all connections of a process. A forked child has one of its own, which is free."""
+    """A PatientLock for all connections of a process. A forked child has one of its own, which is
+    free."""
 
     def __init__(self, held: str) -> None:
         self._held = held
@@ -85,8 +87,10 @@ def closed_error(origin: Origin) -> InterfaceError:
 
 
 def watch(item: Watched) -> None:
-    """Has `item.leave` called in a forked child, while the item exists, and the item pinned there."""
-    # Loaded here, in the parent: a child must not wait for an import that a thread of the parent had begun.
+    """Has `item.leave` called in a forked child, while the item exists, and the item pinned
+    there."""
+    # Loaded here, in the parent: a child must not wait for an import that a thread of the parent
+    # had begun.
     import ctypes  # noqa: F401
 
     _watched.add(item)
@@ -98,7 +102,8 @@ def finalizer(owner: T, function: Callable[..., Any], *arguments: Any) -> weakre
 
 
 def pin(item: object) -> None:
-    """Keeps an object, and what it refers to, until the process ends, and beyond: its destructor never runs."""
+    """Keeps an object, and what it refers to, until the process ends, and beyond: its destructor
+    never runs."""
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(item))
@@ -110,7 +115,8 @@ def _call_here(origin: Origin, function: Callable[..., Any], arguments: tuple[An
 
 
 def _finish_imports() -> None:
-    """Before a fork: waits for modules of ours that other threads import just now, and for what they import in turn."""
+    """Before a fork: waits for modules of ours that other threads import just now, and for what
+    they import in turn."""
     for _ in range(_MOST_IMPORTS):
         names = _half_imported()
         if not names:
@@ -121,7 +127,8 @@ def _finish_imports() -> None:
 
 
 def _forget_imports() -> None:
-    """In the child: what was begun after that look is to be imported again, by nobody's lock. Python leaves it locked."""
+    """In the child: what was begun after that look is to be imported again, by nobody's lock.
+    Python leaves it locked."""
     for name in _half_imported():
         del sys.modules[name]
     locks: dict[str, object] = getattr(_bootstrap, "_module_locks", {})
@@ -134,7 +141,8 @@ def _half_imported() -> list[str]:
     return [
         name
         for name, module in list(sys.modules.items())
-        if name.startswith("runnel.") and getattr(getattr(module, "__spec__", None), "_initializing", False)
+        if name.startswith("runnel.")
+        and getattr(getattr(module, "__spec__", None), "_initializing", False)
     ]
 
 

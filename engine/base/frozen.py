@@ -1,9 +1,10 @@
 """`frozen`: frozen dataclasses that are quick to define.
 
-The engine has about 140 small value classes, and most are defined before the first statement runs. The standard decorator
-with `frozen=True` compiles six functions per class, which came to a third of the processor time between `import runnel` and
-the answer to `SELECT 1`. Here only `__init__` is compiled per class; the other methods are written once, below, and shared.
-What comes out is a dataclass to `dataclasses.replace`, `dataclasses.fields`, `match` and type checkers.
+The engine has about 140 small value classes, and most are defined before the first statement runs.
+The standard decorator with `frozen=True` compiles six functions per class, which came to a third of
+the processor time between `import runnel` and the answer to `SELECT 1`. Here only `__init__` is
+compiled per class; the other methods are written once, below, and shared. What comes out is a
+dataclass to `dataclasses.replace`, `dataclasses.fields`, `match` and type checkers.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ def frozen(*, kw_only: bool = False) -> Callable[[_Class], _Class]: ...
 def frozen(cls: Any = None, /, *, kw_only: bool = False) -> Any:
     """The decorator of value classes, used like `@dataclass(frozen=True, kw_only=…)`.
 
-    Fields are written as for the standard decorator, but `init`, `hash`, InitVar and `__post_init__` are not provided for:
-    the fields that are compared are those that are hashed. A method that the class itself defines is kept. A subclass takes
-    the decorator too. No attribute can be set or deleted after `__init__`: FrozenInstanceError. Instances of a class with
-    the class variable `keeps_hash` compute their hash once: that of a tree is asked for at each of its nodes. They are not
-    for other processes.
+    Fields are written as for the standard decorator, but `init`, `hash`, InitVar and
+    `__post_init__` are not provided for: the fields that are compared are those that are hashed. A
+    method that the class itself defines is kept. A subclass takes the decorator too. No attribute
+    can be set or deleted after `__init__`: FrozenInstanceError. Instances of a class with the class
+    variable `keeps_hash` compute their hash once: that of a tree is asked for at each of its nodes.
+    They are not for other processes.
     """
 
     def decorate(cls: type) -> type:
@@ -98,7 +100,9 @@ def _kept_hash(self: Any) -> int:
 
 
 def _represent(self: Any) -> str:
-    shown = ", ".join(f"{item.name}={getattr(self, item.name)!r}" for item in fields(self) if item.repr)
+    shown = ", ".join(
+        f"{item.name}={getattr(self, item.name)!r}" for item in fields(self) if item.repr
+    )
     return f"{type(self).__qualname__}({shown})"
 
 

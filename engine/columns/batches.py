@@ -1,10 +1,13 @@
-"""Record batches and numpy: views of Arrow columns as numpy arrays and back, without a copy and without pandas.
+"""Record batches and numpy: views of Arrow columns as numpy arrays and back, without a copy and
+without pandas.
 
-pyarrow imports pandas, where it is installed, in its own conversions (`to_numpy`, `pa.array(ndarray)`); these don't.
+pyarrow imports pandas, where it is installed, in its own conversions (`to_numpy`,
+`pa.array(ndarray)`); these don't.
 
-A batch without columns still has a number of rows (`SELECT COUNT(*)` needs nothing else). `RecordBatch.from_arrays([])`
-would lose it; a batch made of a struct array keeps it, also through `filter`, `take`, `slice`, `select` and
-`concat_batches`. So batches are made by `make_batch`, which takes care of that.
+A batch without columns still has a number of rows (`SELECT COUNT(*)` needs nothing else).
+`RecordBatch.from_arrays([])` would lose it; a batch made of a struct array keeps it, also through
+`filter`, `take`, `slice`, `select` and `concat_batches`. So batches are made by `make_batch`, which
+takes care of that.
 """
 
 from __future__ import annotations
@@ -79,7 +82,8 @@ def bits(buffer: pa.Buffer, offset: int, length: int) -> Mask:
 
 
 def numbers(array: pa.Array, dtype: npt.DTypeLike) -> Numbers:
-    """The values of a fixed-width column as they lie in memory, read-only; what stands under a NULL is arbitrary."""
+    """The values of a fixed-width column as they lie in memory, read-only; what stands under a NULL
+    is arbitrary."""
     item = np.dtype(dtype)
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
@@ -100,7 +104,8 @@ def true_flags(array: pa.Array) -> Mask:
 
 
 def from_numbers(values: Numbers, arrow: pa.DataType, valid: Mask | None = None) -> pa.Array:
-    """A fixed-width column over numpy values (shared, not copied): `values` must have the width of `arrow`."""
+    """A fixed-width column over numpy values (shared, not copied): `values` must have the width of
+    `arrow`."""
     contiguous = np.ascontiguousarray(values)
     return pa.Array.from_buffers(arrow, len(contiguous), [_bitmap(valid), pa.py_buffer(contiguous)])
 

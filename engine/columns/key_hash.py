@@ -1,19 +1,25 @@
-"""The hash of keys: which partition a row belongs to. Stable for ever, because snapshots depend on it.
+"""The hash of keys: which partition a row belongs to. Stable for ever, because snapshots depend on
+it.
 
 The rule, all arithmetic modulo 2^64:
 
-- `mix(x)` is the finaliser of SplitMix64 (Steele, Lea, Flood 2014): x ^= x >> 30; x *= 0xBF58476D1CE4E5B9; x ^= x >> 27;
-  x *= 0x94D049BB133111EB; x ^= x >> 31.
+- `mix(x)` is the finaliser of SplitMix64 (Steele, Lea, Flood 2014): x ^= x >> 30; x *=
+  0xBF58476D1CE4E5B9; x ^= x >> 27; x *= 0x94D049BB133111EB; x ^= x >> 31.
 - NULL hashes to 0x9E3779B97F4A7C15, whatever its type.
-- Integers, intervals and temporal values: mix(value as a signed 64-bit number + NULL's hash). BOOLEAN: as 0 or 1.
+- Integers, intervals and temporal values: mix(value as a signed 64-bit number + NULL's hash).
+  BOOLEAN: as 0 or 1.
 - REAL and DOUBLE: as the 64 bits of the DOUBLE, −0 as 0 and every NaN as 0x7FF8000000000000.
 - DECIMAL: the unscaled value as two 64-bit words w0 (low) and w1: mix(mix(w0 + NULL's hash) ^ w1).
-- VARCHAR, JSON, VARBINARY of at most 64 bytes: h = mix(length + NULL's hash); then for each 8 bytes, little-endian, the last
-  padded with zeros: h = mix(h ^ word). Longer ones: BLAKE2b with an 8-byte digest, little-endian.
-- ARRAY and MAP: mix(Σ mix(hash of item i + i) + length + NULL's hash); a MAP's items are ROWs of key and value.
-- ROW and several columns: h = 0; for each field h = mix(h ^ hash). A key of one column is the column's own hash.
+- VARCHAR, JSON, VARBINARY of at most 64 bytes: h = mix(length + NULL's hash); then for each 8
+  bytes, little-endian, the last padded with zeros: h = mix(h ^ word). Longer ones: BLAKE2b with an
+  8-byte digest, little-endian.
+- ARRAY and MAP: mix(Σ mix(hash of item i + i) + length + NULL's hash); a MAP's items are ROWs of
+  key and value.
+- ROW and several columns: h = 0; for each field h = mix(h ^ hash). A key of one column is the
+  column's own hash.
 
-Values that are equal as keys of one SQL type hash equal. A partition is the hash modulo the number of partitions.
+Values that are equal as keys of one SQL type hash equal. A partition is the hash modulo the number
+of partitions.
 """
 
 from __future__ import annotations
@@ -41,11 +47,12 @@ SAVER_METADATA = b"runnel.state.saver"
 """The metadata of a batch of state that says which processor has saved it, as in "0/2"."""
 
 RUN_METADATA = b"runnel.state.run"
-"""The metadata of a batch of groups that names what it is a part of: all of that together has each group at most once."""
+"""The metadata of a batch of groups that names what it is a part of: all of that together has each
+group at most once."""
 
 RECOMBINED = b"runnel.state.recombined"
-"""The metadata of a batch of state that was made of state for other windows: it may have several rows of one group, and groups
-that are over."""
+"""The metadata of a batch of state that was made of state for other windows: it may have several
+rows of one group, and groups that are over."""
 
 _NULL = np.uint64(NULL_HASH)
 _MULTIPLY_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -66,7 +73,8 @@ def mix(values: Hashes) -> Hashes:
 
 
 def hash_columns(arrays: Sequence[pa.Array]) -> Hashes:
-    """One hash per row of the key columns (at least one), which have equal lengths and canonical Arrow types."""
+    """One hash per row of the key columns (at least one), which have equal lengths and canonical
+    Arrow types."""
     if len(arrays) == 1:
         return hash_column(arrays[0])
     result = np.zeros(len(arrays[0]), np.uint64)
@@ -118,12 +126,17 @@ def _words(array: pa.Array) -> Hashes:
 
 def _hash_texts(array: pa.Array) -> Hashes:
     count = len(array)
-    offsets = np.frombuffer(array.buffers()[1], np.int32, count + 1, 4 * array.offset) if count else np.zeros(1, np.int32)
+    offsets = (
+        np.frombuffer(array.buffers()[1], np.int32, count + 1, 4 * array.offset)
+        if count
+        else np.zeros(1, np.int32)
+    )
     starts, lengths = offsets[:-1].astype(np.int64), np.diff(offsets).astype(np.int64)
     data = array.buffers()[2]
     text = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     hashes = mix(lengths.astype(np.uint64) + _NULL)
-    # Every 8 bytes of the data, wherever they begin, as one word; the end is padded so that the last ones exist.
+    # Every 8 bytes of the data, wherever they begin, as one word; the end is padded so that the
+    # last ones exist.
     first = int(offsets[0])
     padded = np.concatenate((text[first : int(offsets[-1])], np.zeros(8, np.uint8)))
     words = np.ndarray((len(padded) - 7,), np.dtype("<u8"), padded, strides=(1,))
@@ -144,35 +157,49 @@ def _hash_texts(array: pa.Array) -> Hashes:
     long = np.flatnonzero(lengths > LONG_TEXT)
     if len(long):
         ends = starts + lengths
-        hashes[long] = _hash_long_texts([padded[starts[row] : ends[row]].tobytes() for row in long.tolist()])
+        hashes[long] = _hash_long_texts(
+            [padded[starts[row] : ends[row]].tobytes() for row in long.tolist()]
+        )
     return hashes
 
 
 def _hash_long_texts(texts: list[bytes]) -> Hashes:
-    # Loaded on first use: hashlib brings OpenSSL with it, which a process without long keys has no need of.
+    # Loaded on first use: hashlib brings OpenSSL with it, which a process without long keys has no
+    # need of.
     from hashlib import blake2b
 
-    return np.frombuffer(b"".join(blake2b(text, digest_size=8).digest() for text in texts), "<u8").astype(np.uint64)
+    return np.frombuffer(
+        b"".join(blake2b(text, digest_size=8).digest() for text in texts), "<u8"
+    ).astype(np.uint64)
 
 
 def _hash_lists(array: pa.Array) -> Hashes:
     count = len(array)
-    offsets = np.frombuffer(array.buffers()[1], np.int32, count + 1, 4 * array.offset) if count else np.zeros(1, np.int32)
+    offsets = (
+        np.frombuffer(array.buffers()[1], np.int32, count + 1, 4 * array.offset)
+        if count
+        else np.zeros(1, np.int32)
+    )
     start, end = int(offsets[0]), int(offsets[-1])
     if pa.types.is_map(array.type):
         items = pa.StructArray.from_arrays([array.keys, array.items], names=["key", "value"])
     else:
         items = array.values
     lengths = np.diff(offsets)
-    places = np.arange(end - start, dtype=np.int64) - np.repeat(offsets[:-1].astype(np.int64) - start, lengths)
+    places = np.arange(end - start, dtype=np.int64) - np.repeat(
+        offsets[:-1].astype(np.int64) - start, lengths
+    )
     hashes = mix(hash_column(items.slice(start, end - start)) + places.view(np.uint64))
     sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(hashes, dtype=np.uint64)))
     edges = offsets - start
     return mix(sums[edges[1:]] - sums[edges[:-1]] + lengths.astype(np.uint64) + _NULL)
 
 
-def partition(batch: pa.RecordBatch, key_columns: Sequence[int], count: int) -> list[pa.RecordBatch]:
-    """The rows of `batch` divided over `count` partitions by the hash of the key columns; rows keep their order."""
+def partition(
+    batch: pa.RecordBatch, key_columns: Sequence[int], count: int
+) -> list[pa.RecordBatch]:
+    """The rows of `batch` divided over `count` partitions by the hash of the key columns; rows keep
+    their order."""
     if count == 1:
         return [batch]
     hashes = hash_columns([batch.column(i) for i in key_columns])

@@ -46,7 +46,8 @@ _SPELLINGS = {
 
 
 def type_spelling(item: SqlType) -> str:
-    """The type as SQL text, as it is stored with the state of jobs: it never changes, whatever error messages show."""
+    """The type as SQL text, as it is stored with the state of jobs: it never changes, whatever
+    error messages show."""
     if item.kind is Kind.DECIMAL:
         return f"DECIMAL({item.precision}, {item.scale})"
     if item.kind is Kind.ARRAY and item.element is not None:
@@ -54,7 +55,11 @@ def type_spelling(item: SqlType) -> str:
     if item.kind is Kind.MAP and item.key is not None and item.element is not None:
         return f"MAP({type_spelling(item.key)}, {type_spelling(item.element)})"
     if item.kind is Kind.ROW:
-        return "ROW(" + ", ".join(f"{name} {type_spelling(field)}" for name, field in item.fields) + ")"
+        return (
+            "ROW("
+            + ", ".join(f"{name} {type_spelling(field)}" for name, field in item.fields)
+            + ")"
+        )
     return _SPELLINGS[item.kind]
 
 
@@ -73,7 +78,8 @@ def type_record(sql_type: SqlType) -> dict[str, Any]:
 
 
 def type_of(record: dict[str, Any]) -> SqlType:
-    """The type that `type_record` gave a value for; KeyError, TypeError or AttributeError where it didn't."""
+    """The type that `type_record` gave a value for; KeyError, TypeError or AttributeError where it
+    didn't."""
     return SqlType(
         KINDS[record["kind"]],
         record.get("precision", 0),

@@ -1,4 +1,5 @@
-"""How columns go to DuckDB and come back: in canonical Arrow types, but that an interval is a number there."""
+"""How columns go to DuckDB and come back: in canonical Arrow types, but that an interval is a
+number there."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from runnel.sqltypes import Kind, SqlType, to_arrow
 
 
 def carried_schema(types: Sequence[SqlType]) -> pa.Schema:
-    """The schema of rows that go to DuckDB: columns c0, c1, …; one of no meaning where there are none."""
+    """The schema of rows that go to DuckDB: columns c0, c1, …; one of no meaning where there are
+    none."""
     fields = [pa.field(f"c{i}", carried_type(item)) for i, item in enumerate(types)]
     return pa.schema(fields or [pa.field("c0", pa.bool_())])
 
@@ -38,7 +40,9 @@ def from_duckdb(batch: pa.RecordBatch, fields: Sequence[Field]) -> pa.RecordBatc
     """Rows of a result as they are in canonical types, the columns called c0, c1, …."""
     if not fields:
         return empty_columns(batch.num_rows)
-    columns = [_canonical(array, item.type) for array, item in zip(batch.columns, fields, strict=True)]
+    columns = [
+        _canonical(array, item.type) for array, item in zip(batch.columns, fields, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(columns, names=[f"c{i}" for i in range(len(columns))])
 
 

@@ -1,7 +1,8 @@
 """Binding a text on DuckDB without running it, for no longer than the statement has.
 
-DuckDB parses and binds without a look at `interrupt`, and the time grows faster than the text: a long text is bound by a
-thread of its own, which the statement leaves when it is cancelled or its time is over.
+DuckDB parses and binds without a look at `interrupt`, and the time grows faster than the text: a
+long text is bound by a thread of its own, which the statement leaves when it is cancelled or its
+time is over.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
     from runnel.duckdb.kernel import DuckDBKernel
 
 LONG = 20_000
-"""Characters of a text that is bound by a thread of its own; shorter ones take some milliseconds."""
+"""Characters of a text that is bound by a thread of its own; shorter ones take some
+milliseconds."""
 
 
 def bind(kernel: DuckDBKernel, write: Callable[[DuckDBPyConnection], str]) -> None:
-    """Raises what DuckDB refuses a text with, or what ends the statement meanwhile. `write` registers in a cursor what the
-    text reads, and returns it."""
+    """Raises what DuckDB refuses a text with, or what ends the statement meanwhile. `write`
+    registers in a cursor what the text reads, and returns it."""
     with ExitStack() as own:
         cursor = own.enter_context(kernel.cursor())
         text = write(cursor)
@@ -42,7 +44,8 @@ def bind(kernel: DuckDBKernel, write: Callable[[DuckDBPyConnection], str]) -> No
 
 
 class Binding:
-    """A text that a thread binds. As with streams, the database is not closed before the thread has ended."""
+    """A text that a thread binds. As with streams, the database is not closed before the thread has
+    ended."""
 
     def __init__(self, cursor: DuckDBPyConnection, text: str) -> None:
         self._cursor = cursor

@@ -1,7 +1,7 @@
 """DuckDB's exceptions as errors of ours.
 
-DuckDB tells kinds of failures apart by class while a query starts, and only by the first words of the text while its rows
-are read; so the text decides in both cases.
+DuckDB tells kinds of failures apart by class while a query starts, and only by the first words of
+the text while its rows are read; so the text decides in both cases.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ _KINDS: dict[str, tuple[type[Error], str]] = {
 }
 
 _REMEDIES = {
-    "Out of Memory Error": "raise memory_limit, or SET pushdown = off: our own operators need less, as they put more in files",
+    "Out of Memory Error": (
+        "raise memory_limit, or SET pushdown = off: our own operators need less, "
+        "as they put more in files"
+    ),
 }
 
 _REFUSALS = ("Binder Error", "Not implemented Error")
@@ -51,10 +54,15 @@ def translated(error: BaseException, position: Position | None = None) -> Error:
     if isinstance(error, Error):
         return error
     if isinstance(error, MemoryError):
-        return OperationalError("out of memory", code=ErrorCode.OUT_OF_MEMORY, hint=_REMEDIES["Out of Memory Error"])
+        return OperationalError(
+            "out of memory", code=ErrorCode.OUT_OF_MEMORY, hint=_REMEDIES["Out of Memory Error"]
+        )
     if isinstance(error, ImportError):
         return OperationalError(
-            "DuckDB isn't installed", code=ErrorCode.GENERIC, detail=str(error), hint="pip install runnel[duckdb]"
+            "DuckDB isn't installed",
+            code=ErrorCode.GENERIC,
+            detail=str(error),
+            hint="pip install runnel[duckdb]",
         )
     text = _ADVICE.sub("", _without_excerpt(str(error)))
     kind, _, said = text.partition(": ")
@@ -72,7 +80,9 @@ def translated(error: BaseException, position: Position | None = None) -> Error:
         failure.is_refusal = kind in _REFUSALS
         return failure
     if isinstance(error, OSError):
-        return OperationalError("input or output failed", detail=f"{type(error).__name__}: {text}", position=position)
+        return OperationalError(
+            "input or output failed", detail=f"{type(error).__name__}: {text}", position=position
+        )
     return InternalError(
         "internal error: DuckDB failed",
         detail=f"{type(error).__name__}: {text}",
@@ -82,17 +92,25 @@ def translated(error: BaseException, position: Position | None = None) -> Error:
 
 
 def _invalid_input(said: str, position: Position | None) -> Error:
-    """Most of what DuckDB calls invalid input is in the data: a division by zero, a bad text, an overflow."""
+    """Most of what DuckDB calls invalid input is in the data: a division by zero, a bad text, an
+    overflow."""
     if said.startswith("Division by zero") or "division by zero" in said.lower():
         return DataError("division by zero", detail=said, position=position)
     own = re.search(r"Python exception occurred.*?: (.*)", said, re.DOTALL)
     if own is not None:
-        return OperationalError("reading the rows of another source failed", detail=own.group(1).strip(), position=position)
-    return DataError("a value is out of the range of its type or function", detail=said, position=position)
+        return OperationalError(
+            "reading the rows of another source failed",
+            detail=own.group(1).strip(),
+            position=position,
+        )
+    return DataError(
+        "a value is out of the range of its type or function", detail=said, position=position
+    )
 
 
 def _without_excerpt(text: str) -> str:
-    """The text without the lines that show a place in the engine's SQL, which the user never wrote."""
+    """The text without the lines that show a place in the engine's SQL, which the user never
+    wrote."""
     lines = []
     for line in text.split("\n"):
         if re.match(r"LINE \d+: ", line):

@@ -1,8 +1,9 @@
-"""The one owner of a connection's DuckDB: an in-memory database that fragments and spilling operators run in, and to which
-database files are attached.
+"""The one owner of a connection's DuckDB: an in-memory database that fragments and spilling
+operators run in, and to which database files are attached.
 
-Nothing is imported or opened before the first cursor is asked for. A DuckDB connection that outlives the interpreter's
-threads can abort it, so everything is closed with the kernel, when it is collected, and before the interpreter exits.
+Nothing is imported or opened before the first cursor is asked for. A DuckDB connection that
+outlives the interpreter's threads can abort it, so everything is closed with the kernel, when it is
+collected, and before the interpreter exits.
 """
 
 from __future__ import annotations
@@ -31,15 +32,18 @@ _OPTIONS: dict[str, Any] = {
     "ieee_floating_point_ops": False,
     "python_enable_replacements": False,
 }
-"""NULL is the smallest value, a division of floats by zero is an error, and no name means a Python variable."""
+"""NULL is the smallest value, a division of floats by zero is an error, and no name means a Python
+variable."""
 
 
 class DuckDBKernel:
-    """The DuckDB database of one connection. Safe for threads; a cursor is for one thread at a time, but for `interrupt`.
+    """The DuckDB database of one connection. Safe for threads; a cursor is for one thread at a
+    time, but for `interrupt`.
 
-    `memory_limit` is in bytes (None: DuckDB's own, four fifths of the machine's). What doesn't fit is written to a
-    private folder in `temp_directory` (None: that of the system), which is removed with the kernel. `tables` is the
-    database file of the connection's own tables; None keeps them in memory.
+    `memory_limit` is in bytes (None: DuckDB's own, four fifths of the machine's). What doesn't fit
+    is written to a private folder in `temp_directory` (None: that of the system), which is removed
+    with the kernel. `tables` is the database file of the connection's own tables; None keeps them
+    in memory.
     """
 
     def __init__(
@@ -79,8 +83,8 @@ class DuckDBKernel:
         return self._open is not None
 
     def cursor(self) -> DuckDBPyConnection:
-        """A connection of its own to the database, to be closed by whoever asked for it. What is registered in it is seen by
-        no other."""
+        """A connection of its own to the database, to be closed by whoever asked for it. What is
+        registered in it is seen by no other."""
         with self._lock:
             opened = self._opened()
             cursor = opened.connection.cursor()
@@ -93,8 +97,9 @@ class DuckDBKernel:
             self._opened().streams.add(stream)
 
     def attach(self, path: str | Path | None, *, read_only: bool = False) -> str:
-        """Attaches a database file, once, and gives the name under which SQL finds it, in quotes. None is the database of
-        the connection's own tables. A file that another process has open is an OperationalError."""
+        """Attaches a database file, once, and gives the name under which SQL finds it, in quotes.
+        None is the database of the connection's own tables. A file that another process has open is
+        an OperationalError."""
         key = "" if path is None else str(Path(path).resolve())
         with self._lock:
             known = self._attached.get(key)
@@ -127,7 +132,8 @@ class DuckDBKernel:
             return tuple(self._attached.values())
 
     def close(self) -> None:
-        """Interrupts what runs, closes all cursors and the database. Once is enough; no cursor is given afterwards."""
+        """Interrupts what runs, closes all cursors and the database. Once is enough; no cursor is
+        given afterwards."""
         with self._lock:
             self._closed = True
             opened, self._open = self._open, None
@@ -153,7 +159,8 @@ class DuckDBKernel:
 
 
 class _Open:
-    """What is open, apart from the kernel, so that it can be closed when the kernel is collected."""
+    """What is open, apart from the kernel, so that it can be closed when the kernel is
+    collected."""
 
     def __init__(self, kernel: DuckDBKernel) -> None:
         base = kernel._temp_directory
@@ -166,12 +173,14 @@ class _Open:
             raise translated(error) from error
         self.cursors: weakref.WeakSet[DuckDBPyConnection] = weakref.WeakSet()
         self.streams: weakref.WeakSet[DuckDBStream | Binding] = weakref.WeakSet()
-        self.finalizer = weakref.finalize(kernel, _close, self.connection, self.cursors, self.streams, folder)
+        self.finalizer = weakref.finalize(
+            kernel, _close, self.connection, self.cursors, self.streams, folder
+        )
         watch(self)
 
     def leave(self) -> None:
-        """In a forked child nothing of DuckDB is closed: it would write the parent's files, and wait for threads that aren't
-        there."""
+        """In a forked child nothing of DuckDB is closed: it would write the parent's files, and
+        wait for threads that aren't there."""
         self.finalizer.detach()
         for item in (*self.cursors, *self.streams):
             pin(item)
@@ -190,7 +199,9 @@ def _close(
         try:
             cursor.interrupt()
             cursor.close()
-        except Exception:  # closed meanwhile by its owner, or still in a call that was interrupted just now
+        except (
+            Exception
+        ):  # closed meanwhile by its owner, or still in a call that was interrupted just now
             pass
     connection.close()
     folder.close()

@@ -1,7 +1,8 @@
 """A DuckDB query that runs on a thread of its own, its result in a bounded queue.
 
-DuckDB blocks its caller until the first rows are there, which for a sort is the whole work; and the thread that waits can't
-be the one that cancels. So the query has a thread, and whoever wants rows asks and never waits.
+DuckDB blocks its caller until the first rows are there, which for a sort is the whole work; and the
+thread that waits can't be the one that cancels. So the query has a thread, and whoever wants rows
+asks and never waits.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ _PATIENCE = 0.005
 
 
 class Input(Protocol):
-    """What a query reads that isn't DuckDB's: `register` makes it known to the cursor, on the stream's thread; `error` is
-    what reading it failed with; `stop`, from any thread, lets a read that waits come to an end; `close` gives it back, in any
-    case, when nothing reads it any more."""
+    """What a query reads that isn't DuckDB's: `register` makes it known to the cursor, on the
+    stream's thread; `error` is what reading it failed with; `stop`, from any thread, lets a read
+    that waits come to an end; `close` gives it back, in any case, when nothing reads it any
+    more."""
 
     error: Error | None
 
@@ -47,8 +49,9 @@ class Input(Protocol):
 class DuckDBStream:
     """The rows of one SELECT on a cursor, which belongs to the stream from here on, as do `inputs`.
 
-    `finish` brings each batch into the form that is wanted, on the stream's thread; `place` says where in the statement an
-    error belongs. `start` and `take` are for one thread at a time, `close` for any.
+    `finish` brings each batch into the form that is wanted, on the stream's thread; `place` says
+    where in the statement an error belongs. `start` and `take` are for one thread at a time,
+    `close` for any.
     """
 
     def __init__(
@@ -81,7 +84,8 @@ class DuckDBStream:
         self._thread.start()
 
     def take(self) -> pa.RecordBatch | None:
-        """The next batch; None if there is none yet, or (see `is_ended`) no more. Raises what the query failed with."""
+        """The next batch; None if there is none yet, or (see `is_ended`) no more. Raises what the
+        query failed with."""
         with self._changed:
             if self._batches:
                 batch = self._batches.popleft()
@@ -113,15 +117,16 @@ class DuckDBStream:
             self._stop(thread)
 
     def _stop(self, thread: Thread) -> None:
-        """Interrupts the query. One that doesn't end at once is somebody else's to see off: the caller has work to do."""
+        """Interrupts the query. One that doesn't end at once is somebody else's to see off: the
+        caller has work to do."""
         self._interrupt()
         thread.join(_PATIENCE)
         if thread.is_alive():
             Thread(target=self.join, name="runnel-duckdb-cancel", daemon=True).start()
 
     def join(self) -> None:
-        """After `close`: waits until nothing of the query is left. An interrupt between two calls of the thread hits nothing,
-        so it is repeated."""
+        """After `close`: waits until nothing of the query is left. An interrupt between two calls
+        of the thread hits nothing, so it is repeated."""
         thread, pause = self._thread, 0.001
         while thread is not None and thread.is_alive() and thread is not current_thread():
             self._interrupt()
@@ -140,7 +145,9 @@ class DuckDBStream:
         except BaseException as error:
             with self._changed:
                 if not self._closed:
-                    own = next((item.error for item in self._inputs if item.error is not None), None)
+                    own = next(
+                        (item.error for item in self._inputs if item.error is not None), None
+                    )
                     self._error = own or self._placed(translated(error))
         finally:
             self._give_back()

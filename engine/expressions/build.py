@@ -1,18 +1,38 @@
-"""What the binder builds expressions with: names resolved, arguments converted, types found, errors with positions."""
+"""What the binder builds expressions with: names resolved, arguments converted, types found, errors
+with positions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
-from runnel.expressions.coercion import assign, cast, check_count, coerce, convert, operand_types, retype_parameters
+from runnel.expressions.coercion import (
+    assign,
+    cast,
+    check_count,
+    coerce,
+    convert,
+    operand_types,
+    retype_parameters,
+)
 from runnel.expressions.functions import FUNCTIONS, SQL_NAMES
 from runnel.expressions.logic.comparison import comparison_type
 from runnel.expressions.nodes import Call, Case, Expression, InList, Literal, Parameter
 from runnel.expressions.time.temporal import keeps_offset
 from runnel.sqltypes import BOOLEAN, Kind, SqlType, common_type, integer_type_of, loses_digits
 
-__all__ = ["assign", "call", "case", "cast", "coalesce", "coerce", "in_list", "is_function", "limited", "nullif"]
+__all__ = [
+    "assign",
+    "call",
+    "case",
+    "cast",
+    "coalesce",
+    "coerce",
+    "in_list",
+    "is_function",
+    "limited",
+    "nullif",
+]
 
 MAX_SIZE = 20_000
 """How many nodes an expression may have."""
@@ -34,7 +54,8 @@ _ELSEWHERE = {
     "JSON_BUILD_ARRAY": "use JSON_ARRAY(x, …)",
     "JSONB_BUILD_ARRAY": "use JSON_ARRAY(x, …)",
 }
-"""Functions of other databases whose namesakes by spelling do something else: what to write here."""
+"""Functions of other databases whose namesakes by spelling do something else: what to write
+here."""
 
 
 def call(
@@ -45,9 +66,9 @@ def call(
     *,
     written: str | None = None,
 ) -> Expression:
-    """A function by its SQL name in any case, or an operator by its key ("add", "eq", …), applied to arguments. `others` are
-    names that are known elsewhere, for the hint where there is no such function, and `written` is the name as the user wrote
-    it."""
+    """A function by its SQL name in any case, or an operator by its key ("add", "eq", …), applied
+    to arguments. `others` are names that are known elsewhere, for the hint where there is no such
+    function, and `written` is the name as the user wrote it."""
     if name.upper() in _LAZY:
         return _lazy(name.upper(), arguments, position)
     name = _by_type(name, arguments)
@@ -56,7 +77,9 @@ def call(
         wall = call("at_time_zone", arguments[1:], position)
         cut = call(name, [arguments[0], wall], position)
         if wall.type.kind is Kind.TIMESTAMP and keeps_offset(cut):
-            return call("subtract", [arguments[1], call("subtract", [wall, cut], position)], position)
+            return call(
+                "subtract", [arguments[1], call("subtract", [wall, cut], position)], position
+            )
         return call("at_time_zone", [cut, arguments[2]], position)
     if name.upper() == "TIMEZONE" and len(arguments) == 2:
         return call("at_time_zone", arguments[::-1], position)
@@ -77,12 +100,19 @@ def call(
 
 
 def _by_type(name: str, arguments: Sequence[Expression]) -> str:
-    """The key of the function that a name means for arguments of these types, where it means several."""
+    """The key of the function that a name means for arguments of these types, where it means
+    several."""
     if name == "concat" and len(arguments) == 2:
         kinds = [item.type.kind for item in arguments]
         if Kind.ARRAY in kinds:
             others = [kind for kind in kinds if kind not in (Kind.ARRAY, Kind.NULL)]
-            return "array_cat" if not others else "array_append" if kinds[0] is Kind.ARRAY else "array_prepend"
+            return (
+                "array_cat"
+                if not others
+                else "array_append"
+                if kinds[0] is Kind.ARRAY
+                else "array_prepend"
+            )
         if Kind.VARBINARY in kinds and set(kinds) <= {Kind.VARBINARY, Kind.NULL}:
             return "concat_binary"
         return name
@@ -115,9 +145,13 @@ def _negated_literal(operand: Expression) -> Expression | None:
     value = -operand.value
     if operand.type.is_integer and value >= 2**63:
         return None
-    is_whole = operand.type.is_integer or (operand.type.kind is Kind.DECIMAL and operand.type.scale == 0)
+    is_whole = operand.type.is_integer or (
+        operand.type.kind is Kind.DECIMAL and operand.type.scale == 0
+    )
     if is_whole and -(2**63) <= value < 2**63 and abs(value) > 0:
-        return Literal(value=int(value), type=integer_type_of(int(value)), position=operand.position)
+        return Literal(
+            value=int(value), type=integer_type_of(int(value)), position=operand.position
+        )
     return Literal(value=value, type=operand.type, position=operand.position)
 
 
@@ -144,7 +178,13 @@ def case(
     branches = coerce([*results, *([] if otherwise is None else [otherwise])], "CASE", position)
     last = None if otherwise is None else branches.pop()
     return limited(
-        Case(conditions=conditions, results=tuple(branches), otherwise=last, type=branches[0].type, position=position)
+        Case(
+            conditions=conditions,
+            results=tuple(branches),
+            otherwise=last,
+            type=branches[0].type,
+            position=position,
+        )
     )
 
 
@@ -152,28 +192,43 @@ def coalesce(arguments: Sequence[Expression], position: Position | None = None) 
     """COALESCE: a CASE that takes the first argument that isn't NULL."""
     if not arguments:
         raise ProgrammingError("COALESCE takes at least 1 argument", position=position)
-    values = [part for value in coerce(arguments, "COALESCE", position) for part in _coalesced(value)]
+    values = [
+        part for value in coerce(arguments, "COALESCE", position) for part in _coalesced(value)
+    ]
     if len(values) == 1:
         return values[0]
-    tests = tuple(Call(function="is_not_null", arguments=(value,), type=BOOLEAN) for value in values[:-1])
+    tests = tuple(
+        Call(function="is_not_null", arguments=(value,), type=BOOLEAN) for value in values[:-1]
+    )
     return limited(
-        Case(conditions=tests, results=tuple(values[:-1]), otherwise=values[-1], type=values[0].type, position=position)
+        Case(
+            conditions=tests,
+            results=tuple(values[:-1]),
+            otherwise=values[-1],
+            type=values[0].type,
+            position=position,
+        )
     )
 
 
 def _coalesced(value: Expression) -> Sequence[Expression]:
-    """The arguments of a COALESCE; any other expression alone. COALESCE within COALESCE is one COALESCE."""
+    """The arguments of a COALESCE; any other expression alone. COALESCE within COALESCE is one
+    COALESCE."""
     if not isinstance(value, Case) or value.otherwise is None:
         return (value,)
     for test, result in zip(value.conditions, value.results, strict=True):
-        if not (isinstance(test, Call) and test.function == "is_not_null" and test.arguments[0] is result):
+        if not (
+            isinstance(test, Call)
+            and test.function == "is_not_null"
+            and test.arguments[0] is result
+        ):
             return (value,)
     return (*value.results, value.otherwise)
 
 
 def limited(expression: Expression) -> Expression:
-    """The expression, if it isn't too large. COALESCE, NULLIF, BETWEEN and a simple CASE name an operand once and hold it
-    twice, so that nesting them doubles the size with each level."""
+    """The expression, if it isn't too large. COALESCE, NULLIF, BETWEEN and a simple CASE name an
+    operand once and hold it twice, so that nesting them doubles the size with each level."""
     left, stack = MAX_SIZE, [expression]
     while stack:
         left -= 1
@@ -203,9 +258,12 @@ def nullif(left: Expression, right: Expression, position: Position | None = None
     )
 
 
-def in_list(operand: Expression, values: Sequence[Expression], position: Position | None = None) -> Expression:
-    """`operand IN (values)`: `=` of one of them. Literals and parameters are looked up, those of each type in which they are
-    compared with the operand together; with other values it is a chain of `=` and OR."""
+def in_list(
+    operand: Expression, values: Sequence[Expression], position: Position | None = None
+) -> Expression:
+    """`operand IN (values)`: `=` of one of them. Literals and parameters are looked up, those of
+    each type in which they are compared with the operand together; with other values it is a chain
+    of `=` and OR."""
     operand, *items = retype_parameters((operand, *values))
     targets: dict[SqlType, SqlType] = {}
     for item in items:
@@ -223,14 +281,21 @@ def in_list(operand: Expression, values: Sequence[Expression], position: Positio
         tests = [call("eq", (operand, item), item.position or position) for item in items]
     else:
         tests = _look_ups(operand, items, targets, position)
-    return tests[0] if len(tests) == 1 else Call(function="or", arguments=tuple(tests), type=BOOLEAN, position=position)
+    return (
+        tests[0]
+        if len(tests) == 1
+        else Call(function="or", arguments=tuple(tests), type=BOOLEAN, position=position)
+    )
 
 
 def _look_ups(
-    operand: Expression, items: Sequence[Expression], targets: dict[SqlType, SqlType], position: Position | None
+    operand: Expression,
+    items: Sequence[Expression],
+    targets: dict[SqlType, SqlType],
+    position: Position | None,
 ) -> list[Expression]:
-    """One InList for each type, and `=` with each value that doesn't become a literal or parameter of its list's type, or whose
-    digits no type holds beside the operand's."""
+    """One InList for each type, and `=` with each value that doesn't become a literal or parameter
+    of its list's type, or whose digits no type holds beside the operand's."""
     lists: dict[SqlType, list[Expression]] = {}
     tests: list[Expression] = []
     exact = _exact_target(operand.type, targets)
@@ -247,14 +312,17 @@ def _look_ups(
         else:
             tests.append(call("eq", (operand, item), item.position or position))
     looked_up = [
-        InList(operand=convert(operand, target), values=tuple(values), type=BOOLEAN, position=position)
+        InList(
+            operand=convert(operand, target), values=tuple(values), type=BOOLEAN, position=position
+        )
         for target, values in lists.items()
     ]
     return [*looked_up, *tests]
 
 
 def _exact_target(operand: SqlType, targets: dict[SqlType, SqlType]) -> SqlType | None:
-    """The exact type that holds all values of the exact ones among the types; None where there is none."""
+    """The exact type that holds all values of the exact ones among the types; None where there is
+    none."""
     found = None
     for given, target in targets.items():
         if target.is_exact and not loses_digits(operand, given):

@@ -12,21 +12,39 @@ from runnel.expressions.function import spread
 from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.kernels.python_values import python_values
 from runnel.expressions.nodes import Cast, Expression, Literal, Parameter
-from runnel.sqltypes import INTEGER_WIDTHS, NULL, Kind, SqlType, can_assign, can_cast, common_type, decimal
+from runnel.sqltypes import (
+    INTEGER_WIDTHS,
+    NULL,
+    Kind,
+    SqlType,
+    can_assign,
+    can_cast,
+    common_type,
+    decimal,
+)
 
 _CONTEXT = EvaluationContext()
 _ELSEWHERE = EvaluationContext(now=86_400_000_000 * 365, zone="Asia/Kolkata")
 """A session of another zone and date: what comes out the same in both depends on neither."""
 _FROM_TEXT = frozenset(
-    {Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ, Kind.JSON, Kind.UUID, Kind.INTERVAL, Kind.INTERVAL_MONTH}
+    {
+        Kind.DATE,
+        Kind.TIME,
+        Kind.TIMESTAMP,
+        Kind.TIMESTAMP_TZ,
+        Kind.JSON,
+        Kind.UUID,
+        Kind.INTERVAL,
+        Kind.INTERVAL_MONTH,
+    }
 )
 """The kinds that a VARCHAR literal or parameter takes on where its context wants them."""
 
 
 def convert(expression: Expression, target: SqlType) -> Expression:
-    """The expression as `target`, by an implicit cast where there is no way around one. Whether the cast is allowed is
-    the caller's business. A literal becomes a literal; a parameter of no type, or a text where a temporal value is
-    wanted, takes the target's type."""
+    """The expression as `target`, by an implicit cast where there is no way around one. Whether the
+    cast is allowed is the caller's business. A literal becomes a literal; a parameter of no type,
+    or a text where a temporal value is wanted, takes the target's type."""
     source = expression.type
     if source == target:
         return expression
@@ -46,11 +64,14 @@ def takes_type(expression: Expression, target: SqlType) -> bool:
 
 
 def convert_literal(literal: Literal, target: SqlType) -> Expression:
-    """The literal as a literal of `target`. A text that can't be read as a temporal value is a DataError; any
-    other value that doesn't fit stays a cast, which fails when a row takes it; so does one that depends on the session."""
+    """The literal as a literal of `target`. A text that can't be read as a temporal value is a
+    DataError; any other value that doesn't fit stays a cast, which fails when a row takes it; so
+    does one that depends on the session."""
     if literal.value is None:
         return replace(literal, type=target)
-    if literal.type.is_integer and target.is_integer:  # of which an IN list or VALUES may have thousands
+    if (
+        literal.type.is_integer and target.is_integer
+    ):  # of which an IN list or VALUES may have thousands
         limit = 1 << (INTEGER_WIDTHS[target.kind] - 1)
         if -limit <= literal.value < limit:
             return Literal(value=literal.value, type=target, position=literal.position)
@@ -58,7 +79,9 @@ def convert_literal(literal: Literal, target: SqlType) -> Expression:
     as_cast = Cast(operand=literal, type=target, implicit=True, position=literal.position)
     try:
         datum = cast_datum(scalar, literal.type, target, _CONTEXT)
-        if depends_on_session(literal.type, target) and datum != cast_datum(scalar, literal.type, target, _ELSEWHERE):
+        if depends_on_session(literal.type, target) and datum != cast_datum(
+            scalar, literal.type, target, _ELSEWHERE
+        ):
             return as_cast
     except DataError as error:
         if literal.type.kind is Kind.VARCHAR and target.kind in _FROM_TEXT:
@@ -68,19 +91,26 @@ def convert_literal(literal: Literal, target: SqlType) -> Expression:
 
 
 def retype_parameters(arguments: Sequence[Expression]) -> list[Expression]:
-    """What has no type (a NULL, a column of nothing but NULLs, a parameter), and texts beside a temporal value, take the
-    type of the others."""
-    model = next((item.type for item in arguments if item.type.kind not in (Kind.NULL, Kind.VARCHAR)), None)
+    """What has no type (a NULL, a column of nothing but NULLs, a parameter), and texts beside a
+    temporal value, take the type of the others."""
+    model = next(
+        (item.type for item in arguments if item.type.kind not in (Kind.NULL, Kind.VARCHAR)), None
+    )
     if model is None:
         model = next((item.type for item in arguments if item.type.kind is not Kind.NULL), NULL)
-    return [convert(item, model) if item.type != model and _follows(item, model) else item for item in arguments]
+    return [
+        convert(item, model) if item.type != model and _follows(item, model) else item
+        for item in arguments
+    ]
 
 
 def _follows(expression: Expression, model: SqlType) -> bool:
     return expression.type.kind is Kind.NULL or takes_type(expression, model)
 
 
-def coerce(expressions: Sequence[Expression], what: str = "expressions", position: Position | None = None) -> list[Expression]:
+def coerce(
+    expressions: Sequence[Expression], what: str = "expressions", position: Position | None = None
+) -> list[Expression]:
     """All of them in their common type; `what` names the place in the error ("CASE", "UNION")."""
     arguments = retype_parameters(expressions)
     target = NULL
@@ -98,7 +128,11 @@ def coerce(expressions: Sequence[Expression], what: str = "expressions", positio
 
 def narrow_literal_type(expression: Expression) -> SqlType:
     """The type of an expression; of a DECIMAL literal, the one with just the digits that it has."""
-    if isinstance(expression, Literal) and expression.type.kind is Kind.DECIMAL and expression.value is not None:
+    if (
+        isinstance(expression, Literal)
+        and expression.type.kind is Kind.DECIMAL
+        and expression.value is not None
+    ):
         return exact_decimal(expression)
     return expression.type
 
@@ -110,7 +144,9 @@ def exact_decimal(literal: Literal) -> SqlType:
     return literal.type
 
 
-def assign(expression: Expression, target: SqlType, column_name: str, position: Position | None = None) -> Expression:
+def assign(
+    expression: Expression, target: SqlType, column_name: str, position: Position | None = None
+) -> Expression:
     """The expression as INSERT or UPDATE stores it in a column of type `target`."""
     source = expression.type
     if source == target:
@@ -118,13 +154,19 @@ def assign(expression: Expression, target: SqlType, column_name: str, position: 
     if can_assign(source, target) or takes_type(expression, target):
         return convert(expression, target)
     raise ProgrammingError(
-        f'cannot assign to target field "{column_name}" of type {target} from source field of type {source}',
+        f'cannot assign to target field "{column_name}" of type {target} from source field of type '
+        f"{source}",
         hint=f"add an explicit CAST to {target}" if can_cast(source, target) else None,
         position=expression.position or position,
     )
 
 
-def cast(expression: Expression, target: SqlType, position: Position | None = None, implicit: bool = False) -> Expression:
+def cast(
+    expression: Expression,
+    target: SqlType,
+    position: Position | None = None,
+    implicit: bool = False,
+) -> Expression:
     """CAST(expression AS target)."""
     source = expression.type
     if source == target:
@@ -136,14 +178,21 @@ def cast(expression: Expression, target: SqlType, position: Position | None = No
         )
     if implicit or takes_type(expression, target):
         return convert(expression, target)
-    return Cast(operand=expression, type=target, implicit=implicit, position=position or expression.position)
+    return Cast(
+        operand=expression, type=target, implicit=implicit, position=position or expression.position
+    )
 
 
-def check_count(name: str, arguments: Sequence[Expression], count: int, position: Position | None) -> None:
+def check_count(
+    name: str, arguments: Sequence[Expression], count: int, position: Position | None
+) -> None:
     """ProgrammingError unless there are `count` arguments."""
     if len(arguments) != count:
         plural = "" if count == 1 else "s"
-        raise ProgrammingError(f"{name.upper()} takes {count} argument{plural}, not {len(arguments)}", position=position)
+        raise ProgrammingError(
+            f"{name.upper()} takes {count} argument{plural}, not {len(arguments)}",
+            position=position,
+        )
 
 
 def operand_types(arguments: Sequence[Expression]) -> str:

@@ -1,7 +1,8 @@
 """Compiling expressions to evaluators, and running them over frames.
 
-An evaluator is a closure: everything that can be decided once is decided when it is compiled. It gives an array of
-`frame.num_rows` values or a scalar, which stands for as many; scalars are spread only where somebody needs an array.
+An evaluator is a closure: everything that can be decided once is decided when it is compiled. It
+gives an array of `frame.num_rows` values or a scalar, which stands for as many; scalars are spread
+only where somebody needs an array.
 """
 
 from __future__ import annotations
@@ -23,7 +24,17 @@ from runnel.expressions.kernels.python_values import python_values
 from runnel.expressions.kernels.result_size import MOST_BYTES, SIZES, TooManyRows, check_call
 from runnel.expressions.logic import conditional
 from runnel.expressions.logic.in_list import compile_in_list
-from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Parameter, conjuncts
+from runnel.expressions.nodes import (
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expression,
+    InList,
+    Literal,
+    Parameter,
+    conjuncts,
+)
 from runnel.expressions.properties import can_fail, is_constant, is_volatile
 from runnel.expressions.python.function import PythonCall
 
@@ -43,8 +54,8 @@ __all__ = [
 
 
 def compile_expression(expression: Expression) -> Evaluator:
-    """The evaluator of an expression over frames that have its columns. Evaluation raises DataError, with the position of
-    the part that failed."""
+    """The evaluator of an expression over frames that have its columns. Evaluation raises
+    DataError, with the position of the part that failed."""
     compiler = _COMPILERS.get(type(expression))
     if compiler is None:
         raise internal(f"cannot evaluate {type(expression).__name__}")
@@ -60,7 +71,8 @@ def evaluate(evaluator: Evaluator, frame: Frame) -> pa.Array:
 
 
 def _in_pieces(evaluator: Evaluator, frame: Frame, size: int) -> pa.Array:
-    """The value of every row, worked out for a few rows at a time; DataError where they are too large together."""
+    """The value of every row, worked out for a few rows at a time; DataError where they are too
+    large together."""
     parts: list[pa.Array] = []
     total = 0
     for start in range(0, frame.num_rows, size):
@@ -71,24 +83,33 @@ def _in_pieces(evaluator: Evaluator, frame: Frame, size: int) -> pa.Array:
         if total > MOST_BYTES:
             raise DataError(
                 f"the values of {frame.num_rows:,} rows take more than {MOST_BYTES:,} bytes",
-                hint="make them shorter, or select them only, without a join, a sort or a grouping by them",
+                hint=(
+                    "make them shorter, or select them only, without a join, "
+                    "a sort or a grouping by them"
+                ),
             )
         parts.append(part)
     return join_arrays(parts)
 
 
 def _part(frame: Frame, start: int, count: int) -> Frame:
-    return Frame([None if item is None else item.slice(start, count) for item in frame.columns], count, frame.context)
+    return Frame(
+        [None if item is None else item.slice(start, count) for item in frame.columns],
+        count,
+        frame.context,
+    )
 
 
 def evaluate_constant(expression: Expression, context: EvaluationContext | None = None) -> Any:
-    """The Python value of an expression without columns; with parameters if the context has the arguments."""
+    """The Python value of an expression without columns; with parameters if the context has the
+    arguments."""
     frame = Frame((), 1, context or EvaluationContext())
     return python_values(spread(compile_expression(expression)(frame), 1), expression.type)[0]
 
 
 def compile_filter(condition: Expression) -> Callable[[Frame], pa.Array | None]:
-    """A function that gives the mask of a condition (NULL counts as false), or None where all rows pass."""
+    """A function that gives the mask of a condition (NULL counts as false), or None where all rows
+    pass."""
     evaluator = compile_expression(condition)
 
     def mask(frame: Frame) -> pa.Array | None:
@@ -97,15 +118,21 @@ def compile_filter(condition: Expression) -> Callable[[Frame], pa.Array | None]:
         except TooManyRows as error:
             datum = _in_pieces(evaluator, frame, error.fitting)
         if isinstance(datum, pa.Scalar):
-            return None if datum.as_py() else pa.repeat(pack_scalar(False, condition.type), frame.num_rows)
+            return (
+                None
+                if datum.as_py()
+                else pa.repeat(pack_scalar(False, condition.type), frame.num_rows)
+            )
         return None if datum.null_count == 0 and datum.true_count == len(datum) else datum
 
     return mask
 
 
-def compile_selection(condition: Expression) -> Callable[[pa.RecordBatch, EvaluationContext], pa.RecordBatch]:
-    """A function that keeps the rows of a batch for which the condition is true. Conjuncts that can fail see only the
-    rows that passed those before them; the rest are worked out together."""
+def compile_selection(
+    condition: Expression,
+) -> Callable[[pa.RecordBatch, EvaluationContext], pa.RecordBatch]:
+    """A function that keeps the rows of a batch for which the condition is true. Conjuncts that can
+    fail see only the rows that passed those before them; the rest are worked out together."""
     steps = [compile_filter(part) for part in _steps(condition)]
 
     def select(batch: pa.RecordBatch, context: EvaluationContext) -> pa.RecordBatch:
@@ -128,7 +155,10 @@ def _steps(condition: Expression) -> list[Expression]:
         else:
             groups.append([part])
     return [
-        group[0] if len(group) == 1 else Call(function="and", arguments=tuple(group), type=condition.type) for group in groups
+        group[0]
+        if len(group) == 1
+        else Call(function="and", arguments=tuple(group), type=condition.type)
+        for group in groups
     ]
 
 

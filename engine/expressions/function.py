@@ -14,7 +14,8 @@ from runnel.expressions.nodes import Call, Expression
 from runnel.sqltypes import SqlType
 
 Datum = Any
-"""A pyarrow Array (one value per row) or Scalar (the same value for every row), of canonical type."""
+"""A pyarrow Array (one value per row) or Scalar (the same value for every row), of canonical
+type."""
 
 Kernel = Callable[..., Datum]
 """Takes one datum per argument. A kernel over scalars only gives a scalar."""
@@ -39,13 +40,14 @@ def always_may_fail(call: Call) -> bool:
 class Function:
     """One entry of `functions.FUNCTIONS`.
 
-    `name` is the key that `Call.function` carries; `sql_names` are the names under which SQL calls it (none for an
-    operator). `bind(name, arguments, position)` converts the arguments to the types the kernel wants and gives the
-    result's type, or raises ProgrammingError. `compile(call)` gives the kernel; with `needs_frame` the kernel gets the
-    Frame before the arguments. `can_fail(call)` says whether a row can make the kernel raise; where it can't, the kernel may
-    be run over rows whose result is thrown away. `depends_on_session(call)` says whether the value depends on the statement's
-    time or the session's zone. `is_slow`: a row takes a µs or more, so operators work on fewer rows at a time. `arguments`
-    and `result` say the same for people.
+    `name` is the key that `Call.function` carries; `sql_names` are the names under which SQL calls
+    it (none for an operator). `bind(name, arguments, position)` converts the arguments to the types
+    the kernel wants and gives the result's type, or raises ProgrammingError. `compile(call)` gives
+    the kernel; with `needs_frame` the kernel gets the Frame before the arguments. `can_fail(call)`
+    says whether a row can make the kernel raise; where it can't, the kernel may be run over rows
+    whose result is thrown away. `depends_on_session(call)` says whether the value depends on the
+    statement's time or the session's zone. `is_slow`: a row takes a µs or more, so operators work
+    on fewer rows at a time. `arguments` and `result` say the same for people.
     """
 
     name: str
@@ -71,7 +73,8 @@ def spread(datum: Datum, num_rows: int) -> pa.Array:
 
 
 def over_arrays(kernel: Kernel) -> Kernel:
-    """A kernel that may rely on its arguments being arrays of one length; over scalars only it works on one row."""
+    """A kernel that may rely on its arguments being arrays of one length; over scalars only it
+    works on one row."""
 
     def run(*arguments: Datum) -> Datum:
         rows = next((len(datum) for datum in arguments if not isinstance(datum, pa.Scalar)), None)

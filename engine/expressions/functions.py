@@ -1,7 +1,8 @@
 """All scalar functions and operators, by the key that `Call.function` carries.
 
-The families that most statements need are imported with this module. The others are imported when one of their functions is
-first asked for, so that a process that needs none doesn't pay for them; `later.py` says what is where.
+The families that most statements need are imported with this module. The others are imported when
+one of their functions is first asked for, so that a process that needs none doesn't pay for them;
+`later.py` says what is where.
 """
 
 from __future__ import annotations
@@ -34,9 +35,12 @@ _FAMILIES = (
 
 
 class Registry(Mapping[str, Function]):
-    """Functions by name. `places` says for each further name in which module it is, and under which key."""
+    """Functions by name. `places` says for each further name in which module it is, and under which
+    key."""
 
-    def __init__(self, known: Mapping[str, Function], places: Mapping[str, tuple[str, str]]) -> None:
+    def __init__(
+        self, known: Mapping[str, Function], places: Mapping[str, tuple[str, str]]
+    ) -> None:
         self._known = dict(known)
         self._places = places
 
@@ -63,7 +67,12 @@ def _keys() -> dict[str, tuple[str, str]]:
 
 
 def _names() -> dict[str, tuple[str, str]]:
-    return {name: (module, key) for module, functions in LATER.items() for key, names in functions.items() for name in names}
+    return {
+        name: (module, key)
+        for module, functions in LATER.items()
+        for key, names in functions.items()
+        for name in names
+    }
 
 
 _EAGER = {function.name: function for family in _FAMILIES for function in family.FUNCTIONS}

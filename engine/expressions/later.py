@@ -1,5 +1,6 @@
-"""Which functions are in the modules that are imported on first use: for each module, the keys of its functions and the
-names under which SQL calls them (none for an operator). A test compares this with what the modules define."""
+"""Which functions are in the modules that are imported on first use: for each module, the keys of
+its functions and the names under which SQL calls them (none for an operator). A test compares this
+with what the modules define."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from collections.abc import Mapping
 
 
 def _family(text: str) -> dict[str, tuple[str, ...]]:
-    """Read from words: `key` is called by the same word in upper case, `key=A,B` by A and B, `key=` by none."""
+    """Read from words: `key` is called by the same word in upper case, `key=A,B` by A and B, `key=`
+    by none."""
     functions = {}
     for word in text.split():
         key, equals, names = word.partition("=")
@@ -96,7 +98,9 @@ _MODULES = {
     "to_char.functions": "to_char to_date to_timestamp to_number",
     "typeof": "typeof=TYPEOF,PG_TYPEOF gen_random_uuid=GEN_RANDOM_UUID,UUID,UUIDV4",
 }
-LATER: Mapping[str, Mapping[str, tuple[str, ...]]] = {module: _family(text) for module, text in _MODULES.items()}
+LATER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    module: _family(text) for module, text in _MODULES.items()
+}
 
 SLOW = frozenset(
     key

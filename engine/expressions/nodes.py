@@ -1,7 +1,9 @@
-"""Typed expressions: what the binder makes of SQL scalars, and what operators evaluate over batches.
+"""Typed expressions: what the binder makes of SQL scalars, and what operators evaluate over
+batches.
 
-Nodes are frozen values; `position` (a place in the SQL text) takes no part in equality. Every node knows its type, and
-every argument already has the type its function wants: conversions are explicit `Cast` nodes.
+Nodes are frozen values; `position` (a place in the SQL text) takes no part in equality. Every node
+knows its type, and every argument already has the type its function wants: conversions are explicit
+`Cast` nodes.
 """
 
 from __future__ import annotations
@@ -49,14 +51,17 @@ class Column(Expression):
 
 @frozen(kw_only=True)
 class Literal(Expression):
-    """A constant. `value` is what a fetch of that type would give: None, bool, int, float, Decimal, str, bytes, date,
-    time, datetime (aware for TIMESTAMP WITH TIME ZONE), timedelta, int (months) for a year-month interval, UUID, list, dict."""
+    """A constant. `value` is what a fetch of that type would give: None, bool, int, float, Decimal,
+    str, bytes, date, time, datetime (aware for TIMESTAMP WITH TIME ZONE), timedelta, int (months)
+    for a year-month interval, UUID, list, dict."""
 
     value: Any
 
     def __hash__(self) -> int:
         # Values of nested types are lists and dicts, which have no hash.
-        return hash((self.type, self.value if self.value.__hash__ is not None else repr(self.value)))
+        return hash(
+            (self.type, self.value if self.value.__hash__ is not None else repr(self.value))
+        )
 
     def __str__(self) -> str:
         if self.value is None:
@@ -138,7 +143,8 @@ POSTFIX = {
 
 @frozen(kw_only=True)
 class Cast(Expression):
-    """CAST(operand AS type). An implicit cast is one that the user didn't write; both fail alike."""
+    """CAST(operand AS type). An implicit cast is one that the user didn't write; both fail
+    alike."""
 
     operand: Expression
     implicit: bool = False
@@ -156,8 +162,9 @@ class Cast(Expression):
 
 @frozen(kw_only=True)
 class Case(Expression):
-    """CASE WHEN conditions[i] THEN results[i] … ELSE otherwise END; an `otherwise` of None gives NULL. A result is
-    evaluated only for the rows that take it, so an error in a branch not taken is none. COALESCE is bound to this too."""
+    """CASE WHEN conditions[i] THEN results[i] … ELSE otherwise END; an `otherwise` of None gives
+    NULL. A result is evaluated only for the rows that take it, so an error in a branch not taken is
+    none. COALESCE is bound to this too."""
 
     conditions: tuple[Expression, ...]
     results: tuple[Expression, ...]
@@ -171,18 +178,22 @@ class Case(Expression):
     def with_children(self, children: tuple[Expression, ...]) -> Expression:
         count = len(self.conditions)
         last = children[2 * count] if self.otherwise is not None else None
-        return replace(self, conditions=children[:count], results=children[count : 2 * count], otherwise=last)
+        return replace(
+            self, conditions=children[:count], results=children[count : 2 * count], otherwise=last
+        )
 
     def __str__(self) -> str:
-        whens = " ".join(f"WHEN {c} THEN {r}" for c, r in zip(self.conditions, self.results, strict=True))
+        whens = " ".join(
+            f"WHEN {c} THEN {r}" for c, r in zip(self.conditions, self.results, strict=True)
+        )
         last = "" if self.otherwise is None else f" ELSE {self.otherwise}"
         return f"CASE {whens}{last} END"
 
 
 @frozen(kw_only=True)
 class InList(Expression):
-    """`operand IN (values)`: BOOLEAN by three-valued logic. All values are literals or parameters of the operand's type;
-    an IN list with anything else is bound to a chain of `=` and OR."""
+    """`operand IN (values)`: BOOLEAN by three-valued logic. All values are literals or parameters
+    of the operand's type; an IN list with anything else is bound to a chain of `=` and OR."""
 
     operand: Expression
     values: tuple[Expression, ...]
@@ -216,18 +227,18 @@ class SortKey(NamedTuple):
 
 
 WINDOW_FINAL = "window_final"
-"""Stands for the function of an `Aggregate` that isn't one: whether this is the result of all rows of the group, and not one
-that is given early."""
+"""Stands for the function of an `Aggregate` that isn't one: whether this is the result of all rows
+of the group, and not one that is given early."""
 
 
 @frozen(kw_only=True)
 class Aggregate:
-    """One aggregate of an Aggregate relation: `function` is a key of `aggregates.AGGREGATES`, or the name of a function of
-    the user's own, which is `python` then.
+    """One aggregate of an Aggregate relation: `function` is a key of `aggregates.AGGREGATES`, or
+    the name of a function of the user's own, which is `python` then.
 
-    `distinct` drops repeated argument tuples; `predicate` is the FILTER clause; `order` is that in which rows are taken, by
-    ORDER BY in the brackets or WITHIN GROUP. COUNT(*) is "count_star" without arguments. Not an Expression: it has no value
-    for a single row.
+    `distinct` drops repeated argument tuples; `predicate` is the FILTER clause; `order` is that in
+    which rows are taken, by ORDER BY in the brackets or WITHIN GROUP. COUNT(*) is "count_star"
+    without arguments. Not an Expression: it has no value for a single row.
     """
 
     function: str
@@ -274,12 +285,15 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """A copy with `change` applied to every node, innermost first; nodes that stay as they are are shared."""
+    """A copy with `change` applied to every node, innermost first; nodes that stay as they are are
+    shared."""
     children = expression.children
     if not children:
         return change(expression)
     # Most children of a long list are leaves, which need no call of their own.
-    changed = tuple([transform(child, change) if child.children else change(child) for child in children])
+    changed = tuple(
+        [transform(child, change) if child.children else change(child) for child in children]
+    )
     if not all(map(is_, changed, children)):
         expression = expression.with_children(changed)
     return change(expression)

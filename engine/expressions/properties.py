@@ -5,13 +5,23 @@ from __future__ import annotations
 from runnel.expressions.casts.cast import cast_can_fail, depends_on_session
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.later import SLOW
-from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Parameter, walk
+from runnel.expressions.nodes import (
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expression,
+    InList,
+    Literal,
+    Parameter,
+    walk,
+)
 from runnel.expressions.python.function import PythonCall
 
 
 def can_fail(expression: Expression) -> bool:
-    """Whether there are rows on which the expression raises. An expression that can't may be evaluated over rows whose
-    result isn't wanted."""
+    """Whether there are rows on which the expression raises. An expression that can't may be
+    evaluated over rows whose result isn't wanted."""
     return any(_fails(node) for node in walk(expression))
 
 
@@ -35,15 +45,17 @@ def _is_volatile(node: Expression) -> bool:
 
 
 def is_slow(expression: Expression) -> bool:
-    """Whether a row may take a µs or more: then a batch of the usual size would hold up a cooperative thread."""
+    """Whether a row may take a µs or more: then a batch of the usual size would hold up a
+    cooperative thread."""
     return any(
-        isinstance(node, Call) and (node.function in SLOW or FUNCTIONS[node.function].is_slow) for node in walk(expression)
+        isinstance(node, Call) and (node.function in SLOW or FUNCTIONS[node.function].is_slow)
+        for node in walk(expression)
     )
 
 
 def is_constant(expression: Expression) -> bool:
-    """Whether the value is known from the text alone: no columns, parameters, subqueries, nothing volatile, and nothing
-    that depends on the statement's time or zone."""
+    """Whether the value is known from the text alone: no columns, parameters, subqueries, nothing
+    volatile, and nothing that depends on the statement's time or zone."""
     for node in walk(expression):
         if isinstance(node, Call):
             function = FUNCTIONS[node.function]

@@ -1,8 +1,9 @@
-"""Arrow arrays that come from outside (registered data, pushed rows, results of Python functions): do they hold what they say?
+"""Arrow arrays that come from outside (registered data, pushed rows, results of Python functions):
+do they hold what they say?
 
-Arrow looks at nothing when an array is made of buffers. Offsets that go back, indexes beyond a dictionary or text that isn't
-UTF-8 would end the process, or give other rows, where a kernel meets them first. So each such array is checked once, where it
-comes in; what we made ourselves never is.
+Arrow looks at nothing when an array is made of buffers. Offsets that go back, indexes beyond a
+dictionary or text that isn't UTF-8 would end the process, or give other rows, where a kernel meets
+them first. So each such array is checked once, where it comes in; what we made ourselves never is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Signatures of functions called by name: how many arguments, of which types, and what comes out.
 
-A parameter is a SQL type or a group of types (`NUMERIC`, `TEXT`, …). An argument is converted implicitly where that is
-exact in kind: an integer to a wider integer or to a number, a DATE to a TIMESTAMP, a text literal to a temporal value;
-`TEXT` takes VARCHAR and JSON only, `ANY_TEXT` turns anything into VARCHAR.
+A parameter is a SQL type or a group of types (`NUMERIC`, `TEXT`, …). An argument is converted
+implicitly where that is exact in kind: an integer to a wider integer or to a number, a DATE to a
+TIMESTAMP, a text literal to a temporal value; `TEXT` takes VARCHAR and JSON only, `ANY_TEXT` turns
+anything into VARCHAR.
 """
 
 from __future__ import annotations
@@ -14,12 +15,23 @@ from runnel.errors import Position, ProgrammingError
 from runnel.expressions.coercion import convert, takes_type
 from runnel.expressions.function import Bind, Bound, Function, Kernel, never_fails
 from runnel.expressions.nodes import Call, Expression, Literal
-from runnel.sqltypes import DATE, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Kind, SqlType, can_cast, common_type
+from runnel.sqltypes import (
+    DATE,
+    DOUBLE,
+    INTEGER,
+    TIMESTAMP,
+    VARCHAR,
+    Kind,
+    SqlType,
+    can_cast,
+    common_type,
+)
 
 
 @frozen
 class Group:
-    """A parameter that takes several types. `default` is what NULL and an untyped parameter become."""
+    """A parameter that takes several types. `default` is what NULL and an untyped parameter
+    become."""
 
     name: str
     accepts: Callable[[SqlType], bool]
@@ -27,9 +39,15 @@ class Group:
 
 
 NUMERIC = Group("NUMERIC", lambda item: item.is_numeric, DOUBLE)
-MOMENT = Group("DATE or TIMESTAMP", lambda item: item.is_temporal and item.kind is not Kind.TIME, TIMESTAMP)
-TEMPORAL = Group("a date, a time or an INTERVAL", lambda item: item.is_temporal or item.is_interval, TIMESTAMP)
-ARRAY = Group("an ARRAY", lambda item: item.kind is Kind.ARRAY, SqlType(Kind.ARRAY, element=VARCHAR))
+MOMENT = Group(
+    "DATE or TIMESTAMP", lambda item: item.is_temporal and item.kind is not Kind.TIME, TIMESTAMP
+)
+TEMPORAL = Group(
+    "a date, a time or an INTERVAL", lambda item: item.is_temporal or item.is_interval, TIMESTAMP
+)
+ARRAY = Group(
+    "an ARRAY", lambda item: item.kind is Kind.ARRAY, SqlType(Kind.ARRAY, element=VARCHAR)
+)
 ANY_TEXT = Group("ANY", lambda item: can_cast(item, VARCHAR), VARCHAR)
 ANY = Group("ANY", lambda item: True, VARCHAR)
 TEXT = VARCHAR
@@ -44,16 +62,19 @@ def signature(
     repeats: bool = False,
     is_own: bool = False,
 ) -> Bind:
-    """How a function with these parameters binds. The last `optional` of them may be left out; with `repeats` the last one
-    may be given any number of times. `result` is the result's type, or made of the converted arguments. `is_own`: it is a
-    function of the user's, whose name is shown as it was given."""
+    """How a function with these parameters binds. The last `optional` of them may be left out; with
+    `repeats` the last one may be given any number of times. `result` is the result's type, or made
+    of the converted arguments. `is_own`: it is a function of the user's, whose name is shown as it
+    was given."""
     least, most = len(parameters) - optional, len(parameters)
 
     def bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
         count = len(arguments)
         shown = name if is_own else name.upper()
         if count < least or (count > most and not repeats):
-            raise ProgrammingError(f"{shown} takes {_counted(least, most, repeats)}, not {count}", position=position)
+            raise ProgrammingError(
+                f"{shown} takes {_counted(least, most, repeats)}, not {count}", position=position
+            )
         wanted = [*parameters, *([parameters[-1]] * (count - most) if repeats else [])]
         converted = tuple(
             _converted(shown, index, argument, parameter, position)
@@ -74,17 +95,22 @@ def _counted(least: int, most: int, repeats: bool) -> str:
     return f"{number} argument{'s' if (most if least != most else least) != 1 else ''}"
 
 
-def _converted(name: str, index: int, argument: Expression, parameter: Parameter, position: Position | None) -> Expression:
+def _converted(
+    name: str, index: int, argument: Expression, parameter: Parameter, position: Position | None
+) -> Expression:
     source = argument.type
     if isinstance(parameter, Group):
-        if source.kind is Kind.NULL or (takes_type(argument, parameter.default) and not parameter.accepts(source)):
+        if source.kind is Kind.NULL or (
+            takes_type(argument, parameter.default) and not parameter.accepts(source)
+        ):
             return convert(argument, parameter.default)
         if parameter.accepts(source):
             return _roomy(convert(argument, VARCHAR) if parameter is ANY_TEXT else argument)
     elif source == parameter or takes_type(argument, parameter) or _widens(source, parameter):
         return convert(argument, parameter)
     raise ProgrammingError(
-        f"argument {index} of {name} must be {parameter.name if isinstance(parameter, Group) else parameter}, not {source}",
+        f"argument {index} of {name} must be "
+        f"{parameter.name if isinstance(parameter, Group) else parameter}, not {source}",
         hint="add an explicit CAST",
         position=argument.position or position,
     )
@@ -118,7 +144,8 @@ def named(
     can_fail: Callable[[Call], bool] = never_fails,
     family: str = "",
 ) -> Function:
-    """A function that SQL calls by its name (and by `sql_names`); with a `kernel` that needs nothing of the call."""
+    """A function that SQL calls by its name (and by `sql_names`); with a `kernel` that needs
+    nothing of the call."""
     if compile_call is None:
         assert kernel is not None
         fixed = kernel
@@ -138,4 +165,15 @@ def named(
     )
 
 
-__all__ = ["ANY", "ANY_TEXT", "ARRAY", "DATE", "MOMENT", "NUMERIC", "TEMPORAL", "Group", "named", "signature"]
+__all__ = [
+    "ANY",
+    "ANY_TEXT",
+    "ARRAY",
+    "DATE",
+    "MOMENT",
+    "NUMERIC",
+    "TEMPORAL",
+    "Group",
+    "named",
+    "signature",
+]

@@ -21,7 +21,9 @@ from runnel.sqltypes import UUID, VARCHAR
 def _bind_type(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     """The type is known when the call is bound; the value isn't worked out."""
     check_count(name, arguments, 1, position)
-    return (Literal(value=str(arguments[0].type), type=VARCHAR, position=arguments[0].position),), VARCHAR
+    return (
+        Literal(value=str(arguments[0].type), type=VARCHAR, position=arguments[0].position),
+    ), VARCHAR
 
 
 def _compile_type(call: Call) -> Kernel:

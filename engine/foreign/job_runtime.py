@@ -1,8 +1,9 @@
 """Job runtimes: engines that run the query of a named job as a whole, from its sources to its sink.
 
-The job stays ours: its name, record, status, failures and restarts. The engine plans the query once for each execution, or
-says what of it it can't run with our meaning; and it runs it, in batches that it commits one by one. How far it has come is
-kept in the job's folder, so that a later execution goes on there.
+The job stays ours: its name, record, status, failures and restarts. The engine plans the query once
+for each execution, or says what of it it can't run with our meaning; and it runs it, in batches
+that it commits one by one. How far it has come is kept in the job's folder, so that a later
+execution goes on there.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class JobWrite:
 
 @frozen
 class Commit:
-    """A batch is committed: its number, from 1 on; how many ns it took; and what is kept of the input after it."""
+    """A batch is committed: its number, from 1 on; how many ns it took; and what is kept of the
+    input after it."""
 
     number: int
     duration: int
@@ -46,7 +48,8 @@ class Commit:
 
 @frozen
 class RuntimeProgress:
-    """How far an execution is. `watermark` is in µs of event time; `batches` are those of this execution."""
+    """How far an execution is. `watermark` is in µs of event time; `batches` are those of this
+    execution."""
 
     rows_in: int = 0
     rows_out: int = 0
@@ -60,9 +63,10 @@ class RuntimeProgress:
 
 @frozen(kw_only=True)
 class ReadSoFar:
-    """What a job over streams has read by a batch that is written, of number `batch`, from 1 on. `inputs` give it again, by the
-    place of the stream's Scan among all of the job's relation. `watermark` (µs of event time) is that by which the batch gave
-    results. `close` is called when the inputs are read."""
+    """What a job over streams has read by a batch that is written, of number `batch`, from 1 on.
+    `inputs` give it again, by the place of the stream's Scan among all of the job's relation.
+    `watermark` (µs of event time) is that by which the batch gave results. `close` is called when
+    the inputs are read."""
 
     batch: int
     watermark: int | None
@@ -72,9 +76,9 @@ class ReadSoFar:
 
 @frozen(kw_only=True)
 class JobStart:
-    """What an execution is told. `owner` is the job's id and `place` its folder for the runtime, both the same in all
-    executions; `interval`: milliseconds between batches of a stream. `on_commit` hears of each batch and `on_end` once of the
-    end, each on any thread."""
+    """What an execution is told. `owner` is the job's id and `place` its folder for the runtime,
+    both the same in all executions; `interval`: milliseconds between batches of a stream.
+    `on_commit` hears of each batch and `on_end` once of the end, each on any thread."""
 
     owner: str
     name: str
@@ -129,16 +133,20 @@ class RuntimePlan(ABC):
 
     @abstractmethod
     def start(self, start: JobStart) -> RuntimeExecution:
-        """Begins, where the last execution of the owner stopped. Raises what keeps it from that, and then nothing runs."""
+        """Begins, where the last execution of the owner stopped. Raises what keeps it from that,
+        and then nothing runs."""
 
     @abstractmethod
     def settle(self, owner: str, place: Path) -> None:
-        """The owner runs no more: commits what its last batch has staged, and removes what else it has in the sink."""
+        """The owner runs no more: commits what its last batch has staged, and removes what else it
+        has in the sink."""
 
     def read_so_far(self, place: Path) -> ReadSoFar | None:
-        """What the executions in that folder have read by their last batch, of a query over streams; None where there was no
-        batch yet. While none is written."""
-        raise NotSupportedError("how far the job has read is not known", hint="VERIFY it when it has ended")
+        """What the executions in that folder have read by their last batch, of a query over
+        streams; None where there was no batch yet. While none is written."""
+        raise NotSupportedError(
+            "how far the job has read is not known", hint="VERIFY it when it has ended"
+        )
 
 
 class JobRuntime(ABC):
@@ -148,16 +156,19 @@ class JobRuntime(ABC):
 
     @abstractmethod
     def plan(self, write: JobWrite) -> RuntimePlan:
-        """The plan; raises `fragment.Unrenderable` with the first part that it can't run with our meaning."""
+        """The plan; raises `fragment.Unrenderable` with the first part that it can't run with our
+        meaning."""
 
     @abstractmethod
     def has(self, table: Table) -> bool:
         """Whether the table's rows are where the runtime works."""
 
     def takes(self, table: Table) -> bool:
-        """Whether it may read a table of another connector in that one's place, where a job asks for this runtime."""
+        """Whether it may read a table of another connector in that one's place, where a job asks
+        for this runtime."""
         return False
 
     @abstractmethod
     def rows(self, tables: Sequence[Table]) -> int | None:
-        """About how many rows these tables have together; None where nobody knows. May start the engine to find out."""
+        """About how many rows these tables have together; None where nobody knows. May start the
+        engine to find out."""

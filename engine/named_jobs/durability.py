@@ -1,4 +1,5 @@
-"""What makes the execution of a named job differ from a light job: snapshots, and an owner of what its sinks stage."""
+"""What makes the execution of a named job differ from a light job: snapshots, and an owner of what
+its sinks stage."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 @frozen
 class Durability:
-    """`owner` is the job's id, for ever; `snapshots` those of this execution; `tell` is given what is to be shown of it."""
+    """`owner` is the job's id, for ever; `snapshots` those of this execution; `tell` is given what
+    is to be shown of it."""
 
     owner: str
     guarantee: Guarantee

@@ -1,7 +1,7 @@
 """One thread that does what can't be done where it was noticed.
 
-That an execution has ended, or that it is time to restart a job, is noticed by a worker thread, which must not wait for a disk
-or plan a query. The thread is there from the first errand on.
+That an execution has ended, or that it is time to restart a job, is noticed by a worker thread,
+which must not wait for a disk or plan a query. The thread is there from the first errand on.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Errands:
         return current_thread() is self._thread
 
     def close(self, patience: float | None = None) -> None:
-        """Runs what was given so far and ends the thread, which is waited for, but no longer than `patience` seconds."""
+        """Runs what was given so far and ends the thread, which is waited for, but no longer than
+        `patience` seconds."""
         with self._lock:
             if self._is_closed:
                 return

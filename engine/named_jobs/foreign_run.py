@@ -1,4 +1,5 @@
-"""One execution of a named job that another engine runs as a whole. It has the face of `run.Run`."""
+"""One execution of a named job that another engine runs as a whole. It has the face of
+`run.Run`."""
 
 from __future__ import annotations
 
@@ -8,7 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError
-from runnel.foreign.job_runtime import Commit, JobStart, RuntimeExecution, RuntimePlan, RuntimeProgress
+from runnel.foreign.job_runtime import (
+    Commit,
+    JobStart,
+    RuntimeExecution,
+    RuntimePlan,
+    RuntimeProgress,
+)
 from runnel.named_jobs.record.record import Failure
 from runnel.runtime.light_job import JobOptions
 from runnel.runtime.metrics import ProcessorMetrics, VertexMetrics
@@ -26,7 +33,8 @@ PLAN = "plan.txt"
 
 
 class ForeignExecution:
-    """What there is to see of the execution, as of a Job: in another engine all of it is one vertex."""
+    """What there is to see of the execution, as of a Job: in another engine all of it is one
+    vertex."""
 
     def __init__(self, jobs: Jobs, name: str, options: JobOptions) -> None:
         self.name = name
@@ -50,7 +58,9 @@ class ForeignExecution:
     @property
     def uptime(self) -> float:
         """Seconds from the start to now, or to the end."""
-        return ((self._clock.monotonic() if self._ended is None else self._ended) - self._started) / 1e9
+        return (
+            (self._clock.monotonic() if self._ended is None else self._ended) - self._started
+        ) / 1e9
 
     @property
     def rows_in(self) -> int:
@@ -68,7 +78,11 @@ class ForeignExecution:
     @property
     def rows_per_second(self) -> float:
         found = self.progress()
-        return found.rows_in / max(self.uptime, 1e-9) if found.rows_per_second is None else found.rows_per_second
+        return (
+            found.rows_in / max(self.uptime, 1e-9)
+            if found.rows_per_second is None
+            else found.rows_per_second
+        )
 
     def watermark(self) -> tuple[int | None, str | None]:
         """In µs of event time; nobody says what holds it back."""
@@ -107,8 +121,8 @@ class ForeignExecution:
 
 
 class ForeignRun:
-    """One execution, from `start` until `on_end` is called. Each batch that it commits is reported as a snapshot is. Safe for
-    threads."""
+    """One execution, from `start` until `on_end` is called. Each batch that it commits is reported
+    as a snapshot is. Safe for threads."""
 
     restored_from = None
     terminal = None
@@ -135,8 +149,11 @@ class ForeignRun:
         options = JobOptions(name=record.name, kind="job", event_time=prepared.event_time)
         self.job = ForeignExecution(jobs, record.runtime, options)
 
-    def start(self, on_end: Callable[[], object], tell: Callable[[str], object] | None = None) -> None:
-        """Starts it; `on_end` is called once, on whatever thread ends it. Raises what keeps it from starting."""
+    def start(
+        self, on_end: Callable[[], object], tell: Callable[[str], object] | None = None
+    ) -> None:
+        """Starts it; `on_end` is called once, on whatever thread ends it. Raises what keeps it from
+        starting."""
         is_new = self._check_plan()
 
         def ended() -> None:
@@ -194,8 +211,8 @@ class ForeignRun:
         self._on_report(SnapshotReport(commit.number, False, started, commit.duration, size))
 
     def _check_plan(self) -> bool:
-        """OperationalError where the folder has the state of a query that the engine would run otherwise. Whether there is none
-        yet: then the text is kept."""
+        """OperationalError where the folder has the state of a query that the engine would run
+        otherwise. Whether there is none yet: then the text is kept."""
         kept = self._place / PLAN
         try:
             self._place.mkdir(parents=True, exist_ok=True)
@@ -203,7 +220,9 @@ class ForeignRun:
                 raise OperationalError(
                     f'job "{self._record.name}" can\'t go on: its checkpoint is missing',
                     code=ErrorCode.GENERIC,
-                    detail=f"it committed batch {self._record.last_batch[0]}, and {kept} doesn't exist",
+                    detail=(
+                        f"it committed batch {self._record.last_batch[0]}, and {kept} doesn't exist"
+                    ),
                     hint="put the folder back from a backup and resume the job; "
                     "to begin from nothing, DROP JOB and CREATE JOB again",
                 )
@@ -219,10 +238,14 @@ class ForeignRun:
             ) from error
         if not self._plan.has_state_of(before):
             raise OperationalError(
-                f'job "{self._record.name}" can\'t go on from its checkpoint: its query is another one now',
+                f'job "{self._record.name}" can\'t go on from its checkpoint: '
+                "its query is another one now",
                 code=ErrorCode.GENERIC,
                 detail=f"it was {before} and is {self._plan.state_text}",
-                hint="was a view or a mapping that it uses changed? Change it back, or DROP JOB and create it anew",
+                hint=(
+                    "was a view or a mapping that it uses changed? Change it back, "
+                    "or DROP JOB and create it anew"
+                ),
             )
         return False
 
@@ -230,6 +253,7 @@ class ForeignRun:
 def no_snapshots(name: str, runtime: str) -> NotSupportedError:
     """What is asked for a snapshot of a job that another engine runs."""
     return NotSupportedError(
-        f'job "{name}" has no snapshots: it runs on {runtime}, which keeps its state in a checkpoint of its own',
+        f'job "{name}" has no snapshots: it runs on {runtime}, which keeps its state in a '
+        "checkpoint of its own",
         hint="ALTER JOB … SUSPEND stops it behind a committed batch, and RESUME goes on from there",
     )

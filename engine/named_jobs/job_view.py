@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class JobView:
-    """The record, the execution and the snapshots of a job, as they are now. From any thread, without a lock."""
+    """The record, the execution and the snapshots of a job, as they are now. From any thread,
+    without a lock."""
 
     def __init__(self, record: JobRecord, store: SnapshotStore) -> None:
         self.store = store
@@ -65,7 +66,8 @@ class JobView:
 
     @property
     def last_trouble(self) -> str | None:
-        """The last error as text, or why the last snapshot failed, or why the job's record can't be kept."""
+        """The last error as text, or why the last snapshot failed, or why the job's record can't be
+        kept."""
         if self.unsaved is not None:
             return str(self.unsaved)
         report, failure = self.last_report, self._record.last_error
@@ -109,7 +111,8 @@ class JobView:
 
     @property
     def uptime(self) -> float | None:
-        """Seconds since the execution began; of a job that has ended, how long the last one ran. None where none runs."""
+        """Seconds since the execution began; of a job that has ended, how long the last one ran.
+        None where none runs."""
         job, record = self.execution, self._record
         if job is not None:
             return job.uptime

@@ -34,7 +34,8 @@ class JobWaiting(JobView):
         self._waiting: list[Wake] = []
 
     def leave_parent(self) -> None:
-        """In a forked child a thread of the parent may hold the locks, which is not there to give them up."""
+        """In a forked child a thread of the parent may hold the locks, which is not there to give
+        them up."""
         self._make_locks()
 
     def _make_locks(self) -> None:
@@ -43,9 +44,12 @@ class JobWaiting(JobView):
         self._altering = Lock()
 
     def add_listener(self, listener: Listener) -> None:
-        """`listener` is called with each StatusChange from now on, in order, on a thread of the connection's."""
+        """`listener` is called with each StatusChange from now on, in order, on a thread of the
+        connection's."""
         if not callable(listener):
-            raise InterfaceError(f"a listener is called with each change, and {listener!r} can't be")
+            raise InterfaceError(
+                f"a listener is called with each change, and {listener!r} can't be"
+            )
         with self._lock:
             self._listeners.append(listener)
 
@@ -55,17 +59,20 @@ class JobWaiting(JobView):
             self._listeners.remove(listener)
 
     def join(self, timeout: float | None = None) -> None:
-        """Waits until the job has ended, and raises its error if it failed; OperationalError (TIMEOUT) if it hasn't ended."""
+        """Waits until the job has ended, and raises its error if it failed; OperationalError
+        (TIMEOUT) if it hasn't ended."""
         if not self.wait(timeout):
-            raise OperationalError(f'job "{self.name}" has not ended after {timeout:g} s', code=ErrorCode.TIMEOUT)
+            raise OperationalError(
+                f'job "{self.name}" has not ended after {timeout:g} s', code=ErrorCode.TIMEOUT
+            )
         if self._record.is_user_cancelled:
             raise OperationalError(f'job "{self.name}" was cancelled', code=ErrorCode.CANCELLED)
         if self.status is FAILED:
             raise self.error or internal("a job failed without an error")
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until the job has ended; False if it hasn't within `timeout` seconds. InterfaceError where the connection is
-        closed before."""
+        """Waits until the job has ended; False if it hasn't within `timeout` seconds.
+        InterfaceError where the connection is closed before."""
         return self._await(lambda: self.is_done, timeout)
 
     def await_status(self, status: JobStatus, timeout: float | None = None) -> bool:
@@ -75,7 +82,8 @@ class JobWaiting(JobView):
         return self._await(lambda: self.status is status, timeout)
 
     def __await__(self) -> Generator[Any, None, None]:
-        """`await job` waits as `join` does; other coroutines run meanwhile, and no thread waits for it."""
+        """`await job` waits as `join` does; other coroutines run meanwhile, and no thread waits for
+        it."""
         return self._joined().__await__()
 
     async def _joined(self) -> None:
@@ -85,18 +93,22 @@ class JobWaiting(JobView):
         self.join()
 
     async def reaches(self, status: JobStatus) -> bool:
-        """`await_status` in a coroutine: waits until the job has that status. False: it has ended, and never will."""
+        """`await_status` in a coroutine: waits until the job has that status. False: it has ended,
+        and never will."""
         if not isinstance(status, JobStatus):
             raise InterfaceError(f"a status is one of runnel.JobStatus, not {status!r}")
-        await until(lambda: self.status is status or self.is_done or self._home.is_closed, self._tell_changes)
+        await until(
+            lambda: self.status is status or self.is_done or self._home.is_closed,
+            self._tell_changes,
+        )
         if self.status is not status and not self.is_done:
             self._home.check_open()
         return self.status is status
 
     @contextmanager
     def between_batches(self) -> Iterator[None]:
-        """Of a job that another engine runs: inside, its sink has what its last batch gave, and no other is written.
-        OperationalError where it is stopped meanwhile."""
+        """Of a job that another engine runs: inside, its sink has what its last batch gave, and no
+        other is written. OperationalError where it is stopped meanwhile."""
         with self._lock:
             self._check_runtime()
             run = self._run
@@ -114,7 +126,8 @@ class JobWaiting(JobView):
 
     @contextmanager
     def altered_alone(self) -> Iterator[None]:
-        """Waits until nobody else changes what is kept of it: who does may put back what was there."""
+        """Waits until nobody else changes what is kept of it: who does may put back what was
+        there."""
         patience = current()
         while not self._altering.acquire(timeout=0.05):
             patience.check()
@@ -167,16 +180,30 @@ class JobWaiting(JobView):
                 if self.is_done and what != "cancelled":
                     if self.status is FAILED and self.error is not None:
                         raise self.error
-                    check_allowed("suspended" if what == "suspended" else "restarted", self.name, self.status)
+                    check_allowed(
+                        "suspended" if what == "suspended" else "restarted", self.name, self.status
+                    )
                 if self.status is NOT_RUNNING and self._home.is_closing:
-                    raise InterfaceError("the connection is closed", hint="the job runs when its directory is opened again")
-                if self.status in (SUSPENDED, NOT_RUNNING) and what == "restarted":  # it failed on the way
-                    raise self.error or OperationalError(f'job "{self.name}" was suspended', code=ErrorCode.GENERIC)
+                    raise InterfaceError(
+                        "the connection is closed",
+                        hint="the job runs when its directory is opened again",
+                    )
+                if (
+                    self.status in (SUSPENDED, NOT_RUNNING) and what == "restarted"
+                ):  # it failed on the way
+                    raise self.error or OperationalError(
+                        f'job "{self.name}" was suspended', code=ErrorCode.GENERIC
+                    )
                 left = None if until is None else until - monotonic()
                 if left is not None and left <= 0:
                     message = f'job "{self.name}" is not {what} after {timeout:g} s'
-                    raise OperationalError(message, code=ErrorCode.TIMEOUT, hint="that goes on; SHOW JOBS tells how far it is")
-                # Who cancels the statement needs no lock to say so: another thread may hold this one for long.
+                    raise OperationalError(
+                        message,
+                        code=ErrorCode.TIMEOUT,
+                        hint="that goes on; SHOW JOBS tells how far it is",
+                    )
+                # Who cancels the statement needs no lock to say so: another thread may hold this
+                # one for long.
                 self._changed.wait(LOOK if left is None else min(left, LOOK))
 
     def __repr__(self) -> str:

@@ -1,7 +1,8 @@
 """One named job: its life from CREATE JOB to its end, over as many executions as that takes.
 
-Whoever asks for a change (a statement, the handle) does it on its own thread, under the job's lock, and then waits until it has
-come about. What happens by itself (the execution ended, a restart is due) is an errand, so it comes in order and on one thread.
+Whoever asks for a change (a statement, the handle) does it on its own thread, under the job's lock,
+and then waits until it has come about. What happens by itself (the execution ended, a restart is
+due) is an errand, so it comes in order and on one thread.
 """
 
 from __future__ import annotations
@@ -51,17 +52,25 @@ logger = logging.getLogger("runnel.job")
 
 FIRST_DELAY = 1_000_000_000
 LONGEST_DELAY = 60_000_000_000
-"""Nanoseconds before a restart: twice as many after each failure, until a snapshot has succeeded."""
+"""Nanoseconds before a restart: twice as many after each failure, until a snapshot has
+succeeded."""
 SAVE_AGAIN = 1_000_000_000
 """Nanoseconds after which a record that couldn't be written is written again."""
 LONGEST = 1e6
-"""Seconds that a change waits at most for the state to be copied; the statement's time-out is the real limit."""
-_LASTING = (ErrorCode.CANCELLED, ErrorCode.GENERIC, ErrorCode.NOT_ALLOWED, ErrorCode.POSITION_EXPIRED)
+"""Seconds that a change waits at most for the state to be copied; the statement's time-out is the
+real limit."""
+_LASTING = (
+    ErrorCode.CANCELLED,
+    ErrorCode.GENERIC,
+    ErrorCode.NOT_ALLOWED,
+    ErrorCode.POSITION_EXPIRED,
+)
 """What an OperationalError may say that doesn't pass by itself."""
 CANCELLING = 5.0
 """Seconds that an execution has to end when it is cancelled as the connection is closed."""
 MOST_RESTARTS = 10
-"""So often in a row a job is restarted whose input has an end; one that reads a stream is for ever."""
+"""So often in a row a job is restarted whose input has an end; one that reads a stream is for
+ever."""
 
 
 class Aim(Enum):
@@ -97,10 +106,16 @@ class NamedJob(JobWaiting):
             self._launch("created")
 
     def start_again(self) -> None:
-        """Starts what ran when the directory was left; a failure is treated as one of an execution."""
+        """Starts what ran when the directory was left; a failure is treated as one of an
+        execution."""
         with self._lock:
             is_suspended = self.status in (SUSPENDED, EXPORTING) and not self._record.resumes
-            if self.status not in ENDED and not is_suspended and self._run is None and not self._home.is_closing:
+            if (
+                self.status not in ENDED
+                and not is_suspended
+                and self._run is None
+                and not self._home.is_closing
+            ):
                 self._record = replace(self._record, status=NOT_RUNNING)
                 self._launch_or_fail("resumed when the directory was opened")
                 if self._run is not None:
@@ -109,12 +124,13 @@ class NamedJob(JobWaiting):
                 self._record = replace(self._record, status=SUSPENDED)
 
     def suspend(self, timeout: float | None = None) -> None:
-        """Takes a last snapshot and stops; waits until it is suspended (OperationalError after `timeout` seconds, while it goes
-        on being suspended)."""
+        """Takes a last snapshot and stops; waits until it is suspended (OperationalError after
+        `timeout` seconds, while it goes on being suspended)."""
         self._suspend(waiting_time(timeout))
 
     def pause(self, timeout: float | None = None) -> None:
-        """Suspends it to be changed and resumed: if the waiting, or the process, ends before that, it goes on as it is."""
+        """Suspends it to be changed and resumed: if the waiting, or the process, ends before that,
+        it goes on as it is."""
         try:
             self._suspend(waiting_time(timeout), resumes=True)
         except BaseException as error:
@@ -133,18 +149,25 @@ class NamedJob(JobWaiting):
             self._resumes = resumes
             if self.status is NOT_RUNNING:
                 self._home.jobs.pool.forget((), self._restart_due)
-                self._set(SUSPENDED, "suspended while it waited for a restart", is_user=True, resumes=resumes)
+                self._set(
+                    SUSPENDED,
+                    "suspended while it waited for a restart",
+                    is_user=True,
+                    resumes=resumes,
+                )
                 self._save()
                 if self.unsaved is not None:
                     raise self.unsaved.error()
                 return
             before = self._run
             self._stop(Aim.SUSPEND, "being suspended")
-        self._wait_for(lambda: self._run is not before and self.status not in ENDED, timeout, "suspended")
+        self._wait_for(
+            lambda: self._run is not before and self.status not in ENDED, timeout, "suspended"
+        )
 
     def resume(self) -> None:
-        """Starts a suspended job from its last snapshot; raises what keeps it from running. Does nothing to one that isn't
-        suspended."""
+        """Starts a suspended job from its last snapshot; raises what keeps it from running. Does
+        nothing to one that isn't suspended."""
         with self._lock:
             self._check("resumed")
             self._wait_for_export()
@@ -159,8 +182,8 @@ class NamedJob(JobWaiting):
                 raise
 
     def restart(self, timeout: float | None = None) -> None:
-        """Takes a last snapshot, stops, and starts anew from there; waits until it runs again. Raises what made it fail on the
-        way; it is then suspended, or tried again later."""
+        """Takes a last snapshot, stops, and starts anew from there; waits until it runs again.
+        Raises what made it fail on the way; it is then suspended, or tried again later."""
         timeout = waiting_time(timeout)
         with self._lock:
             self._check("restarted")
@@ -174,7 +197,9 @@ class NamedJob(JobWaiting):
                 return
             before = self._run
             self._stop(Aim.RESTART, "being restarted")
-        self._wait_for(lambda: self._run is not before and self.status is RUNNING, timeout, "restarted")
+        self._wait_for(
+            lambda: self._run is not before and self.status is RUNNING, timeout, "restarted"
+        )
 
     def cancel(self, timeout: float | None = None) -> None:
         """Ends it for good, without a snapshot; waits until it has ended."""
@@ -192,12 +217,14 @@ class NamedJob(JobWaiting):
         self._wait_for(lambda: self.is_done, timeout, "cancelled")
 
     def export_snapshot(self, name: str, timeout: float | None = None) -> None:
-        """Takes a snapshot and keeps it under a name, in the place of one that has the name; of a suspended job its last
-        one."""
+        """Takes a snapshot and keeps it under a name, in the place of one that has the name; of a
+        suspended job its last one."""
         timeout = waiting_time(timeout)
         check_name(name)
         self._check_has_snapshots()
-        self.is_exported = True  # another job may go on from there, and commit what was staged by then
+        self.is_exported = (
+            True  # another job may go on from there, and commit what was staged by then
+        )
         with self._lock:
             self._check("exported")
             run = self._run
@@ -205,23 +232,29 @@ class NamedJob(JobWaiting):
                 self._set(EXPORTING, "its snapshot is being copied")
         if run is not None:
             with self.store.hold():
-                self._home.snapshots.export(name, self._record, self.store, run.take_snapshot(timeout))
+                self._home.snapshots.export(
+                    name, self._record, self.store, run.take_snapshot(timeout)
+                )
             return
         try:
             kept = self._promises or self._record.is_resumable
-            self._home.snapshots.export(name, self._record, self.store, self.store.completed if kept else None)
+            self._home.snapshots.export(
+                name, self._record, self.store, self.store.completed if kept else None
+            )
         finally:
             with self._changed:
                 if self.status is EXPORTING:
                     self._set(SUSPENDED, "its snapshot was copied")
 
     def _wait_for_export(self) -> None:
-        """Waits until its state, if it is being copied, is copied: who does that doesn't need the lock. Under the lock."""
+        """Waits until its state, if it is being copied, is copied: who does that doesn't need the
+        lock. Under the lock."""
         self._wait_for(lambda: self.status is not EXPORTING, seconds_left(LONGEST), "exported")
 
     def last_point(self, timeout: float | None = None) -> int | None:
-        """Takes a snapshot, if the job runs, and waits until the sinks have committed it; gives its number, or that of the last
-        one, which the sinks have committed then. None: there is none, or the job has ended and all that it read counts."""
+        """Takes a snapshot, if the job runs, and waits until the sinks have committed it; gives its
+        number, or that of the last one, which the sinks have committed then. None: there is none,
+        or the job has ended and all that it read counts."""
         with self._lock:
             self._check("verified")
             run = self._run
@@ -236,7 +269,8 @@ class NamedJob(JobWaiting):
         return run.take_snapshot(waiting_time(timeout))
 
     def cancel_and_export_snapshot(self, name: str, timeout: float | None = None) -> None:
-        """Takes a last snapshot, keeps it under a name, and ends the job. Where that fails the job is suspended."""
+        """Takes a last snapshot, keeps it under a name, and ends the job. Where that fails the job
+        is suspended."""
         check_name(name)
         self._check_has_snapshots()
         if self.status is not SUSPENDED:
@@ -272,7 +306,8 @@ class NamedJob(JobWaiting):
             self.is_forgotten = True
 
     def closed(self) -> None:
-        """The connection is closed: nobody need wait any more. A record that couldn't be kept is tried a last time."""
+        """The connection is closed: nobody need wait any more. A record that couldn't be kept is
+        tried a last time."""
         with self._changed:
             self._home.jobs.pool.forget((), self._save_due)
             if self.unsaved is not None:
@@ -281,23 +316,32 @@ class NamedJob(JobWaiting):
             self._notify()
 
     def leave(self) -> None:
-        """The connection is being closed: has the execution stop, so that a later connection can go on."""
+        """The connection is being closed: has the execution stop, so that a later connection can go
+        on."""
         with self._lock:
             self._home.jobs.pool.forget((), self._restart_due)
             if self.status is RUNNING:
                 self._stop(Aim.LEAVE, "the connection is being closed")
 
     def wait_left(self, timeout: float) -> None:
-        """Waits until no execution runs any more; one that still does after so many seconds is cancelled. Where it doesn't end
-        then either, as what it calls doesn't return, it is left behind: the job goes on from its last snapshot."""
+        """Waits until no execution runs any more; one that still does after so many seconds is
+        cancelled. Where it doesn't end then either, as what it calls doesn't return, it is left
+        behind: the job goes on from its last snapshot."""
         with self._changed:
-            if self._changed.wait_for(lambda: self._run is None, max(timeout, 0)) or self._run is None:
+            if (
+                self._changed.wait_for(lambda: self._run is None, max(timeout, 0))
+                or self._run is None
+            ):
                 return
             if self._aim is Aim.COMPLETE:
                 self._aim = Aim.LEAVE
             self._run.job.cancel()
             if not self._changed.wait_for(lambda: self._run is None, CANCELLING):
-                logger.error('job "%s" is left behind, as it can\'t be stopped: it goes on from its last snapshot', self.name)
+                logger.error(
+                    'job "%s" is left behind, as it can\'t be stopped: '
+                    "it goes on from its last snapshot",
+                    self.name,
+                )
 
     @property
     def _promises(self) -> bool:
@@ -314,7 +358,8 @@ class NamedJob(JobWaiting):
         self._run.stop()
 
     def _launch(self, description: str) -> None:
-        """From NOT_RUNNING to RUNNING. Where it can't run it is NOT_RUNNING again, and the reason is raised."""
+        """From NOT_RUNNING to RUNNING. Where it can't run it is NOT_RUNNING again, and the reason
+        is raised."""
         self._set(STARTING, description)
         try:
             prepared = self._home.prepare(self._record)
@@ -326,7 +371,9 @@ class NamedJob(JobWaiting):
             run.start(lambda: self._home.errands.post(lambda: self._ended(run)), self._told)
         except Exception as error:
             self._set(NOT_RUNNING, "it couldn't be started")
-            raise error if isinstance(error, Error) else internal(str(error) or type(error).__name__) from error
+            raise (
+                error if isinstance(error, Error) else internal(str(error) or type(error).__name__)
+            ) from error
         self._run, self._aim = run, Aim.COMPLETE
         self._forget_sources()  # those of the last execution that this one doesn't have any more
         self._dag = prepared.dag
@@ -336,7 +383,9 @@ class NamedJob(JobWaiting):
         passed_over = self.store.passed_over if run.restored_from is not None else None
         if passed_over is not None:
             self.last_snapshot = None
-            message = f"{passed_over.partition(':')[0]}, so snapshot {run.restored_from} is used instead"
+            message = (
+                f"{passed_over.partition(':')[0]}, so snapshot {run.restored_from} is used instead"
+            )
             found["last_error"] = Failure.of(OperationalError(message, detail=passed_over))
         if run.restored_from is None:
             found["beginnings"] = beginnings_of(prepared.dag)
@@ -349,7 +398,13 @@ class NamedJob(JobWaiting):
         # Loaded on first use: few jobs run elsewhere.
         from runnel.named_jobs.foreign_run import ForeignRun
 
-        return ForeignRun(self._home.jobs, self._record, prepared, self._home.runtime_place(self.id), self._reported)
+        return ForeignRun(
+            self._home.jobs,
+            self._record,
+            prepared,
+            self._home.runtime_place(self.id),
+            self._reported,
+        )
 
     def _launch_or_fail(self, description: str) -> None:
         try:
@@ -364,9 +419,17 @@ class NamedJob(JobWaiting):
                 return
             aim, self._aim, self._run = self._aim, Aim.COMPLETE, None
             error = None if run.is_cut else run.job.error
-            late, before, batch = run.job.late_rows, self._record, run.last_batch or self._record.last_batch
-            self._record = replace(before, rows_in=run.job.rows_in, rows_out=run.rows_out, late_rows=late)
-            self._record = replace(self._record, late_in_all=before.late_in_all + late, last_batch=batch)
+            late, before, batch = (
+                run.job.late_rows,
+                self._record,
+                run.last_batch or self._record.last_batch,
+            )
+            self._record = replace(
+                before, rows_in=run.job.rows_in, rows_out=run.rows_out, late_rows=late
+            )
+            self._record = replace(
+                self._record, late_in_all=before.late_in_all + late, last_batch=batch
+            )
             if aim is Aim.CANCEL:
                 self._end(FAILED, "cancelled", is_user_cancelled=True)
             elif error is None and run.terminal is None and not run.is_cut:
@@ -376,7 +439,13 @@ class NamedJob(JobWaiting):
                 self._save()
             elif aim is Aim.SUSPEND:
                 failure = run.stop_failure or self._record.last_error
-                self._set(SUSPENDED, "suspended", is_resumable=run.is_stopped, last_error=failure, resumes=self._resumes)
+                self._set(
+                    SUSPENDED,
+                    "suspended",
+                    is_resumable=run.is_stopped,
+                    last_error=failure,
+                    resumes=self._resumes,
+                )
                 self._save()
             elif aim is Aim.RESTART and error is None:
                 failure = run.stop_failure or self._record.last_error
@@ -389,23 +458,34 @@ class NamedJob(JobWaiting):
                 self._failed(error or internal("the execution ended without a reason"))
 
     def _failed(self, error: Error) -> None:
-        """An execution failed, or couldn't be started: it is tried again if that may help, else suspended or given up."""
+        """An execution failed, or couldn't be started: it is tried again if that may help, else
+        suspended or given up."""
         record, failure = self._record, Failure.of(error)
         was_running = record.status is not NOT_RUNNING
         self._failures += 1
         may_pass = isinstance(error, OperationalError) and error.code not in _LASTING
-        if may_pass and (record.is_unbounded or (self._promises and self._failures <= MOST_RESTARTS)):
+        if may_pass and (
+            record.is_unbounded or (self._promises and self._failures <= MOST_RESTARTS)
+        ):
             delay = min(FIRST_DELAY << min(self._failures - 1, 20), LONGEST_DELAY)
-            logger.warning('job "%s" failed and is restarted in %g s: %s', self.name, delay / 1e9, failure)
+            logger.warning(
+                'job "%s" failed and is restarted in %g s: %s', self.name, delay / 1e9, failure
+            )
             if was_running:
                 self._set(NOT_RUNNING, "it failed and is to be restarted", last_error=failure)
             else:  # it couldn't even be started
                 self._record = replace(record, last_error=failure)
             self._save()
-            self._home.jobs.pool.call_at(self._home.jobs.clock.monotonic() + delay, self._restart_due)
+            self._home.jobs.pool.call_at(
+                self._home.jobs.clock.monotonic() + delay, self._restart_due
+            )
             return
-        if (suspends := record.options.suspend_on_failure) is None:  # what kept it from starting may be there later
-            suspends = record.is_unbounded or not was_running or error.code is ErrorCode.POSITION_EXPIRED
+        if (
+            suspends := record.options.suspend_on_failure
+        ) is None:  # what kept it from starting may be there later
+            suspends = (
+                record.is_unbounded or not was_running or error.code is ErrorCode.POSITION_EXPIRED
+            )
         if suspends:
             logger.error('job "%s" failed and is suspended: %s', self.name, failure)
             self._set(SUSPENDED, "it failed", last_error=failure)
@@ -436,11 +516,14 @@ class NamedJob(JobWaiting):
     def _end(self, status: JobStatus, description: str, **changes: Any) -> None:
         is_user = bool(changes.get("is_user_cancelled"))
         self._forget_sources()
-        self._set(status, description, is_user=is_user, finished=self._home.jobs.clock.wall(), **changes)
+        self._set(
+            status, description, is_user=is_user, finished=self._home.jobs.clock.wall(), **changes
+        )
         self._save()
 
     def _told(self, message: str) -> None:
-        """A source has told what its owner should know: in the log and, from soon, in the record. On any thread."""
+        """A source has told what its owner should know: in the log and, from soon, in the record.
+        On any thread."""
         logger.warning('job "%s": %s', self.name, message)
         failure = Failure.of(OperationalError(message, code=ErrorCode.POSITION_EXPIRED))
         self._home.errands.post(lambda: self._keep(last_error=failure))
@@ -459,7 +542,9 @@ class NamedJob(JobWaiting):
             if self._record.runtime == TASKLETS and self._home.records.folder is not None:
                 self._newest.report(report.snapshot_id)
 
-    def _set(self, status: JobStatus, description: str, *, is_user: bool = False, **changes: Any) -> None:
+    def _set(
+        self, status: JobStatus, description: str, *, is_user: bool = False, **changes: Any
+    ) -> None:
         old = self._record.status
         if status not in TRANSITIONS[old]:
             raise internal(f"a job can't go from {old} to {status}")
@@ -471,8 +556,9 @@ class NamedJob(JobWaiting):
             self._home.listening.post(lambda: tell(listeners, change))
 
     def _save(self) -> None:
-        """Keeps the record; where that fails the job goes on, the one kept before stays, and it is tried again each second.
-        What a job that has ended leaves goes only when its end is kept: until then the next connection would start it."""
+        """Keeps the record; where that fails the job goes on, the one kept before stays, and it is
+        tried again each second. What a job that has ended leaves goes only when its end is kept:
+        until then the next connection would start it."""
         try:
             self._save_or_raise()
         except OperationalError as error:
@@ -480,7 +566,9 @@ class NamedJob(JobWaiting):
                 logger.error("%s", error)
             self.unsaved = Failure.of(error)
             self._home.jobs.pool.forget((), self._save_due)
-            self._home.jobs.pool.call_at(self._home.jobs.clock.monotonic() + SAVE_AGAIN, self._save_due)
+            self._home.jobs.pool.call_at(
+                self._home.jobs.clock.monotonic() + SAVE_AGAIN, self._save_due
+            )
             return
         if self.is_done:
             self._home.errands.post(lambda: self._home.clean(self))

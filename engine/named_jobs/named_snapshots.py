@@ -1,7 +1,8 @@
 """Snapshots that users named: copies of a job's snapshot, for a new job to begin with.
 
-Each is a store of its own, `<directory>/snapshots/<number>/`, that holds one snapshot, whose manifest has the name. One that
-takes the place of another has a greater number, and is complete before the other goes. What is to go loses its name first.
+Each is a store of its own, `<directory>/snapshots/<number>/`, that holds one snapshot, whose
+manifest has the name. One that takes the place of another has a greater number, and is complete
+before the other goes. What is to go loses its name first.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ from runnel.deadline import LONGEST_WAIT, current
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError, suggest
 from runnel.named_jobs.record.record import JobRecord
 from runnel.runtime.threads.clock import Clock
-from runnel.snapshots.store import NO_VERTICES, MemorySnapshotStore, Outcome, SnapshotSize, SnapshotStore
+from runnel.snapshots.store import (
+    NO_VERTICES,
+    MemorySnapshotStore,
+    Outcome,
+    SnapshotSize,
+    SnapshotStore,
+)
 from runnel.storage.durable_files import sync_folder
 
 if TYPE_CHECKING:
@@ -34,8 +41,9 @@ _ID = 1
 
 @frozen
 class NamedSnapshot:
-    """One of them: its name, that of its job, the query of that and what the vertices of its plan are for, when it was made (µs
-    since the epoch, UTC), and its size. `is_confined`: the job's caller had bounds."""
+    """One of them: its name, that of its job, the query of that and what the vertices of its plan
+    are for, when it was made (µs since the epoch, UTC), and its size. `is_confined`: the job's
+    caller had bounds."""
 
     name: str
     job: str
@@ -52,7 +60,9 @@ class NamedSnapshot:
 class NamedSnapshots:
     """All of a connection; in memory where `folder` is None. Safe for threads."""
 
-    def __init__(self, folder: Path | None, clock: Clock, check: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, folder: Path | None, clock: Clock, check: Callable[[], None] | None = None
+    ) -> None:
         self._folder = folder
         self._clock = clock
         self._check = check
@@ -74,7 +84,11 @@ class NamedSnapshots:
         found = self.find(name)
         if found is None:
             names = [item.name for item in self.all()]
-            hint = "SHOW SNAPSHOTS lists them" if names else "there is none: CREATE SNAPSHOT name FOR JOB job"
+            hint = (
+                "SHOW SNAPSHOTS lists them"
+                if names
+                else "there is none: CREATE SNAPSHOT name FOR JOB job"
+            )
             unreadable = "; ".join(self._unreadable)
             raise ProgrammingError(
                 f'snapshot "{name}" not found',
@@ -89,17 +103,28 @@ class NamedSnapshots:
         found = self.find(name)
         if found is not None:
             raise ProgrammingError(
-                f'snapshot "{found.name}" exists already', hint="use CREATE OR REPLACE SNAPSHOT, or take another name"
+                f'snapshot "{found.name}" exists already',
+                hint="use CREATE OR REPLACE SNAPSHOT, or take another name",
             )
 
-    def export(self, name: str, record: JobRecord, source: SnapshotStore, snapshot_id: int | None) -> None:
-        """Copies a snapshot of a job, whose store must hold it, and gives it the name, which is taken from one that has it."""
+    def export(
+        self, name: str, record: JobRecord, source: SnapshotStore, snapshot_id: int | None
+    ) -> None:
+        """Copies a snapshot of a job, whose store must hold it, and gives it the name, which is
+        taken from one that has it."""
         if snapshot_id is None:
             raise OperationalError(
-                f'job "{record.name}" has no snapshot', code=ErrorCode.GENERIC, hint="it has never run long enough for one"
+                f'job "{record.name}" has no snapshot',
+                code=ErrorCode.GENERIC,
+                hint="it has never run long enough for one",
             )
         meanings = record.meanings
-        about = {"name": name, "job": record.name, "query": record.query, "meanings": json.dumps(dict(meanings))}
+        about = {
+            "name": name,
+            "job": record.name,
+            "query": record.query,
+            "meanings": json.dumps(dict(meanings)),
+        }
         if record.is_confined:
             about["confined"] = "true"
         folder = self._new_folder(name)
@@ -130,7 +155,8 @@ class NamedSnapshots:
                 _remove(old.folder)
 
     def load_into(self, name: str, target: SnapshotStore) -> Mapping[str, str]:
-        """Copies it into the store of a job that is to begin with it; gives the meanings of its vertices."""
+        """Copies it into the store of a job that is to begin with it; gives the meanings of its
+        vertices."""
         found = self.get(name)
         _copy(found.store, _ID, target)
         return found.meanings
@@ -145,7 +171,8 @@ class NamedSnapshots:
                 _remove(found.folder)
             except OSError as error:
                 raise OperationalError(
-                    f'snapshot "{found.name}" can\'t be removed', detail=error.strerror or str(error)
+                    f'snapshot "{found.name}" can\'t be removed',
+                    detail=error.strerror or str(error),
                 ) from error
             del self._found[name.lower()]
 
@@ -159,7 +186,11 @@ class NamedSnapshots:
         try:
             with self._lock:
                 is_new = not folder.is_dir()
-                taken = [int(item.name) for item in folder.iterdir() if item.name.isdecimal()] if not is_new else []
+                taken = (
+                    [int(item.name) for item in folder.iterdir() if item.name.isdecimal()]
+                    if not is_new
+                    else []
+                )
                 made = folder / str(max(taken, default=0) + 1)
                 made.mkdir(parents=True)
             sync_folder(folder)
@@ -183,7 +214,10 @@ class NamedSnapshots:
             return found
         for gone in folder.glob(".*"):
             shutil.rmtree(gone, ignore_errors=True)
-        for place in sorted((item for item in folder.iterdir() if item.name.isdecimal()), key=lambda item: int(item.name)):
+        for place in sorted(
+            (item for item in folder.iterdir() if item.name.isdecimal()),
+            key=lambda item: int(item.name),
+        ):
             if not any(numbered(place, "")):
                 shutil.rmtree(place, ignore_errors=True)
                 continue
@@ -191,7 +225,9 @@ class NamedSnapshots:
             try:
                 info = store.newest_info()
             except OperationalError as error:
-                logger.warning("a named snapshot is left out, as it can't be read: %s", error.message)
+                logger.warning(
+                    "a named snapshot is left out, as it can't be read: %s", error.message
+                )
                 self._unreadable.append(error.message)
                 continue
             about = info.about
@@ -218,8 +254,8 @@ class NamedSnapshots:
 def _linked(
     source: FileSnapshotStore, snapshot_id: int, folder: Path, about: dict[str, str]
 ) -> tuple[SnapshotStore, SnapshotSize]:
-    """The store of a copy that shares its files with the job's snapshot where the file system can do that. Where it raises, the
-    folder goes."""
+    """The store of a copy that shares its files with the job's snapshot where the file system can
+    do that. Where it raises, the folder goes."""
     from runnel.snapshots.file_store import FileSnapshotStore
 
     copy = _Copy(folder)
@@ -235,8 +271,9 @@ def _linked(
 
 
 class _Copy:
-    """A copy that another thread makes in a folder. The folder goes where the copy fails, or where the statement no longer
-    waits for it: then when the thread is done with it, as until then no other copy may have its number."""
+    """A copy that another thread makes in a folder. The folder goes where the copy fails, or where
+    the statement no longer waits for it: then when the thread is done with it, as until then no
+    other copy may have its number."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -255,7 +292,8 @@ class _Copy:
             self.remove()
 
     def wait(self) -> None:
-        """Raises what the copy failed with; OperationalError where the statement is cancelled or times out meanwhile."""
+        """Raises what the copy failed with; OperationalError where the statement is cancelled or
+        times out meanwhile."""
         patience = current()
         with patience.telling(self._wake.set):
             self._wake.wait(patience.left(LONGEST_WAIT))
@@ -264,7 +302,9 @@ class _Copy:
         if self._is_given_up:
             patience.check()
             raise OperationalError(
-                "the statement timed out while its snapshot was copied", code=ErrorCode.TIMEOUT, hint="give it more time"
+                "the statement timed out while its snapshot was copied",
+                code=ErrorCode.TIMEOUT,
+                hint="give it more time",
             )
         if self._failure is not None:
             self.remove()
@@ -295,7 +335,8 @@ def _copy(source: SnapshotStore, snapshot_id: int, target: SnapshotStore) -> Sna
 
 
 def _remove(folder: Path | None) -> None:
-    """OSError where it stays. What is left of one that is gone is removed when the directory is opened next."""
+    """OSError where it stays. What is left of one that is gone is removed when the directory is
+    opened next."""
     if folder is not None:
         gone = folder.with_name("." + folder.name)
         folder.rename(gone)

@@ -1,7 +1,7 @@
 """The newest safe snapshot of a job, and when the job's record is written to name it.
 
-The jobs of a connection share one thread that writes records, and each write is synced to the disk. With a write per snapshot,
-many jobs with short snapshot intervals would wait for each other.
+The jobs of a connection share one thread that writes records, and each write is synced to the disk.
+With a write per snapshot, many jobs with short snapshot intervals would wait for each other.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ SAVES_APART = 1_000_000_000
 
 
 class NewestSnapshot:
-    """The number of a job's newest safe snapshot. `save` writes the record. It is called on the thread of errands: at once
-    for the first snapshot, and then at most once per interval."""
+    """The number of a job's newest safe snapshot. `save` writes the record. It is called on the
+    thread of errands: at once for the first snapshot, and then at most once per interval."""
 
     __slots__ = ("_home", "_is_pending", "_named", "_newest", "_next_save", "_save")
 
@@ -53,6 +53,8 @@ class NewestSnapshot:
 
     def _run(self) -> None:
         self._next_save = self._home.jobs.clock.monotonic() + SAVES_APART
-        self._is_pending = False  # before `save` reads the number: a later snapshot is saved by a later call
+        self._is_pending = (
+            False  # before `save` reads the number: a later snapshot is saved by a later call
+        )
         if self._named != self._newest:
             self._save()

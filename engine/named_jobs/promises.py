@@ -1,4 +1,5 @@
-"""What a job can hold of its guarantee, with the sources and the sinks that it has: told in EXPLAIN and SHOW JOBS."""
+"""What a job can hold of its guarantee, with the sources and the sinks that it has: told in EXPLAIN
+and SHOW JOBS."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from runnel.processors.sinks.write import WriteMetaSupplier
 from runnel.processors.sources.scan import ScanMetaSupplier
 
 AT_MOST_ONCE = "atMostOnce"
-"""Of rows that are gone when they were read, such as those of a pushed stream: those since the last snapshot are lost when the
-job fails."""
+"""Of rows that are gone when they were read, such as those of a pushed stream: those since the last
+snapshot are lost when the job fails."""
 
 
 @frozen
@@ -50,7 +51,10 @@ def _of_source(vertex: str, supplier: ScanMetaSupplier, guarantee: Guarantee) ->
     elif source.is_live:
         text = "can't be read again: rows that came since the last snapshot are lost in a failure"
     else:
-        text = "has no positions: snapshots begin when it is read to its end, and a failure before begins anew"
+        text = (
+            "has no positions: snapshots begin when it is read to its end, "
+            "and a failure before begins anew"
+        )
     return Promise(vertex, vertex.removeprefix("scan "), text)
 
 

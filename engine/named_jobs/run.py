@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class PreparedJob:
-    """What a job's query comes to now: its DAG, with `written`, the vertices that write rows, and what an execution is told.
-    `linger` is in nanoseconds; `accumulation_limit`: rows that a processor may hold (0: no limit). `promise`: what holds of the
-    job's guarantee from end to end. `meanings` say what each vertex is for (`compatibility`). `foreign`: the query as another
-    engine runs it, in the place of the DAG."""
+    """What a job's query comes to now: its DAG, with `written`, the vertices that write rows, and
+    what an execution is told. `linger` is in nanoseconds; `accumulation_limit`: rows that a
+    processor may hold (0: no limit). `promise`: what holds of the job's guarantee from end to end.
+    `meanings` say what each vertex is for (`compatibility`). `foreign`: the query as another engine
+    runs it, in the place of the DAG."""
 
     dag: DAG
     evaluation: EvaluationContext
@@ -51,15 +52,22 @@ Progress = tuple[object, ...]
 def _progress(job: Job) -> Progress:
     return tuple(
         [
-            (item.outbox.rows, item.outbox.batches, item.watermark, item.is_closed, getattr(item.processor, "reads", 0))
+            (
+                item.outbox.rows,
+                item.outbox.batches,
+                item.watermark,
+                item.is_closed,
+                getattr(item.processor, "reads", 0),
+            )
             for item in job.execution.tasklets
         ]
     )
 
 
 class Run:
-    """One execution, from `start` until `on_end` is called. Where the job promises something, a snapshot is begun at each
-    interval if anything came meanwhile, or when the one before is done, if that takes longer. Safe for threads."""
+    """One execution, from `start` until `on_end` is called. Where the job promises something, a
+    snapshot is begun at each interval if anything came meanwhile, or when the one before is done,
+    if that takes longer. Safe for threads."""
 
     last_batch: Sequence[int] = ()
 
@@ -93,8 +101,8 @@ class Run:
         self.job: Job
 
     def start(self, on_end: Callable[[], object], tell: Callable[[str], object]) -> None:
-        """Starts it; `on_end` is called once, on whatever thread ends it, `tell` with what is to be shown of the job, on any.
-        Raises what keeps it from starting."""
+        """Starts it; `on_end` is called once, on whatever thread ends it, `tell` with what is to be
+        shown of the job, on any. Raises what keeps it from starting."""
         record, prepared = self._record, self._prepared
         expired = record.options.expired_position
         options = JobOptions(
@@ -104,7 +112,9 @@ class Run:
             is_measured=record.options.is_measured,
             event_time=prepared.event_time,
             linger=prepared.linger,
-            durability=Durability(str(record.id), record.options.guarantee, self.coordinator, expired, tell),
+            durability=Durability(
+                str(record.id), record.options.guarantee, self.coordinator, expired, tell
+            ),
         )
 
         def begun(job: Job) -> None:
@@ -127,7 +137,11 @@ class Run:
     @property
     def where(self) -> str:
         """Where it began."""
-        return "from its beginning" if self.restored_from is None else f"from snapshot {self.restored_from}"
+        return (
+            "from its beginning"
+            if self.restored_from is None
+            else f"from snapshot {self.restored_from}"
+        )
 
     @property
     def is_stopped(self) -> bool:
@@ -148,12 +162,15 @@ class Run:
     @property
     def rows_out(self) -> int:
         """Rows that came to the vertices that write."""
-        tasklets = [item for item in self.job.execution.tasklets if item.vertex in self._prepared.written]
+        tasklets = [
+            item for item in self.job.execution.tasklets if item.vertex in self._prepared.written
+        ]
         return sum(edge.rows for item in tasklets for edge in item.inputs.edges)
 
     def stop(self) -> None:
-        """Has it end with a last snapshot; it may end by itself before. Where no snapshot can begin before much of the input is
-        read, it is cut off: nothing was committed since the last one."""
+        """Has it end with a last snapshot; it may end by itself before. Where no snapshot can begin
+        before much of the input is read, it is cut off: nothing was committed since the last
+        one."""
         if self.coordinator.is_held:
             self.is_cut = True
             self.job.cancel()
@@ -161,8 +178,8 @@ class Run:
             self.coordinator.request(is_terminal=True)
 
     def take_snapshot(self, timeout: float | None) -> int:
-        """Takes a snapshot that begins after this call, waits for it, and gives its number; OperationalError where it fails, or
-        isn't done within `timeout` seconds."""
+        """Takes a snapshot that begins after this call, waits for it, and gives its number;
+        OperationalError where it fails, or isn't done within `timeout` seconds."""
         done = Event()
         safe: list[bool] = []
 
@@ -173,22 +190,30 @@ class Run:
         snapshot_id = self.coordinator.request(on_done=hear)
         name = self._record.name
         if snapshot_id is None:
-            raise OperationalError(f'job "{name}" ended before its snapshot was taken', code=ErrorCode.GENERIC)
+            raise OperationalError(
+                f'job "{name}" ended before its snapshot was taken', code=ErrorCode.GENERIC
+            )
         patience = current()
         with patience.telling(done.set):
             is_done = done.wait(timeout)
         if not safe:
             patience.check(GOES_ON)
         if not is_done:
-            raise OperationalError(f'the snapshot of job "{name}" is not done after {timeout:g} s', code=ErrorCode.TIMEOUT)
+            raise OperationalError(
+                f'the snapshot of job "{name}" is not done after {timeout:g} s',
+                code=ErrorCode.TIMEOUT,
+            )
         if not safe[0]:
             report = self.coordinator.last
             reason = None if report is None or report.error is None else str(report.error)
-            raise OperationalError(f'the snapshot of job "{name}" failed', code=ErrorCode.GENERIC, detail=reason)
+            raise OperationalError(
+                f'the snapshot of job "{name}" failed', code=ErrorCode.GENERIC, detail=reason
+            )
         return snapshot_id
 
     def _due(self) -> None:
-        """It is time for a snapshot, unless nothing came since the last one. On a worker's thread."""
+        """It is time for a snapshot, unless nothing came since the last one. On a worker's
+        thread."""
         if self.is_over:
             return
         self._progress = _progress(self.job)

@@ -23,9 +23,9 @@ Transform = Callable[[pa.RecordBatch, EvaluationContext], pa.RecordBatch]
 def compile_transform(
     condition: Expression | None, projections: tuple[Expression, ...] | None, names: tuple[str, ...]
 ) -> Transform:
-    """A function that keeps the rows for which `condition` is true and gives `projections` of them (None: all columns as
-    they are), called by `names`. Without both it only renames. It raises TooManyRows where the results take too much memory at
-    a time; `divided` deals with that."""
+    """A function that keeps the rows for which `condition` is true and gives `projections` of them
+    (None: all columns as they are), called by `names`. Without both it only renames. It raises
+    TooManyRows where the results take too much memory at a time; `divided` deals with that."""
     select = None if condition is None else compile_selection(condition)
     project = _renaming(names) if projections is None else compile_projection(projections, names)
     if select is None:
@@ -39,11 +39,15 @@ def compile_transform(
 
 def compile_projection(projections: tuple[Expression, ...], names: tuple[str, ...]) -> Transform:
     evaluators = [compile_expression(item) for item in projections]
-    schema = pa.schema([pa.field(n, to_arrow(e.type)) for n, e in zip(names, projections, strict=True)])
+    schema = pa.schema(
+        [pa.field(n, to_arrow(e.type)) for n, e in zip(names, projections, strict=True)]
+    )
 
     def project(batch: pa.RecordBatch, context: EvaluationContext) -> pa.RecordBatch:
         frame = Frame(batch.columns, batch.num_rows, context)
-        return make_batch([spread(item(frame), frame.num_rows) for item in evaluators], schema, frame.num_rows)
+        return make_batch(
+            [spread(item(frame), frame.num_rows) for item in evaluators], schema, frame.num_rows
+        )
 
     return project
 
@@ -58,18 +62,26 @@ def _renaming(names: tuple[str, ...]) -> Transform:
 
 
 SLOW_ROWS = 2048
-"""How many rows are worked on at a time where an expression is slow: a cooperative call should be short."""
+"""How many rows are worked on at a time where an expression is slow: a cooperative call should be
+short."""
 
 
-def pieces(batch: pa.RecordBatch, transform: Transform, context: EvaluationContext) -> Iterator[pa.RecordBatch]:
+def pieces(
+    batch: pa.RecordBatch, transform: Transform, context: EvaluationContext
+) -> Iterator[pa.RecordBatch]:
     """The results of a slow transform, a piece of the batch after the other."""
-    return (result for piece in slices(batch, SLOW_ROWS) for result in divided(piece, transform, context))
+    return (
+        result
+        for piece in slices(batch, SLOW_ROWS)
+        for result in divided(piece, transform, context)
+    )
 
 
 def divided(
     batch: pa.RecordBatch, transform: Transform, context: EvaluationContext, size: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The results of a transform, of `size` rows at a time (None: all), and of fewer where those take too much memory."""
+    """The results of a transform, of `size` rows at a time (None: all), and of fewer where those
+    take too much memory."""
     for piece in slices(batch, size or max(batch.num_rows, 1)):
         try:
             result = transform(piece, context)
@@ -82,7 +94,10 @@ def divided(
 
 def works_slowly(condition: Expression | None, projections: tuple[Expression, ...] | None) -> bool:
     """Whether one of the expressions is slow."""
-    return any(is_slow(item) for item in (*(() if condition is None else (condition,)), *(projections or ())))
+    return any(
+        is_slow(item)
+        for item in (*(() if condition is None else (condition,)), *(projections or ()))
+    )
 
 
 class SlowCalc(EmittingProcessor):
@@ -111,8 +126,11 @@ class Calc(EmittingProcessor):
             self.emit_all(divided(batch, self._transform, evaluation, error.fitting))
 
 
-def calc(condition: Expression | None, projections: tuple[Expression, ...] | None, names: tuple[str, ...]) -> ProcessorFactory:
-    """A supplier of processors that filter (`condition`, BOOLEAN over the input's columns) and project."""
+def calc(
+    condition: Expression | None, projections: tuple[Expression, ...] | None, names: tuple[str, ...]
+) -> ProcessorFactory:
+    """A supplier of processors that filter (`condition`, BOOLEAN over the input's columns) and
+    project."""
     transform = compile_transform(condition, projections, names)
     if works_slowly(condition, projections):
         return lambda: SlowCalc(transform)
@@ -120,6 +138,7 @@ def calc(condition: Expression | None, projections: tuple[Expression, ...] | Non
 
 
 def in_pieces() -> ProcessorFactory:
-    """A supplier of processors that pass on their rows in small batches, to one that works slowly on each."""
+    """A supplier of processors that pass on their rows in small batches, to one that works slowly
+    on each."""
     transform = compile_transform(None, None, ())
     return lambda: SlowCalc(transform)

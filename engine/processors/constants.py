@@ -1,4 +1,5 @@
-"""Constants that an operator needs before it starts: LIMIT and OFFSET, arguments of table functions."""
+"""Constants that an operator needs before it starts: LIMIT and OFFSET, arguments of table
+functions."""
 
 from __future__ import annotations
 
@@ -12,11 +13,16 @@ from runnel.expressions.nodes import Expression, Literal
 
 def constant(expression: Expression, context: EvaluationContext) -> Any:
     """The value of an expression that is free of columns, as a Python value."""
-    return expression.value if isinstance(expression, Literal) else evaluate_constant(expression, context)
+    return (
+        expression.value
+        if isinstance(expression, Literal)
+        else evaluate_constant(expression, context)
+    )
 
 
 def row_count(expression: Expression | None, context: EvaluationContext, clause: str) -> int | None:
-    """The number that a LIMIT or OFFSET (`clause`) says; None where there is none. DataError for NULL and below zero."""
+    """The number that a LIMIT or OFFSET (`clause`) says; None where there is none. DataError for
+    NULL and below zero."""
     if expression is None:
         return None
     value = constant(expression, context)

@@ -19,10 +19,17 @@ class Expand(EmittingProcessor):
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         evaluation = self.context.job.evaluation
-        self.emit_all(result for transform in self._transforms for result in divided(batch, transform, evaluation))
+        self.emit_all(
+            result
+            for transform in self._transforms
+            for result in divided(batch, transform, evaluation)
+        )
 
 
-def expand(projections: tuple[tuple[Expression, ...], ...], names: tuple[str, ...]) -> ProcessorFactory:
-    """A supplier of processors that give each row once per list of `projections`, its columns called by `names`."""
+def expand(
+    projections: tuple[tuple[Expression, ...], ...], names: tuple[str, ...]
+) -> ProcessorFactory:
+    """A supplier of processors that give each row once per list of `projections`, its columns
+    called by `names`."""
     transforms = tuple(compile_projection(item, names) for item in projections)
     return lambda: Expand(transforms)

@@ -1,6 +1,8 @@
-"""Rows that are kept until all have come: for one of several readers of the same rows, which waits for another of them.
+"""Rows that are kept until all have come: for one of several readers of the same rows, which waits
+for another of them.
 
-Who makes the rows is never held up by this reader then. What memory has no room for, or what is much, waits in a file.
+Who makes the rows is never held up by this reader then. What memory has no room for, or what is
+much, waits in a file.
 """
 
 from __future__ import annotations

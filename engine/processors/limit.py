@@ -14,8 +14,8 @@ from runnel.processors.stateful.buffered import EmittingProcessor
 
 
 class Limit(EmittingProcessor):
-    """Leaves out rows, then passes rows on; once it has enough it is satisfied, which ends its input. Runs at
-    parallelism 1."""
+    """Leaves out rows, then passes rows on; once it has enough it is satisfied, which ends its
+    input. Runs at parallelism 1."""
 
     def __init__(self, count: Expression | None, offset: Expression | None) -> None:
         super().__init__()
@@ -47,7 +47,11 @@ class Limit(EmittingProcessor):
     def state(self) -> list[pa.RecordBatch]:
         """How many rows are still to be left out, and to be passed on."""
         to_skip = from_numbers(np.array([self._to_skip], np.int64), pa.int64())
-        to_pass = from_numbers(np.array([self._to_pass or 0], np.int64), pa.int64(), np.array([self._to_pass is not None]))
+        to_pass = from_numbers(
+            np.array([self._to_pass or 0], np.int64),
+            pa.int64(),
+            np.array([self._to_pass is not None]),
+        )
         return [pa.RecordBatch.from_arrays([to_skip, to_pass], names=["to_skip", "to_pass"])]
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
@@ -56,5 +60,6 @@ class Limit(EmittingProcessor):
 
 
 def limit(count: Expression | None, offset: Expression | None) -> ProcessorFactory:
-    """A supplier of processors that leave out `offset` rows and pass on at most `count` (None: all)."""
+    """A supplier of processors that leave out `offset` rows and pass on at most `count` (None:
+    all)."""
     return lambda: Limit(count, offset)

@@ -1,8 +1,10 @@
-"""WITH RECURSIVE: the rows of the anchor, then round after round those that the step makes of the rows of the round before.
+"""WITH RECURSIVE: the rows of the anchor, then round after round those that the step makes of the
+rows of the round before.
 
-The step is a chain of stages, each an ordinary processor that is fed here. Those that make rows of rows stay for all rounds: a
-join keeps the index over its other side, which comes in through an edge and is built once. Those that need all rows of a round
-(DISTINCT, a sort) are made anew for each round.
+The step is a chain of stages, each an ordinary processor that is fed here. Those that make rows of
+rows stay for all rounds: a join keeps the index over its other side, which comes in through an edge
+and is built once. Those that need all rows of a round (DISTINCT, a sort) are made anew for each
+round.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from runnel.processors.stateful.buffered import EmittingProcessor
 
 @frozen
 class StageDefinition:
-    """A step's stage. `ordinal` is the processor's input for the rows that flow; `side` the recursion's input for its other
-    side, None where it has none. `needs_all`: rows come out only when all of a round went in."""
+    """A step's stage. `ordinal` is the processor's input for the rows that flow; `side` the
+    recursion's input for its other side, None where it has none. `needs_all`: rows come out only
+    when all of a round went in."""
 
     factory: ProcessorFactory
     ordinal: int = 0
@@ -70,7 +73,8 @@ class _Collector:
 
 
 class _Stage:
-    """One processor of the step at work. Its methods give what came out, and None now and then where a call may end."""
+    """One processor of the step at work. Its methods give what came out, and None now and then
+    where a call may end."""
 
     def __init__(self, definition: StageDefinition, context: ProcessorContext) -> None:
         self.definition = definition
@@ -126,7 +130,9 @@ class Recursion(EmittingProcessor):
 
     holds_snapshots = True
 
-    def __init__(self, definitions: Sequence[StageDefinition], schema: pa.Schema, distinct: bool) -> None:
+    def __init__(
+        self, definitions: Sequence[StageDefinition], schema: pa.Schema, distinct: bool
+    ) -> None:
         super().__init__()
         self._definitions = definitions
         self._schema = schema
@@ -164,7 +170,10 @@ class Recursion(EmittingProcessor):
         if not rows.num_rows:
             return None
         self._next.append(rows)
-        self.check_accumulated(sum(item.num_rows for item in self._next) + (0 if self._seen is None else self._seen.count))
+        self.check_accumulated(
+            sum(item.num_rows for item in self._next)
+            + (0 if self._seen is None else self._seen.count)
+        )
         return rows
 
     def complete(self) -> bool:
@@ -174,7 +183,9 @@ class Recursion(EmittingProcessor):
         return self.drain()
 
     def _rounds(self) -> Iterator[pa.RecordBatch]:
-        pause = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in self._schema], schema=self._schema)
+        pause = pa.RecordBatch.from_arrays(
+            [pa.nulls(0, field.type) for field in self._schema], schema=self._schema
+        )
         while self._next:
             working, self._next = self._next, []
             for made in self._round(working):
@@ -211,7 +222,10 @@ class Recursion(EmittingProcessor):
         self._seen = None
 
 
-def recursion(definitions: Sequence[StageDefinition], schema: pa.Schema, distinct: bool) -> ProcessorFactory:
-    """A supplier of a processor (one only) that runs a recursion. Its inputs are the other sides of the stages, by `side`, and
-    behind these, with a larger priority, the anchor. With `distinct` rows that were there before are dropped."""
+def recursion(
+    definitions: Sequence[StageDefinition], schema: pa.Schema, distinct: bool
+) -> ProcessorFactory:
+    """A supplier of a processor (one only) that runs a recursion. Its inputs are the other sides of
+    the stages, by `side`, and behind these, with a larger priority, the anchor. With `distinct`
+    rows that were there before are dropped."""
     return lambda: Recursion(definitions, schema, distinct)

@@ -8,7 +8,17 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.columns.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexes, make_batch, numbers, slices, validity
+from runnel.columns.batches import (
+    MAX_ROWS,
+    Indexes,
+    Mask,
+    from_numbers,
+    indexes,
+    make_batch,
+    numbers,
+    slices,
+    validity,
+)
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError, Position
 from runnel.expressions.context import Frame
@@ -42,7 +52,8 @@ class SeriesPlan:
 
 @frozen
 class Spans:
-    """Series by row: the first value, the step and the number of values. `by_month`: the step counts months."""
+    """Series by row: the first value, the step and the number of values. `by_month`: the step
+    counts months."""
 
     starts: Indexes
     steps: Indexes
@@ -50,14 +61,16 @@ class Spans:
     by_month: bool
 
     def values(self, rows: Indexes, places: Indexes) -> Indexes:
-        """The values at `places` (from 0) of the series of `rows`, which go on from place to place."""
+        """The values at `places` (from 0) of the series of `rows`, which go on from place to
+        place."""
         if not self.by_month:
             return self.starts[rows] + places * self.steps[rows]
         return _months_later(self, rows, places)
 
 
 class Series(EmittingProcessor):
-    """Repeats each row for the values of its series, at most MAX_ROWS at a time, however long a series is."""
+    """Repeats each row for the values of its series, at most MAX_ROWS at a time, however long a
+    series is."""
 
     def __init__(self, plan: SeriesPlan) -> None:
         super().__init__()
@@ -83,7 +96,14 @@ class Series(EmittingProcessor):
             valid = counts[rows] > 0 if self._plan.outer else None
             yield self._piece(batch, rows, places, spans, valid)
 
-    def _piece(self, batch: pa.RecordBatch, rows: Indexes, places: Indexes, spans: Spans, valid: Mask | None) -> pa.RecordBatch:
+    def _piece(
+        self,
+        batch: pa.RecordBatch,
+        rows: Indexes,
+        places: Indexes,
+        spans: Spans,
+        valid: Mask | None,
+    ) -> pa.RecordBatch:
         plan = self._plan
         width = batch.num_columns
         value = to_arrow(plan.type)
@@ -93,7 +113,9 @@ class Series(EmittingProcessor):
         chosen = range(width + len(added)) if plan.columns is None else plan.columns
         taken = indexes(rows)
         columns = [batch.column(i).take(taken) if i < width else added[i - width] for i in chosen]
-        schema = pa.schema([pa.field(name, item.type) for name, item in zip(plan.names, columns, strict=True)])
+        schema = pa.schema(
+            [pa.field(name, item.type) for name, item in zip(plan.names, columns, strict=True)]
+        )
         return make_batch(columns, schema, len(rows))
 
     def _spans(self, arguments: list[pa.Array]) -> Spans:
@@ -104,7 +126,9 @@ class Series(EmittingProcessor):
             if found is not None:
                 valid &= found
         start, stop = (numbers(item, np.int64) for item in arguments[:2])
-        step = numbers(arguments[2], np.int32 if arguments[2].type.bit_width == 32 else np.int64).astype(np.int64)
+        step = numbers(
+            arguments[2], np.int32 if arguments[2].type.bit_width == 32 else np.int64
+        ).astype(np.int64)
         if (valid & (step == 0)).any():
             raise DataError(
                 "the step of GENERATE_SERIES cannot be equal to zero",
@@ -115,7 +139,11 @@ class Series(EmittingProcessor):
         if self._plan.by_month:
             return Spans(start, step, np.where(valid, _month_counts(start, stop, step), 0), True)
         up = step > 0
-        distance = np.where(up, stop.view(np.uint64) - start.view(np.uint64), start.view(np.uint64) - stop.view(np.uint64))
+        distance = np.where(
+            up,
+            stop.view(np.uint64) - start.view(np.uint64),
+            start.view(np.uint64) - stop.view(np.uint64),
+        )
         stride = np.where(up, step, 0 - step).view(np.uint64)
         counts = np.minimum(distance // stride, np.uint64(1 << 62)).astype(np.int64) + 1
         has_any = valid & np.where(up, start <= stop, start >= stop)
@@ -123,7 +151,8 @@ class Series(EmittingProcessor):
 
 
 def _parts(times: Indexes) -> tuple[Indexes, Indexes, Indexes]:
-    """The months since 1970, the days within the month from 0, and the microseconds within the day."""
+    """The months since 1970, the days within the month from 0, and the microseconds within the
+    day."""
     days = times.view("M8[us]").astype("M8[D]")
     months = days.astype("M8[M]")
     return months.view(np.int64), (days - months).view(np.int64), times - days.view(np.int64) * DAY
@@ -137,7 +166,8 @@ def _lengths(months: Indexes) -> Indexes:
 
 
 def _shortest(first: Indexes, step: Indexes, places: Indexes) -> Indexes:
-    """Of the months that are `step` apart from `first` on, as far as the one at each place, the least number of days."""
+    """Of the months that are `step` apart from `first` on, as far as the one at each place, the
+    least number of days."""
     result = np.full(len(first), 31)
     for place in range(min(int(places.max(initial=-1)), CALENDAR_MONTHS) + 1):
         open_ = (places >= place) & (result > LEAST_DAYS)
@@ -148,17 +178,20 @@ def _shortest(first: Indexes, step: Indexes, places: Indexes) -> Indexes:
 
 
 def _months_later(spans: Spans, rows: Indexes, places: Indexes) -> Indexes:
-    """The values by months, as if step after step were added: a day that a month on the way hasn't is cut to its last day, and
-    stays so."""
+    """The values by months, as if step after step were added: a day that a month on the way hasn't
+    is cut to its last day, and stays so."""
     month, day, rest = _parts(spans.starts[rows])
     reached = month + places * spans.steps[rows]
     lengths = _lengths(reached)
     if len(rows) and places[0]:
         lengths[:1] = _shortest(month[:1], spans.steps[rows[:1]], places[:1])
-    # A row's lengths lie below those of the row before, so that the smallest one so far is always one of its own.
+    # A row's lengths lie below those of the row before, so that the smallest one so far is always
+    # one of its own.
     below = 100 * rows
     shortest = np.minimum.accumulate(lengths - below) + below
-    found: Indexes = (reached.view("M8[M]").astype("M8[D]").view(np.int64) + np.minimum(day, shortest - 1)) * DAY + rest
+    found: Indexes = (
+        reached.view("M8[M]").astype("M8[D]").view(np.int64) + np.minimum(day, shortest - 1)
+    ) * DAY + rest
     return found
 
 
@@ -185,9 +218,10 @@ def series(
     ordinality: bool = False,
     columns: tuple[int, ...] | None = None,
 ) -> ProcessorFactory:
-    """A supplier of processors that give the input's columns, the value and, with `ordinality`, its number from 1; of these
-    only the ones at `columns` (None: all), called by `names`. The arguments are start, stop and step: BIGINTs, or two
-    timestamps and an interval. With `outer` a row of an empty series comes once, with NULL for both."""
+    """A supplier of processors that give the input's columns, the value and, with `ordinality`, its
+    number from 1; of these only the ones at `columns` (None: all), called by `names`. The arguments
+    are start, stop and step: BIGINTs, or two timestamps and an interval. With `outer` a row of an
+    empty series comes once, with NULL for both."""
     plan = SeriesPlan(
         tuple(map(compile_expression, arguments)),
         arguments[0].type,

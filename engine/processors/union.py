@@ -23,7 +23,8 @@ class Union(StatelessProcessor):
 
 
 def union(names: tuple[str, ...] | None = None) -> ProcessorFactory:
-    """A supplier of processors that pass all inputs through, their columns called by `names` where given."""
+    """A supplier of processors that pass all inputs through, their columns called by `names` where
+    given."""
 
     def make() -> Processor:
         return Union(names)

@@ -8,7 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.columns.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexes, make_batch, slices
+from runnel.columns.batches import (
+    MAX_ROWS,
+    Indexes,
+    Mask,
+    from_numbers,
+    indexes,
+    make_batch,
+    slices,
+)
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
@@ -17,10 +25,12 @@ from runnel.expressions.nodes import Expression
 from runnel.processors.stateful.buffered import EmittingProcessor
 
 SLICE_ROWS = 16_384
-"""How many rows are worked on at a time: making an array of each text with a regular expression takes 1.5 µs a row."""
+"""How many rows are worked on at a time: making an array of each text with a regular expression
+takes 1.5 µs a row."""
 
 PIECE_BYTES = 1 << 24
-"""About how large a piece of the result may be: what is repeated per element may itself be large, such as the array."""
+"""About how large a piece of the result may be: what is repeated per element may itself be large,
+such as the array."""
 
 
 class Unnest(EmittingProcessor):
@@ -36,7 +46,9 @@ class Unnest(EmittingProcessor):
     def _unnested(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         frame = Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
         if self._plan.more:
-            return self._together(batch, [evaluate(item, frame) for item in (self._plan.array, *self._plan.more)])
+            return self._together(
+                batch, [evaluate(item, frame) for item in (self._plan.array, *self._plan.more)]
+            )
         lists = evaluate(self._plan.array, frame)
         lengths = list_lengths(lists)
         items = list_items(lists)
@@ -66,12 +78,16 @@ class Unnest(EmittingProcessor):
         for item, length in zip(arrays, lengths, strict=True):
             valid = places < length[rows]
             starts = np.cumsum(length) - length
-            added.append(list_items(item).take(indexes(np.where(valid, starts[rows] + places, 0), valid)))
+            added.append(
+                list_items(item).take(indexes(np.where(valid, starts[rows] + places, 0), valid))
+            )
         if self._plan.with_ordinality:
             added.append(from_numbers(places + 1, pa.int64(), most[rows] > 0))
         return self._pieces(batch.columns, added, rows)
 
-    def _pieces(self, given: list[pa.Array], added: list[pa.Array], rows: Indexes) -> Iterator[pa.RecordBatch]:
+    def _pieces(
+        self, given: list[pa.Array], added: list[pa.Array], rows: Indexes
+    ) -> Iterator[pa.RecordBatch]:
         """The chosen columns: of those given the rows repeated, those added as they are."""
         width = len(given)
         chosen = range(width + len(added)) if self._plan.columns is None else self._plan.columns
@@ -79,7 +95,10 @@ class Unnest(EmittingProcessor):
         step = min(MAX_ROWS, max(PIECE_BYTES // max(size, 1), 1))
         for start in range(0, len(rows), step):
             place = indexes(rows[start : start + step])
-            columns = [given[i].take(place) if i < width else added[i - width].slice(start, step) for i in chosen]
+            columns = [
+                given[i].take(place) if i < width else added[i - width].slice(start, step)
+                for i in chosen
+            ]
             yield make_batch(columns, self._plan.schema(columns), len(place))
 
 
@@ -95,7 +114,9 @@ class UnnestPlan:
     more: tuple[Evaluator, ...] = ()
 
     def schema(self, columns: list[pa.Array]) -> pa.Schema:
-        return pa.schema([pa.field(name, column.type) for name, column in zip(self.names, columns, strict=True)])
+        return pa.schema(
+            [pa.field(name, column.type) for name, column in zip(self.names, columns, strict=True)]
+        )
 
 
 def unnest(
@@ -106,11 +127,13 @@ def unnest(
     columns: tuple[int, ...] | None = None,
     more: tuple[Expression, ...] = (),
 ) -> ProcessorFactory:
-    """A supplier of processors that give the input's columns, the element (and those of `more` arrays beside it, NULL behind
-    their end) and, with `ordinality`, its number from 1; of these
-    only the ones at `columns` (None: all), in that order, called by `names`. Leave out what nobody reads: repeating an array
-    for each of its elements costs the square of its length. With `outer` a row whose array is NULL or empty comes once, with
-    NULL for both."""
+    """A supplier of processors that give the input's columns, the element (and those of `more`
+    arrays beside it, NULL behind their end) and, with `ordinality`, its number from 1; of these
+    only the ones at `columns` (None: all), in that order, called by `names`. Leave out what nobody
+    reads: repeating an array for each of its elements costs the square of its length. With `outer`
+    a row whose array is NULL or empty comes once, with NULL for both."""
     others = tuple(map(compile_expression, more))
-    plan = UnnestPlan(compile_expression(array), outer, ordinality is not None, names, columns, others)
+    plan = UnnestPlan(
+        compile_expression(array), outer, ordinality is not None, names, columns, others
+    )
     return lambda: Unnest(plan)

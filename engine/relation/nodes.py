@@ -1,7 +1,8 @@
 """Relational nodes: a query as values, shared by the planner, fragments and connectors.
 
-A node is frozen and knows the fields of its result. Expressions in it refer to the columns of its input by index; for a
-join, the right side's columns follow the left side's. Nothing here knows SQL text, DAGs or processors.
+A node is frozen and knows the fields of its result. Expressions in it refer to the columns of its
+input by index; for a join, the right side's columns follow the left side's. Nothing here knows SQL
+text, DAGs or processors.
 """
 
 from __future__ import annotations
@@ -64,11 +65,13 @@ class Relation:
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:
-        """The expressions of the node itself, in the order in which `map_expressions` visits them."""
+        """The expressions of the node itself, in the order in which `map_expressions` visits
+        them."""
         return ()
 
     def map_expressions(self, change: Change) -> Relation:
-        """The node with `change` applied to each of its own expressions as a whole; itself where none changes."""
+        """The node with `change` applied to each of its own expressions as a whole; itself where
+        none changes."""
         assert not self.own_expressions, f"{type(self).__name__} doesn't map its expressions"
         return self
 
@@ -113,7 +116,8 @@ class Single(Relation):
 
 @frozen(kw_only=True)
 class Pair(Relation):
-    """A relation of two inputs. Its fields are kept: those of a chain of joins would be put together again at each of them."""
+    """A relation of two inputs. Its fields are kept: those of a chain of joins would be put
+    together again at each of them."""
 
     left: Relation
     right: Relation
@@ -134,8 +138,9 @@ class Pair(Relation):
 class Scan(Relation):
     """Rows of a table: of its columns, those at `columns`, in that order.
 
-    `predicate` (BOOLEAN, over the *table's* columns, not over `columns`) keeps the rows for which it is true; `limit` is
-    a bound on the rows needed, or None. `divert`: where records go that can't be read."""
+    `predicate` (BOOLEAN, over the *table's* columns, not over `columns`) keeps the rows for which
+    it is true; `limit` is a bound on the rows needed, or None. `divert`: where records go that
+    can't be read."""
 
     table: Table
     columns: tuple[int, ...]
@@ -152,7 +157,9 @@ class Scan(Relation):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        return tuple(Field(self.table.columns[i].name, self.table.columns[i].type) for i in self.columns)
+        return tuple(
+            Field(self.table.columns[i].name, self.table.columns[i].type) for i in self.columns
+        )
 
     @property
     def is_unbounded(self) -> bool:
@@ -161,7 +168,8 @@ class Scan(Relation):
 
 @frozen(kw_only=True)
 class Values(Relation):
-    """Literal rows; every expression is free of columns. One row of no columns is the input of a SELECT without FROM."""
+    """Literal rows; every expression is free of columns. One row of no columns is the input of a
+    SELECT without FROM."""
 
     rows: tuple[tuple[Expression, ...], ...]
     columns: tuple[Field, ...]
@@ -180,8 +188,8 @@ class Values(Relation):
 
 @frozen(kw_only=True)
 class Generate(Relation):
-    """A table function without an input: "generate_series" (start, stop, step) or "generate_stream" (rate). The
-    arguments are free of columns."""
+    """A table function without an input: "generate_series" (start, stop, step) or "generate_stream"
+    (rate). The arguments are free of columns."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -234,12 +242,15 @@ class Project(Single):
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
-        return tuple(Field(name, item.type) for name, item in zip(self.names, self.expressions, strict=True))
+        return tuple(
+            Field(name, item.type) for name, item in zip(self.names, self.expressions, strict=True)
+        )
 
 
 @frozen(kw_only=True)
 class Aggregate(Single):
-    """Groups by `keys` (any expressions) and aggregates: first the keys, then the aggregates, called by `names`.
+    """Groups by `keys` (any expressions) and aggregates: first the keys, then the aggregates,
+    called by `names`.
     Without keys there is exactly one row; without aggregates it is DISTINCT."""
 
     keys: tuple[Expression, ...]
@@ -267,11 +278,13 @@ class Aggregate(Single):
 
 
 class JoinKind(Enum):
-    """How a join pairs rows. The first four and CROSS give the columns of both sides; SEMI and ANTI the left side's.
+    """How a join pairs rows. The first four and CROSS give the columns of both sides; SEMI and ANTI
+    the left side's.
 
-    MARK gives the left side's columns and a BOOLEAN: whether the left row has a match, NULL where that is unknown (the
-    value of `x IN (SELECT …)`). EXISTS_MARK is MARK without the unknown. NULL_ANTI is `x NOT IN (SELECT …)`: the rows for
-    which MARK would be false. SINGLE is LEFT, but a second match of a left row is a DataError (a scalar subquery).
+    MARK gives the left side's columns and a BOOLEAN: whether the left row has a match, NULL where
+    that is unknown (the value of `x IN (SELECT …)`). EXISTS_MARK is MARK without the unknown.
+    NULL_ANTI is `x NOT IN (SELECT …)`: the rows for which MARK would be false. SINGLE is LEFT, but
+    a second match of a left row is a DataError (a scalar subquery).
     """
 
     INNER = "inner"
@@ -295,9 +308,10 @@ MARKS = (JoinKind.MARK, JoinKind.EXISTS_MARK)
 class Join(Pair):
     """Pairs of left and right rows with equal keys for which `condition` is true.
 
-    `left_keys[i]` is an expression over the left side's columns, `right_keys[i]` over the right side's *own* columns, of
-    the same type; NULL keys never match, but for those whose number is in `null_safe`: they match by IS NOT DISTINCT FROM.
-    `condition` is over the columns of both, the left side's first.
+    `left_keys[i]` is an expression over the left side's columns, `right_keys[i]` over the right
+    side's *own* columns, of the same type; NULL keys never match, but for those whose number is in
+    `null_safe`: they match by IS NOT DISTINCT FROM. `condition` is over the columns of both, the
+    left side's first.
     """
 
     kind: JoinKind
@@ -311,7 +325,12 @@ class Join(Pair):
     @property
     def own_expressions(self) -> tuple[Expression, ...]:
         late = () if self.late is None else self.late.expressions
-        return (*self.left_keys, *self.right_keys, *(() if self.condition is None else (self.condition,)), *late)
+        return (
+            *self.left_keys,
+            *self.right_keys,
+            *(() if self.condition is None else (self.condition,)),
+            *late,
+        )
 
     def map_expressions(self, change: Change) -> Relation:
         return self._replaced(
@@ -350,7 +369,8 @@ class Sort(Single):
 
 @frozen(kw_only=True)
 class Limit(Single):
-    """After leaving out `offset` rows, at most `count` rows (None: all). Both are BIGINT literals or parameters."""
+    """After leaving out `offset` rows, at most `count` rows (None: all). Both are BIGINT literals
+    or parameters."""
 
     count: Expression | None
     offset: Expression | None
@@ -372,7 +392,8 @@ class Limit(Single):
 
 @frozen(kw_only=True)
 class Union(Relation):
-    """The rows of all parts, repeated ones too (UNION ALL). The parts' fields have the same types."""
+    """The rows of all parts, repeated ones too (UNION ALL). The parts' fields have the same
+    types."""
 
     parts: tuple[Relation, ...]
 
@@ -390,7 +411,8 @@ class Union(Relation):
 
 @frozen(kw_only=True)
 class SetOperation(Pair):
-    """INTERSECT or EXCEPT, with ALL (by count) or without; NULLs are equal here. (UNION is Aggregate over Union.)"""
+    """INTERSECT or EXCEPT, with ALL (by count) or without; NULLs are equal here. (UNION is
+    Aggregate over Union.)"""
 
     operation: str
     all: bool
@@ -402,8 +424,9 @@ class SetOperation(Pair):
 
 @frozen(kw_only=True)
 class Expand(Single):
-    """Each input row once per list of `projections`: one column per expression, called by `names`. GROUPING SETS are an
-    Aggregate over it: one list per set, the keys outside the set NULL, and the number of the set as a column (`of_sets`)."""
+    """Each input row once per list of `projections`: one column per expression, called by `names`.
+    GROUPING SETS are an Aggregate over it: one list per set, the keys outside the set NULL, and the
+    number of the set as a column (`of_sets`)."""
 
     projections: tuple[tuple[Expression, ...], ...]
     names: tuple[str, ...]
@@ -418,13 +441,17 @@ class Expand(Single):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        return tuple(Field(name, item.type) for name, item in zip(self.names, self.projections[0], strict=True))
+        return tuple(
+            Field(name, item.type)
+            for name, item in zip(self.names, self.projections[0], strict=True)
+        )
 
 
 @frozen(kw_only=True)
 class Unnest(Single):
-    """Each input row once per element of `array` (over the input's columns), the element as a last column `name`. With
-    `outer` a row whose array is NULL or empty comes once, with NULL. With `ordinality` a BIGINT from 1 follows."""
+    """Each input row once per element of `array` (over the input's columns), the element as a last
+    column `name`. With `outer` a row whose array is NULL or empty comes once, with NULL. With
+    `ordinality` a BIGINT from 1 follows."""
 
     array: Expression
     name: str
@@ -448,8 +475,9 @@ class Unnest(Single):
 
 @frozen(kw_only=True)
 class Fragment(Relation):
-    """A sub-plan, `relation`, that another engine runs, reading back the rows of `source`. `stopped` says why the plan above
-    isn't part of it: what the engine can't render, or nothing where there is no more."""
+    """A sub-plan, `relation`, that another engine runs, reading back the rows of `source`.
+    `stopped` says why the plan above isn't part of it: what the engine can't render, or nothing
+    where there is no more."""
 
     source: FragmentSource
     relation: Relation
@@ -469,7 +497,8 @@ def walk(relation: Relation) -> Iterator[Relation]:
 
 
 def transform(relation: Relation, change: Callable[[Relation], Relation]) -> Relation:
-    """A copy with `change` applied to every node, innermost first; nodes that stay as they are are shared."""
+    """A copy with `change` applied to every node, innermost first; nodes that stay as they are are
+    shared."""
     inputs = relation.inputs
     changed = tuple(transform(item, change) for item in inputs)
     if any(new is not old for new, old in zip(changed, inputs, strict=True)):
@@ -479,4 +508,6 @@ def transform(relation: Relation, change: Callable[[Relation], Relation]) -> Rel
 
 def references(fields: tuple[Field, ...], offset: int = 0) -> tuple[Column, ...]:
     """One column expression per field, as they stand."""
-    return tuple(Column(index=offset + i, name=item.name, type=item.type) for i, item in enumerate(fields))
+    return tuple(
+        Column(index=offset + i, name=item.name, type=item.type) for i, item in enumerate(fields)
+    )

@@ -1,7 +1,8 @@
 """OVER: window functions as a relational node.
 
-A window call computes one value for each row from the rows of its partition, in an order, within a frame. The semantics are
-PostgreSQL's; NULL is the smallest value in an order unless the key says otherwise.
+A window call computes one value for each row from the rows of its partition, in an order, within a
+frame. The semantics are PostgreSQL's; NULL is the smallest value in an order unless the key says
+otherwise.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class FrameUnit(Enum):
-    """What the bounds of a frame count: rows, values of the one ORDER BY key, or groups of equal rows."""
+    """What the bounds of a frame count: rows, values of the one ORDER BY key, or groups of equal
+    rows."""
 
     ROWS = "ROWS"
     RANGE = "RANGE"
@@ -77,22 +79,36 @@ class Frame:
 
     def mapped(self, change: Change) -> Frame:
         """The frame with `change` applied to its offsets."""
-        return replace(self, start=self.start.mapped(change), end=self.end.mapped(change)) if self.offsets else self
+        return (
+            replace(self, start=self.start.mapped(change), end=self.end.mapped(change))
+            if self.offsets
+            else self
+        )
 
     def __str__(self) -> str:
         text = f"{self.unit.value} BETWEEN {self.start} AND {self.end}"
-        return text if self.exclusion is Exclusion.NO_OTHERS else f"{text} EXCLUDE {self.exclusion.value}"
+        return (
+            text
+            if self.exclusion is Exclusion.NO_OTHERS
+            else f"{text} EXCLUDE {self.exclusion.value}"
+        )
 
 
-WHOLE_PARTITION = Frame(FrameUnit.ROWS, Bound(BoundKind.UNBOUNDED_PRECEDING), Bound(BoundKind.UNBOUNDED_FOLLOWING))
-UP_TO_PEERS = Frame(FrameUnit.RANGE, Bound(BoundKind.UNBOUNDED_PRECEDING), Bound(BoundKind.CURRENT_ROW))
-"""What a call without a frame sees: the whole partition without ORDER BY, else all rows up to the current one's peers."""
+WHOLE_PARTITION = Frame(
+    FrameUnit.ROWS, Bound(BoundKind.UNBOUNDED_PRECEDING), Bound(BoundKind.UNBOUNDED_FOLLOWING)
+)
+UP_TO_PEERS = Frame(
+    FrameUnit.RANGE, Bound(BoundKind.UNBOUNDED_PRECEDING), Bound(BoundKind.CURRENT_ROW)
+)
+"""What a call without a frame sees: the whole partition without ORDER BY, else all rows up to the
+current one's peers."""
 
 
 @frozen(kw_only=True)
 class WindowCall:
-    """One `f(…) OVER (…)`. `call.function` is a key of `window_functions.WINDOW_FUNCTIONS` or of `aggregates.AGGREGATES`;
-    `frame` is always given. `ignore_nulls` is for LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE."""
+    """One `f(…) OVER (…)`. `call.function` is a key of `window_functions.WINDOW_FUNCTIONS` or of
+    `aggregates.AGGREGATES`; `frame` is always given. `ignore_nulls` is for LAG, LEAD, FIRST_VALUE,
+    LAST_VALUE and NTH_VALUE."""
 
     call: AggregateCall
     partition: tuple[Expression, ...] = ()
@@ -102,7 +118,8 @@ class WindowCall:
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """All expressions, in the order in which `map_expressions` visits them; the frame's offsets are free of columns."""
+        """All expressions, in the order in which `map_expressions` visits them; the frame's offsets
+        are free of columns."""
         keys = (key.expression for key in self.order)
         return (*self.call.expressions, *self.partition, *keys, *self.frame.offsets)
 
@@ -151,5 +168,7 @@ class Window(Single):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        added = tuple(Field(name, item.call.type) for name, item in zip(self.names, self.calls, strict=True))
+        added = tuple(
+            Field(name, item.call.type) for name, item in zip(self.names, self.calls, strict=True)
+        )
         return (*self.input.fields, *added)

@@ -1,4 +1,5 @@
-"""What a vertex of a job is for, as it is kept beside its state: so that another query knows whether it may have that state."""
+"""What a vertex of a job is for, as it is kept beside its state: so that another query knows
+whether it may have that state."""
 
 from __future__ import annotations
 
@@ -15,19 +16,25 @@ from runnel.errors import ErrorCode, OperationalError
 from runnel.relation.streams import WindowKind, WindowShape
 
 VERSION = 1
-"""The version of an encoded meaning: of its names, and of the texts in it. The first one isn't written."""
+"""The version of an encoded meaning: of its names, and of the texts in it. The first one isn't
+written."""
 
 
-_NOTES = re.compile(r"\A(Fragment on \w+ \((?:only: .*?; )?)(?:(?:chosen for|differs|stopped by): .*?; )+(?=sql: )", re.DOTALL)
+_NOTES = re.compile(
+    r"\A(Fragment on \w+ \((?:only: .*?; )?)(?:(?:chosen for|differs|stopped by): .*?; )+(?=sql: )",
+    re.DOTALL,
+)
 """The notes in the text of a fragment that tell people why another engine runs it."""
 _MESSAGES = re.compile(r"'\[data error\] (?:[^']|'')*'(?:, (?:'[^']*'|char\(\d+\)))*")
 """The messages of errors that the SQL of a fragment may raise."""
 
 
 class Form(Enum):
-    """What the state of a vertex consists of. GROUPS: states of windows that lie side by side; FRAMES: states of the pieces of
-    time that windows are made of; WINDOWS: a state for each of the windows that overlap; SESSIONS: states of sessions;
-    SESSION_ROWS: the rows of sessions; ROWS: rows of the inputs; OTHER: something that doesn't depend on windows of its own."""
+    """What the state of a vertex consists of. GROUPS: states of windows that lie side by side;
+    FRAMES: states of the pieces of time that windows are made of; WINDOWS: a state for each of the
+    windows that overlap; SESSIONS: states of sessions;
+    SESSION_ROWS: the rows of sessions; ROWS: rows of the inputs; OTHER: something that doesn't
+        depend on windows of its own."""
 
     OTHER = "other"
     GROUPS = "groups"
@@ -40,10 +47,10 @@ class Form(Enum):
 
 @frozen(kw_only=True)
 class Windows:
-    """The windows that states are of. `keys` are the other keys that they are grouped by, as texts; `places` say what the key
-    columns of the state are: the number of one of `keys`, or −1, −2, −3 for window_time, window_end and window_start. `bound`
-    is the Arrow type of these. `every` and `lateness` are as in physical_streams.TimedAggregate. Of sessions `shape.size` is
-    the gap."""
+    """The windows that states are of. `keys` are the other keys that they are grouped by, as texts;
+    `places` say what the key columns of the state are: the number of one of `keys`, or −1, −2, −3
+    for window_time, window_end and window_start. `bound` is the Arrow type of these. `every` and
+    `lateness` are as in physical_streams.TimedAggregate. Of sessions `shape.size` is the gap."""
 
     shape: WindowShape
     is_integer: bool
@@ -71,10 +78,12 @@ class Windows:
 class Meaning:
     """`text`: the identity of a vertex (`planner.identity_nodes`), with the windows below it.
     `same`: what of that may not change, part by part,
-    where it keeps state. `reads`: the tables that its rows are from. `watermarks`: by their numbers, what they are of.
-    `windows`: for all forms but OTHER. `name`: what a hint calls it. One that an earlier version made has only the text.
-    `columns`: where the state consists of rows of the inputs, the columns of each input, with their types, and `column_names`
-    what these are called in its batches.
+    where it keeps state. `reads`: the tables that its rows are from. `watermarks`: by their
+    numbers, what they are of.
+    `windows`: for all forms but OTHER. `name`: what a hint calls it. One that an earlier version
+        made has only the text.
+    `columns`: where the state consists of rows of the inputs, the columns of each input, with their
+    types, and `column_names` what these are called in its batches.
     `holds`: the tables without end whose rows the state is made of."""
 
     text: str
@@ -123,7 +132,10 @@ class Meaning:
             raise OperationalError(
                 "a state signature was written by a later version of Runnel",
                 code=ErrorCode.GENERIC,
-                detail=f"its version is {value['version']}, and this one knows versions up to {VERSION}",
+                detail=(
+                    f"its version is {value['version']}, "
+                    f"and this one knows versions up to {VERSION}"
+                ),
                 hint="use that version or a later one",
             )
         windows = value["windows"]
@@ -143,7 +155,8 @@ class Meaning:
 
 
 def _without_prose(text: str) -> str:
-    """The text of a fragment without the words for people in it, on which no state depends; any other text as it is."""
+    """The text of a fragment without the words for people in it, on which no state depends; any
+    other text as it is."""
     if not text.startswith("Fragment on "):
         return text
     return _MESSAGES.sub("''", _NOTES.sub(r"\1", text))
@@ -152,7 +165,12 @@ def _without_prose(text: str) -> str:
 def _encode_windows(windows: Windows) -> dict[str, Any]:
     shape = windows.shape
     return {
-        "shape": {"kind": shape.kind.value, "size": shape.size, "step": shape.step, "offset": shape.offset},
+        "shape": {
+            "kind": shape.kind.value,
+            "size": shape.size,
+            "step": shape.step,
+            "offset": shape.offset,
+        },
         "is_integer": windows.is_integer,
         "keys": windows.keys,
         "places": windows.places,

@@ -1,13 +1,15 @@
 """What is special about queries on streams: event time, windows and when results come out.
 
-Event time is an integer: the number itself for an integer column, microseconds since 1970 for temporal ones (a DATE counts
-from midnight). A watermark of a query has a number (`Watermark.column`), since a join of streams has several; each
-`ImposeOrder` is the origin of one.
+Event time is an integer: the number itself for an integer column, microseconds since 1970 for
+temporal ones (a DATE counts from midnight). A watermark of a query has a number
+(`Watermark.column`), since a join of streams has several; each `ImposeOrder` is the origin of one.
 
-A column has a `TimeBound` (watermark, offset) where later rows can't hold less than the watermark's time plus the offset. All
-operators on streams rest on that one notion: a group, a partition or a buffered row is complete when its bounded
-column is below watermark + offset, and late when it arrives after that. Windows only make columns with bounds:
-of a row at time t in a window of a given size, window_start > t − size, window_end > t and window_time ≥ t.
+A column has a `TimeBound` (watermark, offset) where later rows can't hold less than the watermark's
+time plus the offset. All operators on streams rest on that one notion: a group, a partition or a
+buffered row is complete when its bounded column is below watermark + offset, and late when it
+arrives after that. Windows only make columns with bounds:
+of a row at time t in a window of a given size, window_start > t − size, window_end > t and
+window_time ≥ t.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
 
 @frozen
 class TimeBound:
-    """Every later row has a value of at least (time of watermark `watermark`) + `offset`, or NULL."""
+    """Every later row has a value of at least (time of watermark `watermark`) + `offset`, or
+    NULL."""
 
     watermark: int
     offset: int = 0
@@ -39,9 +42,10 @@ class TimeBound:
 
 @frozen(kw_only=True)
 class ImposeOrder(Single):
-    """The input's rows, and a watermark: its time is the greatest event time seen in the column at `time` less `lag`.
-    `watermark` is its number in the query; `idle_timeout` is the milliseconds without a row after which a partition of
-    the source doesn't hold it back (None: a second; 0: it always does). Over an input that ends it does nothing."""
+    """The input's rows, and a watermark: its time is the greatest event time seen in the column at
+    `time` less `lag`. `watermark` is its number in the query; `idle_timeout` is the milliseconds
+    without a row after which a partition of the source doesn't hold it back (None: a second; 0: it
+    always does). Over an input that ends it does nothing."""
 
     time: int
     lag: int
@@ -50,9 +54,9 @@ class ImposeOrder(Single):
 
 
 class WindowKind(Enum):
-    """TUMBLE: windows of `size`, one after the other. HOP: windows of `size`, a new one each `step` (at most `size`). CUMULATE:
-    windows that begin each `size` and end each `step` after that, up to `size`. SESSION: rows of a partition whose closed
-    intervals [t, t + size] touch."""
+    """TUMBLE: windows of `size`, one after the other. HOP: windows of `size`, a new one each `step`
+    (at most `size`). CUMULATE: windows that begin each `size` and end each `step` after that, up to
+    `size`. SESSION: rows of a partition whose closed intervals [t, t + size] touch."""
 
     TUMBLE = "tumble"
     HOP = "hop"
@@ -62,7 +66,8 @@ class WindowKind(Enum):
 
 @frozen
 class WindowShape:
-    """A kind of window in units of event time; all positive but `offset`, which moves the windows' starts off 0 (1970)."""
+    """A kind of window in units of event time; all positive but `offset`, which moves the windows'
+    starts off 0 (1970)."""
 
     kind: WindowKind
     size: int
@@ -72,9 +77,10 @@ class WindowShape:
 
 @frozen(kw_only=True)
 class AssignWindows(Single):
-    """The input's rows, each once per window that it is in, with the columns window_start, window_end and window_time (the
-    window's last instant, window_end − 1). `time` is a column of the input, `partition` (SESSION only) are expressions
-    over it. A row whose time is NULL comes once, with NULL in all three."""
+    """The input's rows, each once per window that it is in, with the columns window_start,
+    window_end and window_time (the window's last instant, window_end − 1). `time` is a column of
+    the input, `partition` (SESSION only) are expressions over it. A row whose time is NULL comes
+    once, with NULL in all three."""
 
     shape: WindowShape
     time: Column
@@ -99,13 +105,15 @@ class AssignWindows(Single):
 
 @frozen(kw_only=True)
 class Emission:
-    """EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO of a SELECT: when, and for how long, its aggregation by windows gives
-    results. Over an input that ends it means nothing.
+    """EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO of a SELECT: when, and for how long, its
+    aggregation by windows gives results. Over an input that ends it means nothing.
 
-    `every`: microseconds of processing time between early results (None: only when the watermark completes a window).
-    `lateness`: a literal, how long in event time a completed window still takes rows and gives its result again. `late_table`
-    gets rows that are too late: the values of `late`, over the aggregation's input, go to its columns `late_columns`. Of an
-    ORDER BY, or a window, only the late rows are told.
+    `every`: microseconds of processing time between early results (None: only when the watermark
+        completes a window).
+    `lateness`: a literal, how long in event time a completed window still takes rows and gives its
+    result again. `late_table` gets rows that are too late: the values of `late`, over the
+    aggregation's input, go to its columns `late_columns`. Of an ORDER BY, or a window, only the
+    late rows are told.
     """
 
     every: int | None
@@ -121,9 +129,9 @@ class Emission:
 
 @frozen(kw_only=True)
 class LateSides:
-    """LATE DATA INTO of a join of streams: the columns `columns` of `table` get the values of `left`, over the left side's
-    columns, for late rows of that side, and those of `right`, over the right side's *own* columns. () for a side whose late
-    rows go nowhere."""
+    """LATE DATA INTO of a join of streams: the columns `columns` of `table` get the values of
+    `left`, over the left side's columns, for late rows of that side, and those of `right`, over the
+    right side's *own* columns. () for a side whose late rows go nowhere."""
 
     table: Table
     columns: tuple[int, ...]
@@ -146,17 +154,21 @@ class LateSides:
 
 def event_time_type(relation: Relation) -> SqlType | None:
     """The type of the first event time of a query; None where it has none."""
-    return next((item.fields[item.time].type for item in walk(relation) if isinstance(item, ImposeOrder)), None)
+    return next(
+        (item.fields[item.time].type for item in walk(relation) if isinstance(item, ImposeOrder)),
+        None,
+    )
 
 
 @frozen(kw_only=True)
 class AsOfJoin(Pair):
-    """Each left row with the one right row of equal keys that was the last at its time: of those with `right_time` at most
-    `left_time` (`strict`: less) the one with the greatest, of equal times the last that came. `forward`: the next one
-    instead, with `right_time` at least `left_time` and the least. Without one the left row is dropped, or (`outer`) comes
-    alone.
+    """Each left row with the one right row of equal keys that was the last at its time: of those
+    with `right_time` at most `left_time` (`strict`: less) the one with the greatest, of equal times
+    the last that came. `forward`: the next one instead, with `right_time` at least `left_time` and
+    the least. Without one the left row is dropped, or (`outer`) comes alone.
 
-    Keys are as in `relation.Join`; times are integers or temporal values of one type, NULL is no time.
+    Keys are as in `relation.Join`; times are integers or temporal values of one type, NULL is no
+    time.
     """
 
     left_keys: tuple[Expression, ...]

@@ -1,8 +1,9 @@
-"""Subqueries, correlation, common tables, recursion: what the binder makes of them. The rule "subqueries to joins" takes the
-subqueries apart.
+"""Subqueries, correlation, common tables, recursion: what the binder makes of them. The rule
+"subqueries to joins" takes the subqueries apart.
 
-A subquery stands as an expression, or as the right side of a `DependentJoin` (LATERAL). Inside it an `OuterColumn` refers to
-the query around: `depth` 1 is the query that the subquery directly stands in, 2 the one around that, and so on.
+A subquery stands as an expression, or as the right side of a `DependentJoin` (LATERAL). Inside it
+an `OuterColumn` refers to the query around: `depth` 1 is the query that the subquery directly
+stands in, 2 the one around that, and so on.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class ScalarSubquery(Expression):
 
 @frozen(kw_only=True)
 class InSubquery(Expression):
-    """`operands IN (SELECT …)`: BOOLEAN by three-valued logic; the relation has as many columns as there are operands,
-    of the same types. NOT IN is a `not` call around it."""
+    """`operands IN (SELECT …)`: BOOLEAN by three-valued logic; the relation has as many columns as
+    there are operands, of the same types. NOT IN is a `not` call around it."""
 
     operands: tuple[Expression, ...]
     relation: Relation
@@ -80,8 +81,9 @@ class OuterColumn(OuterValue):
 
 @frozen(kw_only=True)
 class DependentJoin(Pair):
-    """LATERAL: for each left row the right side, in which `OuterColumn`s of depth 1 are that row's columns. `kind` is INNER,
-    LEFT or CROSS; `condition` (over the columns of both sides) pairs the rows."""
+    """LATERAL: for each left row the right side, in which `OuterColumn`s of depth 1 are that row's
+    columns. `kind` is INNER, LEFT or CROSS; `condition` (over the columns of both sides) pairs the
+    rows."""
 
     kind: JoinKind
     condition: Expression | None = None
@@ -96,8 +98,9 @@ class DependentJoin(Pair):
 
 @frozen(kw_only=True)
 class CommonRows(Relation):
-    """The rows of a common table that is planned and run once for all who read it; those with the same `number` are the same.
-    To all that looks at relations it is a leaf: `relation` is planned by itself. `rows` is an estimate of their number."""
+    """The rows of a common table that is planned and run once for all who read it; those with the
+    same `number` are the same. To all that looks at relations it is a leaf: `relation` is planned
+    by itself. `rows` is an estimate of their number."""
 
     number: int
     relation: Relation = field(repr=False)
@@ -105,7 +108,11 @@ class CommonRows(Relation):
 
     def __eq__(self, other: object) -> bool:
         """By the relation's identity: to compare it would take as long as its copies are many."""
-        return isinstance(other, CommonRows) and self.number == other.number and self.relation is other.relation
+        return (
+            isinstance(other, CommonRows)
+            and self.number == other.number
+            and self.relation is other.relation
+        )
 
     def __hash__(self) -> int:
         return hash((CommonRows, self.number))
@@ -117,8 +124,9 @@ class CommonRows(Relation):
 
 @frozen(kw_only=True)
 class GroupLimit(Single):
-    """LIMIT within groups: of the rows with the same `keys` (NULL is the same as NULL), in the order of `order`, `count` rows
-    (None: all) after leaving out `offset`. Both are BIGINT literals or parameters."""
+    """LIMIT within groups: of the rows with the same `keys` (NULL is the same as NULL), in the
+    order of `order`, `count` rows (None: all) after leaving out `offset`. Both are BIGINT literals
+    or parameters."""
 
     keys: tuple[Expression, ...]
     order: tuple[SortKey, ...]
@@ -141,9 +149,9 @@ class GroupLimit(Single):
 
 @frozen(kw_only=True)
 class Series(Single):
-    """Each input row once per value of GENERATE_SERIES(start, stop, step), the value as a last column `name`; the three
-    `arguments` are over the input's columns. With `outer` a row whose series is empty comes once, with NULL. With
-    `ordinality` a BIGINT from 1 follows."""
+    """Each input row once per value of GENERATE_SERIES(start, stop, step), the value as a last
+    column `name`; the three `arguments` are over the input's columns. With `outer` a row whose
+    series is empty comes once, with NULL. With `ordinality` a BIGINT from 1 follows."""
 
     arguments: tuple[Expression, ...]
     name: str
@@ -165,8 +173,9 @@ class Series(Single):
 
 @frozen(kw_only=True)
 class UnnestTogether(Single):
-    """Like `relation.Unnest`, of several arrays side by side: as many rows as the longest has elements, NULL behind the end of
-    the shorter ones. The elements are last columns called by `names`."""
+    """Like `relation.Unnest`, of several arrays side by side: as many rows as the longest has
+    elements, NULL behind the end of the shorter ones. The elements are last columns called by
+    `names`."""
 
     arrays: tuple[Expression, ...]
     names: tuple[str, ...]
@@ -183,7 +192,11 @@ class UnnestTogether(Single):
     @property
     def fields(self) -> tuple[Field, ...]:
         elements = [item.type.element for item in self.arrays]
-        added = [Field(name, kind) for name, kind in zip(self.names, elements, strict=True) if kind is not None]
+        added = [
+            Field(name, kind)
+            for name, kind in zip(self.names, elements, strict=True)
+            if kind is not None
+        ]
         last = () if self.ordinality is None else (Field(self.ordinality, BIGINT),)
         return (*self.input.fields, *added, *last)
 
@@ -193,9 +206,10 @@ OuterChange = Callable[[Expression, int], Expression | None]
 
 
 def map_outer(relation: Relation, change: OuterChange, nesting: int = 0) -> Relation:
-    """The relation with expressions in it changed, those of its subqueries too, from the outside in: where
-    `change(expression, nesting)` gives one, that takes the expression's place as a whole. `nesting` says how many levels
-    inside the relation the expression stands: an `OuterValue` there is from outside the relation if it is deeper."""
+    """The relation with expressions in it changed, those of its subqueries too, from the outside
+    in: where `change(expression, nesting)` gives one, that takes the expression's place as a whole.
+    `nesting` says how many levels inside the relation the expression stands: an `OuterValue` there
+    is from outside the relation if it is deeper."""
     if isinstance(relation, DependentJoin):
         left = map_outer(relation.left, change, nesting)
         inputs: tuple[Relation, ...] = (left, map_outer(relation.right, change, nesting + 1))
@@ -223,7 +237,8 @@ def map_outer_in(expression: Expression, change: OuterChange, nesting: int = 0) 
 
 
 def outer_columns(relation: Relation) -> list[OuterColumn]:
-    """The columns from outside of the relation, each with its depth as seen from the relation itself."""
+    """The columns from outside of the relation, each with its depth as seen from the relation
+    itself."""
     found: list[OuterColumn] = []
 
     def note(item: Expression, nesting: int) -> Expression | None:
@@ -248,8 +263,9 @@ def deepened(relation: Relation, by: int) -> Relation:
 
 @frozen(kw_only=True)
 class Recursion(Relation):
-    """WITH RECURSIVE: the rows of `anchor`, then those of `step` over the rows of the round before (a `WorkingTable` of the
-    same `name` inside it), until a round gives none. With `distinct` (UNION) rows that were there before are dropped."""
+    """WITH RECURSIVE: the rows of `anchor`, then those of `step` over the rows of the round before
+    (a `WorkingTable` of the same `name` inside it), until a round gives none. With `distinct`
+    (UNION) rows that were there before are dropped."""
 
     name: str
     anchor: Relation

@@ -9,8 +9,9 @@ from runnel.base.frozen import frozen
 
 @frozen
 class Reach:
-    """What the value of a call depends on beside the row itself: rows that are up to `span` of event time before it (−1: none),
-    `rows` rows or `groups` groups of peers; rows up to `lead` of event time behind it; or (`is_running`) all before it."""
+    """What the value of a call depends on beside the row itself: rows that are up to `span` of
+    event time before it (−1: none), `rows` rows or `groups` groups of peers; rows up to `lead` of
+    event time behind it; or (`is_running`) all before it."""
 
     span: int = -1
     rows: int = 0

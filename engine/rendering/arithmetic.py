@@ -1,4 +1,5 @@
-"""Arithmetic, as far as DuckDB and Spark agree: which family a call belongs to, and checks around its result."""
+"""Arithmetic, as far as DuckDB and Spark agree: which family a call belongs to, and checks around
+its result."""
 
 from __future__ import annotations
 
@@ -15,10 +16,17 @@ if TYPE_CHECKING:
 
 
 def family(call: Call) -> str:
-    """What the operands are: integers, decimals, floats, or what the first two temporal ones are."""
+    """What the operands are: integers, decimals, floats, or what the first two temporal ones
+    are."""
     left, right = call.arguments[0].type, call.arguments[-1].type
     if left.is_numeric and right.is_numeric:
-        return "float" if call.type.is_approximate else "decimal" if call.type.kind is Kind.DECIMAL else "integer"
+        return (
+            "float"
+            if call.type.is_approximate
+            else "decimal"
+            if call.type.kind is Kind.DECIMAL
+            else "integer"
+        )
     return f"{_kind(left)} {_kind(right)}"
 
 
@@ -28,7 +36,10 @@ def _kind(sql_type: SqlType) -> str:
     if sql_type.is_approximate:
         return "float"
     return {Kind.TIMESTAMP: "timestamp", Kind.TIMESTAMP_TZ: "instant", Kind.INTERVAL: "micros"}.get(
-        sql_type.kind, {Kind.INTERVAL_MONTH: "months", Kind.DATE: "date", Kind.TIME: "time"}.get(sql_type.kind, "other")
+        sql_type.kind,
+        {Kind.INTERVAL_MONTH: "months", Kind.DATE: "date", Kind.TIME: "time"}.get(
+            sql_type.kind, "other"
+        ),
     )
 
 
@@ -61,7 +72,11 @@ def wide_digits(left: SqlType, right: SqlType) -> int:
 
 def is_finite_literal(expression: Expression) -> bool:
     """Whether an operand is known to be a finite number."""
-    return isinstance(expression, Literal) and expression.value is not None and math.isfinite(expression.value)
+    return (
+        isinstance(expression, Literal)
+        and expression.value is not None
+        and math.isfinite(expression.value)
+    )
 
 
 def negative_one(call: Call) -> bool:
@@ -76,20 +91,28 @@ def remainder(symbol: str = "%") -> FunctionRule:
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
         left, right = arguments
         plain = f"({left} {symbol} {right})"
-        return f"CASE WHEN {right} = -1 THEN {left} - {left} ELSE {plain} END" if negative_one(call) else plain
+        return (
+            f"CASE WHEN {right} = -1 THEN {left} - {left} ELSE {plain} END"
+            if negative_one(call)
+            else plain
+        )
 
     return rule
 
 
 def additive(symbol: str, own: Mapping[str, FunctionRule]) -> FunctionRule:
     """+ or −, with an engine's own rules for what isn't of whole numbers."""
-    return by_family({name: infix(symbol) for name in ("integer", "micros micros", "months months")} | dict(own))
+    return by_family(
+        {name: infix(symbol) for name in ("integer", "micros micros", "months months")} | dict(own)
+    )
 
 
 def multiplicative(own: Mapping[str, FunctionRule]) -> FunctionRule:
     """Multiplication; an interval's number is multiplied as one of 64 bits."""
     times = typed("(CAST({0} AS BIGINT) * {1})")
-    return by_family({"integer": infix("*"), "micros integer": times, "months integer": times, **own})
+    return by_family(
+        {"integer": infix("*"), "micros integer": times, "months integer": times, **own}
+    )
 
 
 negated = typed("(-{0})")
@@ -108,7 +131,8 @@ def same_types(symbol: str) -> FunctionRule:
 
 
 def _is_wide(left: SqlType, right: SqlType) -> bool:
-    """Whether sides are DECIMALs that no common type holds; the engines would cut digits off, or go by way of DOUBLE."""
+    """Whether sides are DECIMALs that no common type holds; the engines would cut digits off, or go
+    by way of DOUBLE."""
     return left != right and left.kind is Kind.DECIMAL and wide_digits(left, right) > MAX_PRECISION
 
 
@@ -124,7 +148,9 @@ def _comparison(symbol: str) -> FunctionRule:
         if scale > _LEAST_SCALE:
             raise refused(call)
         wholes = [f"CAST(floor({text}) AS DECIMAL({MAX_PRECISION}, 0))" for text in arguments]
-        rests = [f"CAST(({text} - floor({text})) AS DECIMAL({scale + 1}, {scale}))" for text in arguments]
+        rests = [
+            f"CAST(({text} - floor({text})) AS DECIMAL({scale + 1}, {scale}))" for text in arguments
+        ]
         alike, rest = f"{wholes[0]} = {wholes[1]}", f"{rests[0]} {symbol} {rests[1]}"
         if symbol == "=":
             return f"({alike} AND {rest})"
@@ -138,7 +164,15 @@ _LEAST_SCALE = 6
 """The scale that Spark leaves a difference, whatever its digits."""
 
 COMPARISONS: dict[str, FunctionRule] = {
-    name: _comparison(symbol) for name, symbol in {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items()
+    name: _comparison(symbol)
+    for name, symbol in {
+        "eq": "=",
+        "ne": "<>",
+        "lt": "<",
+        "le": "<=",
+        "gt": ">",
+        "ge": ">=",
+    }.items()
 }
 LOGIC: dict[str, FunctionRule] = {
     "not": template("(NOT {0})"),
@@ -152,8 +186,8 @@ LOGIC: dict[str, FunctionRule] = {
 
 
 def rounded_decimal(rendering: Rendering, call: Call, text: str, digits: int) -> str:
-    """ROUND of a DECIMAL to digits that aren't negative: by a cast, which rounds half up. The call's type has a greater scale
-    where the digits weren't a literal when it was bound."""
+    """ROUND of a DECIMAL to digits that aren't negative: by a cast, which rounds half up. The
+    call's type has a greater scale where the digits weren't a literal when it was bound."""
     given, result = call.arguments[0].type, call.type
     if digits < result.scale:
         scaled = decimal(min(given.precision - given.scale + digits + 1, MAX_PRECISION), digits)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A SELECT under construction: `columns` are the texts of the result's columns over the aliases in `source`.
+    """A SELECT under construction: `columns` are the texts of the result's columns over the aliases
+    in `source`.
 
-    `is_plain`: these are columns of `source`, so that expressions over them can be put in their place. Order and limit
-    follow the rest.
+    `is_plain`: these are columns of `source`, so that expressions over them can be put in their
+    place. Order and limit follow the rest.
     """
 
     source: str

@@ -1,4 +1,5 @@
-"""CAST, as far as DuckDB and Spark agree: rules are looked up by the families of the two types, and refused without one."""
+"""CAST, as far as DuckDB and Spark agree: rules are looked up by the families of the two types, and
+refused without one."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ def _to_boolean(rendering: Rendering, text: str, source: SqlType, target: SqlTyp
 def _moment_to_text(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
     name = rendering.type(source)
     end = " 23:59:59.999999" if source.kind is Kind.TIMESTAMP else ""
-    wrong = f"({text} < CAST('0001-01-01' AS {name})) OR ({text} > CAST('9999-12-31{end}' AS {name}))"
+    wrong = (
+        f"({text} < CAST('0001-01-01' AS {name})) OR ({text} > CAST('9999-12-31{end}' AS {name}))"
+    )
     message = f"a {source} outside the years 1 to 9999 can't be converted to VARCHAR"
     return rendering.check(wrong, message, f"CAST({text} AS {rendering.type(VARCHAR)})")
 

@@ -1,7 +1,8 @@
-"""What a rendering knows of an engine: how it writes types, names and literals, and the tables of what it does as we mean it.
+"""What a rendering knows of an engine: how it writes types, names and literals, and the tables of
+what it does as we mean it.
 
-A table maps a function's key to a rule. A rule gets the call and its arguments as the engine's SQL, and gives SQL of exactly
-the call's type, or raises Unrenderable. What isn't in a table is refused.
+A table maps a function's key to a rule. A rule gets the call and its arguments as the engine's SQL,
+and gives SQL of exactly the call's type, or raises Unrenderable. What isn't in a table is refused.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ CastRule = Callable[["Rendering", Cast, str], str]
 
 @frozen
 class Invocation:
-    """An aggregate whose arguments are rendered. `run` puts DISTINCT, FILTER and OVER to a bare call of an engine's
-    aggregate, so that a rule may build its result of several."""
+    """An aggregate whose arguments are rendered. `run` puts DISTINCT, FILTER and OVER to a bare
+    call of an engine's aggregate, so that a rule may build its result of several."""
 
     call: Aggregate
     arguments: tuple[str, ...]
@@ -62,14 +63,16 @@ class Dialect:
     ignores_nulls_inside: bool = False
     """Whether IGNORE NULLS stands within a call's brackets."""
     frame: Callable[[WindowCall], str] | None = None
-    """The frame of a call with OVER, where the engine has rules of its own; refuses calls that aren't the same there."""
+    """The frame of a call with OVER, where the engine has rules of its own; refuses calls that
+    aren't the same there."""
     python: Callable[[Rendering, PythonCall, Sequence[str]], str] | None = None
     """A call of a Python function, where the engine can run one."""
 
 
 @frozen(kw_only=True)
 class Unknown(Expression):
-    """A constant whose value is known when the statement runs: it depends on arguments, time or zone."""
+    """A constant whose value is known when the statement runs: it depends on arguments, time or
+    zone."""
 
     original: Expression
 
@@ -86,14 +89,16 @@ UNKNOWN = object()
 
 
 def option(call: Call, index: int) -> Any:
-    """The value of an argument that is the same for all rows: UNKNOWN until the statement runs. Unrenderable where the
-    argument depends on the row."""
+    """The value of an argument that is the same for all rows: UNKNOWN until the statement runs.
+    Unrenderable where the argument depends on the row."""
     argument = call.arguments[index]
     if isinstance(argument, Literal):
         return argument.value
     if isinstance(argument, Unknown):
         return UNKNOWN
-    raise refused(call, f"{call.function.upper()} with an argument {index + 1} that differs from row to row")
+    raise refused(
+        call, f"{call.function.upper()} with an argument {index + 1} that differs from row to row"
+    )
 
 
 def refused(call: Call | Cast, what: str | None = None) -> Unrenderable:
@@ -107,7 +112,8 @@ def refused(call: Call | Cast, what: str | None = None) -> Unrenderable:
 
 
 def template(text: str, *kinds: Kind) -> FunctionRule:
-    """A rule that puts the arguments into `text`; with `kinds` for the first argument's type only."""
+    """A rule that puts the arguments into `text`; with `kinds` for the first argument's type
+    only."""
 
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
         if kinds and call.arguments[0].type.kind not in kinds:

@@ -1,4 +1,5 @@
-"""What rendering must know of the shape of a plan: what occurs twice, what may come before a condition, what is unique."""
+"""What rendering must know of the shape of a plan: what occurs twice, what may come before a
+condition, what is unique."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ COSTLY = (nodes.Aggregate, nodes.Join, nodes.SetOperation, Window)
 
 
 def repeated(relation: Relation) -> list[Relation]:
-    """The costly parts of a plan that occur in it more than once, but for those that are only parts of others that do."""
+    """The costly parts of a plan that occur in it more than once, but for those that are only parts
+    of others that do."""
     if sum(type(node) in COSTLY for node in nodes.walk(relation)) < 2:
         return []
     seen: set[Relation] = set()
@@ -39,24 +41,31 @@ def repeated(relation: Relation) -> list[Relation]:
 
 
 def is_chain(relation: Relation) -> bool:
-    """Whether the relation gives some rows of a table one by one, so that nothing in it comes before a condition."""
+    """Whether the relation gives some rows of a table one by one, so that nothing in it comes
+    before a condition."""
     while isinstance(relation, (nodes.Filter, nodes.Project)):
         relation = relation.input
-    return isinstance(relation, (Scan, nodes.Values, nodes.Generate)) and getattr(relation, "limit", None) is None
+    return (
+        isinstance(relation, (Scan, nodes.Values, nodes.Generate))
+        and getattr(relation, "limit", None) is None
+    )
 
 
 def computes_what_can_fail(relation: Relation) -> bool:
-    """Whether a column of the relation is computed by an expression that can fail: the engine puts it into a condition
-    over the column, and that where it likes."""
+    """Whether a column of the relation is computed by an expression that can fail: the engine puts
+    it into a condition over the column, and that where it likes."""
     while isinstance(relation, (nodes.Filter, nodes.Project, nodes.Sort)):
-        if isinstance(relation, nodes.Project) and any(can_fail(item) for item in relation.expressions):
+        if isinstance(relation, nodes.Project) and any(
+            can_fail(item) for item in relation.expressions
+        ):
             return True
         relation = relation.input
     return False
 
 
 def is_unique(node: nodes.Join) -> bool:
-    """Whether no left row can have two matches: the right side is grouped by nothing but the join's keys."""
+    """Whether no left row can have two matches: the right side is grouped by nothing but the join's
+    keys."""
     right = node.right
     wanted = [_column_index(item) for item in node.right_keys]
     while isinstance(right, (nodes.Project, nodes.Filter)):

@@ -1,8 +1,9 @@
 """A relational sub-plan as one SELECT of another engine.
 
-Every column has a name made up here (c0, c1, …, by place) and every FROM item an alias (t0, t1, …): no name and no text of
-the user's is passed through. A node becomes part of the SELECT below it where that can't change its meaning, else a
-SELECT around it. A node without a rule is refused, as is a use of one whose meaning the engine doesn't share.
+Every column has a name made up here (c0, c1, …, by place) and every FROM item an alias (t0, t1, …):
+no name and no text of the user's is passed through. A node becomes part of the SELECT below it
+where that can't change its meaning, else a SELECT around it. A node without a rule is refused, as
+is a use of one whose meaning the engine doesn't share.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from runnel.rendering.plan_shapes import computes_what_can_fail, is_chain, is_un
 from runnel.rendering.render import Rendering
 
 ScanText = Callable[[Scan, tuple[int, ...]], str]
-"""The FROM item, without an alias, for a scan: its columns are c0, c1, … for the table's columns at the places that are
-given (at least one), in the engine's types for them."""
+"""The FROM item, without an alias, for a scan: its columns are c0, c1, … for the table's columns at
+the places that are given (at least one), in the engine's types for them."""
 
 Sides = tuple[bool, bool]
 """Whether something reads the left side of a join, and whether it reads the right one."""
@@ -36,8 +37,8 @@ _TWO_MATCHES = "more than one row returned by a subquery used as an expression"
 
 
 class RelationRendering:
-    """Renders one relation as an engine's SELECT; counts the aliases. What engines write in different ways is in methods and
-    attributes of their own."""
+    """Renders one relation as an engine's SELECT; counts the aliases. What engines write in
+    different ways is in methods and attributes of their own."""
 
     rules: ClassVar[Mapping[type[Relation], str]] = {
         InputRows: "input_rows",
@@ -69,8 +70,8 @@ class RelationRendering:
         self._aliases = 0
 
     def whole(self, relation: Relation) -> str:
-        """The SELECT that gives the rows of `relation`: its columns as c0, c1, …; in its order if it is sorted. A relation
-        without columns gives one of no meaning. Raises Unrenderable."""
+        """The SELECT that gives the rows of `relation`: its columns as c0, c1, …; in its order if
+        it is sorted. A relation without columns gives one of no meaning. Raises Unrenderable."""
         return self.select(relation)
 
     def select(self, relation: Relation) -> str:
@@ -90,7 +91,9 @@ class RelationRendering:
     def item(self, text: str, width: int) -> Block:
         """Everything of a FROM item whose columns are c0, c1, …."""
         alias = self.alias()
-        return Block(f"{text} AS {alias}", tuple(f"{alias}.c{i}" for i in range(width)), is_item=True)
+        return Block(
+            f"{text} AS {alias}", tuple(f"{alias}.c{i}" for i in range(width)), is_item=True
+        )
 
     def wrapped(self, relation: Relation) -> Block:
         """A SELECT of its own around a relation."""
@@ -111,14 +114,20 @@ class RelationRendering:
         return block if block.is_item and not block.where else self.around(block)
 
     def scan(self, node: Scan) -> Block:
-        read = (*node.columns, *sorted(columns_of(node.predicate) - set(node.columns) if node.predicate else ()))
+        read = (
+            *node.columns,
+            *sorted(columns_of(node.predicate) - set(node.columns) if node.predicate else ()),
+        )
         read = read or (0,)
         for column in read:
             self.rendering.type(node.table.columns[column].type)
         block = self.item(self._scan_text(node, read), len(read))
         if node.predicate is not None:
             places = {column: place for place, column in reversed(list(enumerate(read)))}
-            texts = [block.columns[places[i]] if i in places else "" for i in range(len(node.table.columns))]
+            texts = [
+                block.columns[places[i]] if i in places else ""
+                for i in range(len(node.table.columns))
+            ]
             block = replace(block, where=(self.rendering.condition(node.predicate, texts),))
         limit = "" if node.limit is None else f" LIMIT {int(node.limit)}"
         return replace(block, columns=block.columns[: len(node.columns)], limit=limit)
@@ -133,9 +142,15 @@ class RelationRendering:
             raise Unrenderable("a long VALUES list", node.position)
         types = [self.rendering.type(item.type) for item in node.columns]
         if not node.rows:
-            columns = ", ".join(f"CAST(NULL AS {kind}) AS c{i}" for i, kind in enumerate(types)) or "1 AS c0"
+            columns = (
+                ", ".join(f"CAST(NULL AS {kind}) AS c{i}" for i, kind in enumerate(types))
+                or "1 AS c0"
+            )
             return self.item(f"(SELECT {columns} WHERE 1 = 0)", len(types))
-        selects = [f"SELECT {self._listed([self.rendering.expression(item, ()) for item in row])}" for row in node.rows]
+        selects = [
+            f"SELECT {self._listed([self.rendering.expression(item, ()) for item in row])}"
+            for row in node.rows
+        ]
         return self.item(f"({' UNION ALL '.join(selects)})", len(types))
 
     def _listed(self, texts: Sequence[str]) -> str:
@@ -143,15 +158,21 @@ class RelationRendering:
 
     def generate(self, node: nodes.Generate) -> Block:
         numbers = [item.value if isinstance(item, Literal) else None for item in node.arguments]
-        if node.function != "generate_series" or any(not isinstance(number, int) for number in numbers):
-            raise Unrenderable(f"table function {node.function.upper()} with such arguments", node.position)
+        if node.function != "generate_series" or any(
+            not isinstance(number, int) for number in numbers
+        ):
+            raise Unrenderable(
+                f"table function {node.function.upper()} with such arguments", node.position
+            )
         start, stop, *rest = (int(number) for number in numbers if number is not None)
         step = rest[0] if rest else 1
         if step == 0 or max(abs(start), abs(stop), abs(step)) >= 1 << 62:
             raise Unrenderable("GENERATE_SERIES with such bounds", node.position)
         end = stop + (1 if step > 0 else -1)
         alias = self.alias()
-        return Block(f"range({start}, {end}, {step}) AS {alias}(c0)", (f"{alias}.c0",), is_item=True)
+        return Block(
+            f"range({start}, {end}, {step}) AS {alias}(c0)", (f"{alias}.c0",), is_item=True
+        )
 
     def filter(self, node: nodes.Filter) -> Block:
         block = self.plain(node.input)
@@ -166,9 +187,12 @@ class RelationRendering:
         return self._decided_here(block, node)
 
     def _decided_here(self, block: Block, node: nodes.Filter) -> Block:
-        """A filter that the engine doesn't apply before a join or GROUP BY that comes before it here, to rows that never come
-        through: its condition depends on a volatile column of what is below."""
-        marked = self.around(replace(block, columns=(*block.columns, self.never_negative), is_plain=False))
+        """A filter that the engine doesn't apply before a join or GROUP BY that comes before it
+        here, to rows that never come through: its condition depends on a volatile column of what is
+        below."""
+        marked = self.around(
+            replace(block, columns=(*block.columns, self.never_negative), is_plain=False)
+        )
         columns, mark = marked.columns[:-1], marked.columns[-1]
         condition = self.rendering.condition(node.condition, columns)
         test = f"CASE WHEN {mark} >= 0 THEN {condition} ELSE FALSE END"
@@ -179,7 +203,11 @@ class RelationRendering:
         if not block.is_plain or block.group or block.limit:
             block = self.around(block)
         columns = tuple(self.rendering.expression(item, block.columns) for item in node.expressions)
-        return replace(block, columns=columns, is_plain=all(isinstance(item, Column) for item in node.expressions))
+        return replace(
+            block,
+            columns=columns,
+            is_plain=all(isinstance(item, Column) for item in node.expressions),
+        )
 
     def aggregate(self, node: nodes.Aggregate) -> Block:
         block = self.plain(node.input)
@@ -203,8 +231,14 @@ class RelationRendering:
         return self.around(replace(block, source=source, columns=tuple(columns), is_plain=False))
 
     def join(self, node: nodes.Join) -> Block:
-        if node.kind in (JoinKind.INNER, JoinKind.CROSS) and node.condition is not None and can_fail(node.condition):
-            return self.filter(nodes.Filter(input=replace(node, condition=None), condition=node.condition))
+        if (
+            node.kind in (JoinKind.INNER, JoinKind.CROSS)
+            and node.condition is not None
+            and can_fail(node.condition)
+        ):
+            return self.filter(
+                nodes.Filter(input=replace(node, condition=None), condition=node.condition)
+            )
         left, right = self.plain(node.left), self.item_of(node.right)
         if left.where and node.kind in (JoinKind.RIGHT, JoinKind.FULL):
             left = self.around(left)
@@ -220,7 +254,9 @@ class RelationRendering:
         if not on and node.kind in (JoinKind.INNER, JoinKind.CROSS):
             return Block(f"{left.source} CROSS JOIN {right.source}", columns, left.where)
         kind = {JoinKind.CROSS: "INNER"}.get(node.kind, node.kind.value.upper())
-        return Block(f"{left.source} {kind} JOIN {right.source} ON {on or '1 = 1'}", columns, left.where)
+        return Block(
+            f"{left.source} {kind} JOIN {right.source} ON {on or '1 = 1'}", columns, left.where
+        )
 
     def _on(self, node: nodes.Join, left: Block, right: Block) -> str:
         return " AND ".join(text for text, _ in self.tests(node, left, right))
@@ -230,14 +266,28 @@ class RelationRendering:
         parts = []
         for number, (first, second) in enumerate(zip(node.left_keys, node.right_keys, strict=True)):
             same = self.same if number in node.null_safe else "="
-            text = f"{self.rendering.key(first, left.columns)} {same} {self.rendering.key(second, right.columns)}"
+            text = (
+                f"{self.rendering.key(first, left.columns)} {same} "
+                f"{self.rendering.key(second, right.columns)}"
+            )
             parts.append((text, (bool(columns_of(first)), bool(columns_of(second)))))
         if node.condition is not None and can_fail(node.condition):
-            raise Unrenderable("a condition that can fail of a join that isn't an inner one", node.condition.position)
+            raise Unrenderable(
+                "a condition that can fail of a join that isn't an inner one",
+                node.condition.position,
+            )
         for part in conjuncts(node.condition):
             text = self.rendering.condition(part, (*left.columns, *right.columns))
             width = len(left.columns)
-            parts.append((text, (any(i < width for i in columns_of(part)), any(i >= width for i in columns_of(part)))))
+            parts.append(
+                (
+                    text,
+                    (
+                        any(i < width for i in columns_of(part)),
+                        any(i >= width for i in columns_of(part)),
+                    ),
+                )
+            )
         return parts
 
     def exists(self, node: nodes.Join, left: Block, right: Block) -> Block:
@@ -248,7 +298,9 @@ class RelationRendering:
             return replace(left, columns=(*left.columns, test), is_plain=False)
         if not on:
             test = f"EXISTS (SELECT 1 FROM {right.source})"
-            return replace(left, where=(*left.where, test if node.kind is JoinKind.SEMI else f"NOT {test}"))
+            return replace(
+                left, where=(*left.where, test if node.kind is JoinKind.SEMI else f"NOT {test}")
+            )
         word = self.semi if node.kind is JoinKind.SEMI else self.anti
         return Block(f"{left.source} {word} JOIN {right.source} ON {on}", left.columns, left.where)
 
@@ -269,26 +321,35 @@ class RelationRendering:
     def _single(self, node: nodes.Join, left: Block, right: Block) -> Block:
         columns = (*left.columns, *right.columns)
         if is_unique(node):
-            source = f"{left.source} LEFT JOIN {right.source} ON {self._on(node, left, right) or '1 = 1'}"
+            source = (
+                f"{left.source} LEFT JOIN {right.source} ON "
+                f"{self._on(node, left, right) or '1 = 1'}"
+            )
             return Block(source, columns, left.where)
         if node.condition is not None or node.null_safe:
             raise Unrenderable("a correlated scalar subquery that may give two rows", node.position)
         keys = [self.rendering.key(item, right.columns) for item in node.right_keys]
         partition = f"PARTITION BY {', '.join(keys)}" if keys else ""
-        counted = replace(right, columns=(*right.columns, f"COUNT(*) OVER ({partition})"), is_plain=False)
+        counted = replace(
+            right, columns=(*right.columns, f"COUNT(*) OVER ({partition})"), is_plain=False
+        )
         right = self.around(counted)
         on = self._on(node, left, right) or "1 = 1"
         count = right.columns[-1]
         failure = self.rendering.error(_TWO_MATCHES)
         check = f"CASE WHEN {count} > 1 THEN CAST({failure} AS BOOLEAN) ELSE TRUE END"
         columns = (*left.columns, *right.columns[:-1])
-        return self.around(Block(f"{left.source} LEFT JOIN {right.source} ON {on}", columns, (*left.where, check)))
+        return self.around(
+            Block(f"{left.source} LEFT JOIN {right.source} ON {on}", columns, (*left.where, check))
+        )
 
     def sort(self, node: nodes.Sort) -> Block:
         block = self.block(node.input)
         if not block.is_plain or block.group or block.order or block.limit:
             block = self.around(block)
-        return replace(block, order=tuple(self.rendering.sort_key(key, block.columns) for key in node.keys))
+        return replace(
+            block, order=tuple(self.rendering.sort_key(key, block.columns) for key in node.keys)
+        )
 
     def limit(self, node: nodes.Limit) -> Block:
         block = self.block(node.input)
@@ -324,7 +385,9 @@ class RelationRendering:
         return " ".join([f"PARTITION BY {keys}"] * bool(keys) + [f"ORDER BY {order}"] * bool(order))
 
     def union(self, node: nodes.Union) -> Block:
-        return self.item(f"({' UNION ALL '.join(self.part(part) for part in node.parts)})", len(node.fields))
+        return self.item(
+            f"({' UNION ALL '.join(self.part(part) for part in node.parts)})", len(node.fields)
+        )
 
     def part(self, relation: Relation) -> str:
         """A part of a UNION."""
@@ -335,7 +398,9 @@ class RelationRendering:
         sides = []
         for side in (node.left, node.right):
             block = self.wrapped(side)
-            keys = [self.rendering.key(item, block.columns) for item in nodes.references(side.fields)]
+            keys = [
+                self.rendering.key(item, block.columns) for item in nodes.references(side.fields)
+            ]
             sides.append(block_text(replace(block, columns=tuple(keys))))
         word = node.operation.upper() + (" ALL" if node.all else "")
         return self.item(f"({sides[0]} {word} {sides[1]})", len(node.fields))
@@ -352,12 +417,15 @@ def input_name(number: int) -> str:
 
 
 def _by_number(number: str, texts: Sequence[str]) -> str:
-    """The text at that number. What most numbers share is said once: of many grouping sets, nearly all leave a key NULL."""
+    """The text at that number. What most numbers share is said once: of many grouping sets, nearly
+    all leave a key NULL."""
     numbers: dict[str, list[int]] = {}
     for i, text in enumerate(texts):
         numbers.setdefault(text, []).append(i)
     usual = max(numbers, key=lambda text: len(numbers[text]))
     cases = "".join(
-        f" WHEN {number} IN ({', '.join(map(str, chosen))}) THEN {text}" for text, chosen in numbers.items() if text != usual
+        f" WHEN {number} IN ({', '.join(map(str, chosen))}) THEN {text}"
+        for text, chosen in numbers.items()
+        if text != usual
     )
     return f"CASE{cases} ELSE {usual} END" if cases else usual

@@ -1,7 +1,8 @@
 """Typed expressions as the SQL of another engine.
 
-`Rendering` walks an expression. Constants are worked out by our own evaluator and stand in the text as literals; the rest
-follows the dialect's tables, which refuse what they don't know. None of the user's text is passed through.
+`Rendering` walks an expression. Constants are worked out by our own evaluator and stand in the text
+as literals; the rest follows the dialect's tables, which refuse what they don't know. None of the
+user's text is passed through.
 """
 
 from __future__ import annotations
@@ -40,12 +41,14 @@ from runnel.rendering.window import over
 from runnel.sqltypes import Kind, SqlType
 
 MOST_CHARACTERS = 100_000
-"""A longer text for one expression is refused: checks name their operands more than once, so nesting multiplies."""
+"""A longer text for one expression is refused: checks name their operands more than once, so
+nesting multiplies."""
 
 
 @frozen
 class Session:
-    """What is known when a statement runs: the Python values of its arguments, its zone, and its time in µs since 1970."""
+    """What is known when a statement runs: the Python values of its arguments, its zone, and its
+    time in µs since 1970."""
 
     arguments: tuple[Any, ...] = ()
     zone: str = "UTC"
@@ -53,8 +56,8 @@ class Session:
 
 
 class Rendering:
-    """Renders the expressions of one statement in one dialect. Without a session what depends on it shows as `$…`: such a
-    text is for people. What renders without a session renders with one.
+    """Renders the expressions of one statement in one dialect. Without a session what depends on it
+    shows as `$…`: such a text is for people. What renders without a session renders with one.
 
     `columns` are the texts of the input's columns, by their index.
     """
@@ -64,7 +67,8 @@ class Rendering:
         self.session = session
 
     def type(self, sql_type: SqlType) -> str:
-        """The engine's type in which values of a SQL type travel. Unrenderable where there is none."""
+        """The engine's type in which values of a SQL type travel. Unrenderable where there is
+        none."""
         return self.dialect.type_name(sql_type)
 
     def literal(self, value: Any, sql_type: SqlType) -> str:
@@ -86,13 +90,14 @@ class Rendering:
         return f"CASE WHEN {is_wrong} THEN {self.error(message)} ELSE {value} END"
 
     def expression(self, expression: Expression, columns: Sequence[str]) -> str:
-        """The value of an expression, of exactly `self.type(expression.type)`; an operand of anything."""
+        """The value of an expression, of exactly `self.type(expression.type)`; an operand of
+        anything."""
         check_time()
         return self._text(self._folded(expression), columns)
 
     def condition(self, expression: Expression, columns: Sequence[str]) -> str:
-        """What WHERE, HAVING or ON takes: NULL may count as false. Parts that can fail see only the rows that passed those
-        before them."""
+        """What WHERE, HAVING or ON takes: NULL may count as false. Parts that can fail see only the
+        rows that passed those before them."""
         parts = conjuncts(self._folded(expression))
         text = ""
         for group in reversed(_steps(parts)):
@@ -101,7 +106,8 @@ class Rendering:
         return text if len(parts) == 1 else f"({text})"
 
     def key(self, expression: Expression, columns: Sequence[str]) -> str:
-        """The value as GROUP BY, DISTINCT, PARTITION BY and joins take it: what is the same to us is the same there."""
+        """The value as GROUP BY, DISTINCT, PARTITION BY and joins take it: what is the same to us
+        is the same there."""
         return self.dialect.key(self.expression(expression, columns), expression.type)
 
     def sort_key(self, key: SortKey, columns: Sequence[str]) -> str:
@@ -143,13 +149,21 @@ class Rendering:
                 arguments[0] = f"CASE WHEN {condition} THEN {arguments[0]} END"
             filtered = f" FILTER (WHERE {condition})"
         # A constant orders nothing, and engines may take a number for the place of an argument.
-        keys = [item for item in call.order if not isinstance(self._folded(item.expression), (Literal, Unknown))]
+        keys = [
+            item
+            for item in call.order
+            if not isinstance(self._folded(item.expression), (Literal, Unknown))
+        ]
         order = ", ".join(self.sort_key(item, columns) for item in keys)
 
         def run(name: str, *texts: str, distinct: bool = call.distinct) -> str:
-            return f"{name}({'DISTINCT ' if distinct else ''}{', '.join(texts)}){filtered}{over_text}"
+            return (
+                f"{name}({'DISTINCT ' if distinct else ''}{', '.join(texts)}){filtered}{over_text}"
+            )
 
-        return Invocation(call, tuple(arguments), run, f" ORDER BY {order}" if order else "", bool(over_text))
+        return Invocation(
+            call, tuple(arguments), run, f" ORDER BY {order}" if order else "", bool(over_text)
+        )
 
     @cached_property
     def _context(self) -> EvaluationContext:
@@ -157,7 +171,8 @@ class Rendering:
         return EvaluationContext((), self.session.now, self.session.zone)
 
     def _folded(self, expression: Expression) -> Expression:
-        """The expression with every part that is the same for all rows as a Literal, or as Unknown or Failure."""
+        """The expression with every part that is the same for all rows as a Literal, or as Unknown
+        or Failure."""
         if isinstance(expression, (Column, Literal)):
             return expression
         children = tuple(self._folded(child) for child in expression.children)
@@ -166,20 +181,27 @@ class Rendering:
         )
         if constant and all(isinstance(child, (Literal, Unknown, Failure)) for child in children):
             return self._constant(expression)
-        changed = any(new is not old for new, old in zip(children, expression.children, strict=True))
+        changed = any(
+            new is not old for new, old in zip(children, expression.children, strict=True)
+        )
         return expression.with_children(children) if changed else expression
 
     def _constant(self, expression: Expression) -> Expression:
         if self.session is None and not is_constant(expression):
             return Unknown(original=expression, type=expression.type, position=expression.position)
         try:
-            value = evaluate_constant(expression, None if self.session is None else self._with_arguments(expression))
+            value = evaluate_constant(
+                expression, None if self.session is None else self._with_arguments(expression)
+            )
         except DataError as error:
-            return Failure(message=error.message, type=expression.type, position=expression.position)
+            return Failure(
+                message=error.message, type=expression.type, position=expression.position
+            )
         return Literal(value=value, type=expression.type, position=expression.position)
 
     def _with_arguments(self, expression: Expression) -> EvaluationContext:
-        """The session with the arguments that the expression has, in the types in which it has them."""
+        """The session with the arguments that the expression has, in the types in which it has
+        them."""
         context = self._context
         assert self.session is not None
         used = {node.index: node.type for node in walk(expression) if isinstance(node, Parameter)}
@@ -237,7 +259,8 @@ class Rendering:
     def _connective(self, expression: Call, columns: Sequence[str]) -> str:
         """AND and OR; a part that can fail sees only the rows that those before it leave undecided.
 
-        A part stands in the text at most twice, however many there are. Of a OR b OR c, where b and c can fail:
+        A part stands in the text at most twice, however many there are. Of a OR b OR c, where b and
+        c can fail:
         CASE WHEN (a) IS TRUE THEN TRUE WHEN (b) IS TRUE THEN TRUE ELSE (a OR b OR c) END.
         """
         word, deciding = ("AND", "FALSE") if expression.function == "and" else ("OR", "TRUE")
@@ -247,7 +270,10 @@ class Rendering:
                 groups.append([])
             groups[-1].append(self._text(part, columns))
         joined = f"({f' {word} '.join(text for group in groups for text in group)})"
-        whens = [f"WHEN ({f' {word} '.join(group)}) IS {deciding} THEN {deciding}" for group in groups[:-1]]
+        whens = [
+            f"WHEN ({f' {word} '.join(group)}) IS {deciding} THEN {deciding}"
+            for group in groups[:-1]
+        ]
         return f"CASE {' '.join(whens)} ELSE {joined} END" if whens else joined
 
     def _case(self, expression: Case, columns: Sequence[str]) -> str:
@@ -255,7 +281,11 @@ class Rendering:
             f"WHEN {self._text(condition, columns)} THEN {self._text(result, columns)}"
             for condition, result in zip(expression.conditions, expression.results, strict=True)
         ]
-        last = Literal(value=None, type=expression.type) if expression.otherwise is None else expression.otherwise
+        last = (
+            Literal(value=None, type=expression.type)
+            if expression.otherwise is None
+            else expression.otherwise
+        )
         return f"CASE {' '.join(whens)} ELSE {self._text(last, columns)} END"
 
     def _in_list(self, expression: InList, columns: Sequence[str]) -> str:
@@ -266,7 +296,9 @@ class Rendering:
 
 
 def _can_fail(expression: Expression) -> bool:
-    return any(isinstance(node, (Unknown, Failure)) for node in walk(expression)) or can_fail(expression)
+    return any(isinstance(node, (Unknown, Failure)) for node in walk(expression)) or can_fail(
+        expression
+    )
 
 
 def _steps(parts: Sequence[Expression]) -> list[list[Expression]]:

@@ -1,5 +1,5 @@
-"""Functions on text, as far as DuckDB and Spark agree. Both count characters as we do; what they do with odd options differs,
-so that options must be constants that have one meaning."""
+"""Functions on text, as far as DuckDB and Spark agree. Both count characters as we do; what they do
+with odd options differs, so that options must be constants that have one meaning."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def failing(rendering: Rendering, call: Call, message: str) -> str:
 
 
 def substring(number: str = "{0}") -> FunctionRule:
-    """A start below 1 and a negative length are errors; the engines would count from the end. `number` is the template of a
-    position as the engine takes it."""
+    """A start below 1 and a negative length are errors; the engines would count from the end.
+    `number` is the template of a position as the engine takes it."""
 
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
         given = options(call)
@@ -49,8 +49,13 @@ def substring(number: str = "{0}") -> FunctionRule:
         if start is not UNKNOWN and start < 1:
             return failing(rendering, call, f"SUBSTRING start must be at least 1, not {start}")
         if length and length[0] is not UNKNOWN and length[0] < 0:
-            return failing(rendering, call, f"SUBSTRING length must not be negative, but is {length[0]}")
-        texts = [number.format(whole(value, text)) for value, text in zip(given, arguments[1:], strict=True)]
+            return failing(
+                rendering, call, f"SUBSTRING length must not be negative, but is {length[0]}"
+            )
+        texts = [
+            number.format(whole(value, text))
+            for value, text in zip(given, arguments[1:], strict=True)
+        ]
         return f"substring({', '.join([arguments[0], *texts])})"
 
     return rule
@@ -83,7 +88,9 @@ def repeat(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     made = f"repeat({arguments[0]}, {max(count, 0)})"
     if count <= 1:
         return made
-    return rendering.check(f"length({arguments[0]}) > {LONGEST // count}", "a text is too long", made)
+    return rendering.check(
+        f"length({arguments[0]}) > {LONGEST // count}", "a text is too long", made
+    )
 
 
 def split_part(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
@@ -108,8 +115,8 @@ def find(text: str) -> FunctionRule:
 
 
 def like(escape_of: Callable[[Rendering, Call, Any, Any], str]) -> FunctionRule:
-    """LIKE with a constant pattern. `escape_of` gives the clause behind it, from the pattern and the ESCAPE character, which is
-    None where there is none."""
+    """LIKE with a constant pattern. `escape_of` gives the clause behind it, from the pattern and
+    the ESCAPE character, which is None where there is none."""
 
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
         pattern, *escape = options(call)

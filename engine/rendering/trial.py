@@ -20,7 +20,8 @@ _SAMPLES: dict[Kind, Any] = {
 
 
 class Trial(Rendering):
-    """Renders with some value of its type for each constant that depends on arguments, time or zone."""
+    """Renders with some value of its type for each constant that depends on arguments, time or
+    zone."""
 
     def __init__(self, dialect: Dialect) -> None:
         super().__init__(dialect, Session())
@@ -28,4 +29,8 @@ class Trial(Rendering):
     def _constant(self, expression: Expression) -> Expression:
         if is_constant(expression):
             return super()._constant(expression)
-        return Literal(value=_SAMPLES.get(expression.type.kind), type=expression.type, position=expression.position)
+        return Literal(
+            value=_SAMPLES.get(expression.type.kind),
+            type=expression.type,
+            position=expression.position,
+        )

@@ -1,4 +1,5 @@
-"""The names of an engine's types: a table for the simple ones, and how the nested ones are put together."""
+"""The names of an engine's types: a table for the simple ones, and how the nested ones are put
+together."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from runnel.sqltypes import Kind, SqlType
 
 @frozen
 class TypeNames:
-    """How one engine writes types. `array`, `map`, `row` and `field` are templates for the texts of their parts."""
+    """How one engine writes types. `array`, `map`, `row` and `field` are templates for the texts of
+    their parts."""
 
     simple: Mapping[Kind, str]
     array: str
@@ -30,7 +32,9 @@ class TypeNames:
         if kind is Kind.MAP and sql_type.key is not None and sql_type.element is not None:
             return self.map.format(self.of(sql_type.key), self.of(sql_type.element))
         if kind is Kind.ROW and _has_distinct_names(sql_type):
-            fields = (self.field.format(self.quote(name), self.of(item)) for name, item in sql_type.fields)
+            fields = (
+                self.field.format(self.quote(name), self.of(item)) for name, item in sql_type.fields
+            )
             return self.row.format(", ".join(fields))
         found = self.simple.get(kind)
         if found is None:

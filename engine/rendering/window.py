@@ -22,9 +22,13 @@ def over(rendering: Rendering, window: WindowCall, columns: Sequence[str]) -> st
     if window.partition:
         if any(item.type.is_nested for item in window.partition):
             raise Unrenderable("PARTITION BY a nested value", call.position)
-        parts.append("PARTITION BY " + ", ".join(rendering.key(item, columns) for item in window.partition))
+        parts.append(
+            "PARTITION BY " + ", ".join(rendering.key(item, columns) for item in window.partition)
+        )
     if window.order:
-        parts.append("ORDER BY " + ", ".join(rendering.sort_key(key, columns) for key in window.order))
+        parts.append(
+            "ORDER BY " + ", ".join(rendering.sort_key(key, columns) for key in window.order)
+        )
     rule = rendering.dialect.windows.get(call.function)
     frame = rendering.dialect.frame
     parts.append(_frame(rendering, window.frame, call.position) if frame is None else frame(window))
@@ -34,8 +38,13 @@ def over(rendering: Rendering, window: WindowCall, columns: Sequence[str]) -> st
             raise Unrenderable(f"{call.function.upper()} IGNORE NULLS", call.position)
         return rendering.window_aggregate(call, columns, text)
     if call.distinct or call.predicate is not None or call.order:
-        raise Unrenderable(f"window function {call.function.upper()} with DISTINCT, FILTER or ORDER BY", call.position)
-    plain = Call(function=call.function, arguments=call.arguments, type=call.type, position=call.position)
+        raise Unrenderable(
+            f"window function {call.function.upper()} with DISTINCT, FILTER or ORDER BY",
+            call.position,
+        )
+    plain = Call(
+        function=call.function, arguments=call.arguments, type=call.type, position=call.position
+    )
     arguments = [rendering.expression(item, columns) for item in call.arguments]
     called = rule(rendering, plain, arguments)
     if window.ignore_nulls:
@@ -45,11 +54,17 @@ def over(rendering: Rendering, window: WindowCall, columns: Sequence[str]) -> st
 
 
 def _frame(rendering: Rendering, frame: Frame, position: object) -> str:
-    if frame.unit is FrameUnit.RANGE and (frame.start.offset is not None or frame.end.offset is not None):
+    if frame.unit is FrameUnit.RANGE and (
+        frame.start.offset is not None or frame.end.offset is not None
+    ):
         raise Unrenderable("a RANGE frame with an offset")
     start, end = (_bound(rendering, bound) for bound in (frame.start, frame.end))
     text = f"{frame.unit.value} BETWEEN {start} AND {end}"
-    return text if frame.exclusion is Exclusion.NO_OTHERS else f"{text} EXCLUDE {frame.exclusion.value}"
+    return (
+        text
+        if frame.exclusion is Exclusion.NO_OTHERS
+        else f"{text} EXCLUDE {frame.exclusion.value}"
+    )
 
 
 def _bound(rendering: Rendering, bound: Bound) -> str:

@@ -1,4 +1,5 @@
-"""What a notebook shows of a cursor: its columns, and the first rows that are at hand, none of them taken."""
+"""What a notebook shows of a cursor: its columns, and the first rows that are at hand, none of them
+taken."""
 
 from __future__ import annotations
 
@@ -18,10 +19,15 @@ SHOWN_CHARACTERS = 200
 
 
 def html_of(result: Result | None, rowcount: int) -> str:
-    """HTML for a cursor's last statement. Of a query that ends it waits for the first rows; of a stream it shows those that
-    are there. A failure is shown as its text: looking at a cursor raises nothing."""
+    """HTML for a cursor's last statement. Of a query that ends it waits for the first rows; of a
+    stream it shows those that are there. A failure is shown as its text: looking at a cursor raises
+    nothing."""
     if result is None:
-        return "<p>no statement was executed</p>" if rowcount < 0 else f"<p>{rowcount:,} rows written</p>"
+        return (
+            "<p>no statement was executed</p>"
+            if rowcount < 0
+            else f"<p>{rowcount:,} rows written</p>"
+        )
     try:
         rows = result.preview(SHOWN_ROWS + 1)
     except Error as error:
@@ -30,8 +36,13 @@ def html_of(result: Result | None, rowcount: int) -> str:
 
 
 def _table(fields: Sequence[Field], rows: Sequence[Sequence[Any]]) -> str:
-    head = "".join(f"<th>{escape(item.name)}<br><small>{escape(str(item.type))}</small></th>" for item in fields)
-    body = "".join("<tr>" + "".join(f"<td>{_value(value)}</td>" for value in row) + "</tr>" for row in rows)
+    head = "".join(
+        f"<th>{escape(item.name)}<br><small>{escape(str(item.type))}</small></th>"
+        for item in fields
+    )
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_value(value)}</td>" for value in row) + "</tr>" for row in rows
+    )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
@@ -44,7 +55,11 @@ def _value(value: Any) -> str:
 
 def _note(count: int, is_unbounded: bool) -> str:
     if is_unbounded:
-        return "<p>a stream: these rows are there now, and others follow</p>" if count else "<p>a stream: no row yet</p>"
+        return (
+            "<p>a stream: these rows are there now, and others follow</p>"
+            if count
+            else "<p>a stream: no row yet</p>"
+        )
     if count > SHOWN_ROWS:
         return f"<p>the first {SHOWN_ROWS} of the rows that are left</p>"
     return f"<p>{count:,} row{'' if count == 1 else 's'} left</p>"

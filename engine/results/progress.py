@@ -8,8 +8,9 @@ from runnel.runtime.light_job import Job
 
 @frozen
 class StepProgress:
-    """One step of a query (a vertex of its DAG): the rows that it took in and gave so far. `tasks` is into how many parts its
-    work is divided, `tasks_done` how many of them are over, where that is known (stages of Spark), else both are 0."""
+    """One step of a query (a vertex of its DAG): the rows that it took in and gave so far. `tasks`
+    is into how many parts its work is divided, `tasks_done` how many of them are over, where that
+    is known (stages of Spark), else both are 0."""
 
     name: str
     rows_in: int
@@ -27,7 +28,8 @@ class StepProgress:
 
 @frozen
 class QueryProgress:
-    """What a query has done after `seconds`, step by step, sources first. `is_done`: it has ended, well or not."""
+    """What a query has done after `seconds`, step by step, sources first. `is_done`: it has ended,
+    well or not."""
 
     seconds: float
     is_done: bool
@@ -35,8 +37,8 @@ class QueryProgress:
 
     @property
     def share(self) -> float | None:
-        """How much of the tasks is done, from 0 to 1; None where no step has tasks. Stages that haven't begun may not be
-        known yet, so it may fall."""
+        """How much of the tasks is done, from 0 to 1; None where no step has tasks. Stages that
+        haven't begun may not be known yet, so it may fall."""
         tasks = sum(step.tasks for step in self.steps)
         return sum(step.tasks_done for step in self.steps) / tasks if tasks else None
 
@@ -50,6 +52,7 @@ class QueryProgress:
 def progress_of(job: Job) -> QueryProgress:
     """Read while the job runs: each number is right, all together need not be of one moment."""
     steps = [
-        StepProgress(item.vertex, item.rows_in, item.rows_out, item.tasks_done, item.tasks) for item in job.metrics().values()
+        StepProgress(item.vertex, item.rows_in, item.rows_out, item.tasks_done, item.tasks)
+        for item in job.metrics().values()
     ]
     return QueryProgress(job.uptime, job.is_done, tuple(steps))

@@ -1,8 +1,8 @@
 """The rows of one statement, on their way to Python: batches in, tuples or Arrow out.
 
-A `Result` reads a job's result queue, or holds rows that were there at once (a key look-up, SHOW, EXPLAIN). It decodes a
-slice of a batch at a time, so that a first row doesn't wait for sixty thousand others. It belongs to one thread at a time;
-only `cancel` may be called from another.
+A `Result` reads a job's result queue, or holds rows that were there at once (a key look-up, SHOW,
+EXPLAIN). It decodes a slice of a batch at a time, so that a first row doesn't wait for sixty
+thousand others. It belongs to one thread at a time; only `cancel` may be called from another.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ Start = Callable[[Callable[[Job], object]], Job]
 """Starts a job, and tells it to the function given before anything of it runs."""
 
 CACHED_ROWS = 8192
-"""Rows that are decoded at once of many: their values are still in the processor's cache when they are put in tuples."""
+"""Rows that are decoded at once of many: their values are still in the processor's cache when they
+are put in tuples."""
 DECODE_ROWS = 4096
 """How many rows `one` and `some` decode at a time."""
 
@@ -48,8 +49,9 @@ DECODE_ROWS = 4096
 class Result:
     """The rows of one statement. `total` is their number once it is known, else −1.
 
-    `is_unbounded`: the rows have no end that is known beforehand; `can_end`: still, they may end (a pushed stream).
-    `otherwise`, if given, starts a job that gives the same rows on our own operators.
+    `is_unbounded`: the rows have no end that is known beforehand; `can_end`: still, they may end (a
+    pushed stream). `otherwise`, if given, starts a job that gives the same rows on our own
+    operators.
     """
 
     __slots__ = (
@@ -75,7 +77,8 @@ class Result:
         self.is_unbounded = False
         self.can_end = True
         self.total = len(rows)
-        # The rows decoded last, and how many of them were taken. They are those of `_batch` that end at `_decoded`.
+        # The rows decoded last, and how many of them were taken. They are those of `_batch` that
+        # end at `_decoded`.
         self._rows = rows
         self._next = 0
         self._batch: pa.RecordBatch | None = None
@@ -88,9 +91,11 @@ class Result:
         self._finalizer: weakref.finalize[..., Result] | None = None
 
     @classmethod
-    def of_job(cls, fields: tuple[Field, ...], job: RowSource, *, is_unbounded: bool, can_end: bool) -> Result:
-        """The rows that a job puts in its result queue. When the result is forgotten before the job has ended, the job
-        is cancelled."""
+    def of_job(
+        cls, fields: tuple[Field, ...], job: RowSource, *, is_unbounded: bool, can_end: bool
+    ) -> Result:
+        """The rows that a job puts in its result queue. When the result is forgotten before the job
+        has ended, the job is cancelled."""
         result = cls(fields, [])
         result.is_unbounded = is_unbounded
         result.can_end = can_end
@@ -123,7 +128,8 @@ class Result:
         return rows[position]
 
     async def news(self) -> None:
-        """Waits until the next row, or the end, is there, so that `one` doesn't wait; other coroutines run meanwhile."""
+        """Waits until the next row, or the end, is there, so that `one` doesn't wait; other
+        coroutines run meanwhile."""
         from runnel.base.awaiting import Wake, until
 
         while self._next >= len(self._rows) and not self._decode(DECODE_ROWS, wait=False):
@@ -153,8 +159,8 @@ class Result:
         return rows
 
     def some(self, count: int) -> list[Row]:
-        """At most `count` rows, [] after the last. Of an unbounded result: what is there, at least one row; else exactly
-        `count` unless the end comes first."""
+        """At most `count` rows, [] after the last. Of an unbounded result: what is there, at least
+        one row; else exactly `count` unless the end comes first."""
         rows: list[Row] = []
         while len(rows) < count:
             if self._next >= len(self._rows):
@@ -167,7 +173,8 @@ class Result:
         return rows
 
     def preview(self, count: int) -> list[Row]:
-        """At most `count` of the next rows, which stay. Of an unbounded result only what is there; else they are waited for."""
+        """At most `count` of the next rows, which stay. Of an unbounded result only what is there;
+        else they are waited for."""
         if self._next >= len(self._rows):
             self._decode(max(DECODE_ROWS, count), wait=not self.is_unbounded)
         return self._rows[self._next : self._next + count]
@@ -206,13 +213,17 @@ class Result:
             job.cancel()
 
     def discard(self) -> None:
-        """Cancels, and gives back the rows. Who still reads gets an InterfaceError if there was more to come, never an early
-        end that looks like the real one."""
+        """Cancels, and gives back the rows. Who still reads gets an InterfaceError if there was
+        more to come, never an early end that looks like the real one."""
         if self._origin.is_left:
             self._forget()  # the job is the parent's
             return
         job = self._job
-        if job is not None or self._next < len(self._rows) or (self._batch is not None and self._decoded < len(self._batch)):
+        if (
+            job is not None
+            or self._next < len(self._rows)
+            or (self._batch is not None and self._decoded < len(self._batch))
+        ):
             self._is_discarded = True
         if job is not None:
             job.cancel()
@@ -221,7 +232,8 @@ class Result:
         self._forget()
 
     def _decode(self, limit: int, *, wait: bool) -> bool:
-        """Replaces the decoded rows by the next ones, about `limit` of them. False: there are none (without `wait`: yet)."""
+        """Replaces the decoded rows by the next ones, about `limit` of them. False: there are none
+        (without `wait`: yet)."""
         batch = self._batch
         if batch is None or self._decoded >= batch.num_rows:
             self._forget()
@@ -254,7 +266,8 @@ class Result:
                     job = self._job
                     assert job is not None
                     continue
-                # The error leads back here by its traceback, and the job to the error: a finalizer would keep them all.
+                # The error leads back here by its traceback, and the job to the error: a finalizer
+                # would keep them all.
                 job.cancel()
                 self._keep_no_finalizer()
                 raise
@@ -270,10 +283,16 @@ class Result:
     def _begins_anew(self, error: Exception) -> bool:
         """Whether another job was started in the place of the one that failed with this error."""
         otherwise, self.otherwise = self.otherwise, None
-        if otherwise is None or self._loaded or not isinstance(error, Error) or not may_succeed_here(error):
+        if (
+            otherwise is None
+            or self._loaded
+            or not isinstance(error, Error)
+            or not may_succeed_here(error)
+        ):
             return False
         self._keep_no_finalizer()
-        # Taken over before the cursor is told of it: whoever cancels meanwhile is seen there, or finds the new job here.
+        # Taken over before the cursor is told of it: whoever cancels meanwhile is seen there, or
+        # finds the new job here.
         job = otherwise(self._take_over)
         self._finalizer = finalizer(self, job.cancel)
         return True
@@ -297,19 +316,25 @@ class Result:
         self._decoded = 0
 
     def _tuples(self, batch: pa.RecordBatch) -> Iterator[Row]:
-        columns = [python_values(column, item.type) for column, item in zip(batch.columns, self.fields, strict=True)]
+        columns = [
+            python_values(column, item.type)
+            for column, item in zip(batch.columns, self.fields, strict=True)
+        ]
         return zip(*columns, strict=True)
 
 
 def rows_as_batch(rows: list[Row], fields: tuple[Field, ...]) -> pa.RecordBatch:
     """Python rows as one batch; DataError naming the value that doesn't fit its column."""
     columns = zip(*rows, strict=True) if rows else ((),) * len(fields)
-    arrays = [array_of(list(values), item.type) for values, item in zip(columns, fields, strict=True)]
+    arrays = [
+        array_of(list(values), item.type) for values, item in zip(columns, fields, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, names=[item.name for item in fields])
 
 
 def _public_type(sql_type: SqlType) -> pa.DataType:
-    """The Arrow type in which values are handed out: a UUID, which is text inside, in the type that Arrow has for it."""
+    """The Arrow type in which values are handed out: a UUID, which is text inside, in the type that
+    Arrow has for it."""
     return pa.uuid() if sql_type.kind is Kind.UUID else to_arrow(sql_type)
 
 
@@ -325,13 +350,16 @@ def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch under the result's own column names."""
     if batch.schema.equals(schema):
         return batch
-    columns = [_public(column, item.type) for column, item in zip(batch.columns, schema, strict=True)]
+    columns = [
+        _public(column, item.type) for column, item in zip(batch.columns, schema, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    # A million new tuples, none of them garbage, would be looked through again and again: a third of the time of a fetch.
+    # A million new tuples, none of them garbage, would be looked through again and again: a third
+    # of the time of a fetch.
     was_enabled = gc.isenabled()
     gc.disable()
     try:

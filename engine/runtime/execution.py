@@ -1,8 +1,9 @@
-"""One run of a DAG: its processors, the tasklets that call them, the queues between them, and how it all ends.
+"""One run of a DAG: its processors, the tasklets that call them, the queues between them, and how
+it all ends.
 
-An execution is addressed by its job's id. Making one is all the work there is at the start of a job, so it makes little: what
-depends on the DAG alone comes from the template. It doesn't know who calls the tasklets; they are given owners by whoever
-runs it.
+An execution is addressed by its job's id. Making one is all the work there is at the start of a
+job, so it makes little: what depends on the DAG alone comes from the template. It doesn't know who
+calls the tasklets; they are given owners by whoever runs it.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
 
 @frozen
 class ExecutionOptions:
-    """How an execution is made: `parallelism` is the number of processors of a vertex that says nothing else; with
-    `is_hand_built` a foreign exception is the user's; `capacity`, if given, is that of every bounded queue."""
+    """How an execution is made: `parallelism` is the number of processors of a vertex that says
+    nothing else; with `is_hand_built` a foreign exception is the user's; `capacity`, if given, is
+    that of every bounded queue."""
 
     parallelism: int = 1
     is_hand_built: bool = False
@@ -40,9 +42,11 @@ class ExecutionOptions:
 
 
 class Execution:
-    """Made of a template and the context of one job; raises what a supplier raises, with everything given back.
+    """Made of a template and the context of one job; raises what a supplier raises, with everything
+    given back.
 
-    `on_end` is called once, by the thread that ended the last tasklet, when every processor and supplier is closed.
+    `on_end` is called once, by the thread that ended the last tasklet, when every processor and
+    supplier is closed.
     """
 
     def __init__(
@@ -68,14 +72,17 @@ class Execution:
         self._lock = Lock()
         self._when_cancelled: list[Callable[[], object]] = []
         self._suppliers: list[tuple[str, ProcessorSupplier]] = []
-        # A planned result sink would only pass on what it gets, so the vertex before it gives to the results itself. (Not
-        # where snapshots are taken: a barrier must reach every vertex.)
+        # A planned result sink would only pass on what it gets, so the vertex before it gives to
+        # the results itself. (Not where snapshots are taken: a barrier must reach every vertex.)
         self.is_hand_built = options.is_hand_built
         is_plain = snapshots is None and self.results is not None and not options.is_hand_built
         skipped = template.result if is_plain else None
         processors: list[Sequence[Processor]] = []
         try:
-            processors.extend(() if n == skipped else self._processors(vertex) for n, vertex in enumerate(template.order))
+            processors.extend(
+                () if n == skipped else self._processors(vertex)
+                for n, vertex in enumerate(template.order)
+            )
             self._build(processors)
         except BaseException as error:
             self._close_after_failure(processors, error)
@@ -91,7 +98,9 @@ class Execution:
         if capacity is None:
             self.queues = [Queue(places) for places in layout.capacities]
         else:
-            self.queues = [Queue(places if places == UNBOUNDED else capacity) for places in layout.capacities]
+            self.queues = [
+                Queue(places if places == UNBOUNDED else capacity) for places in layout.capacities
+            ]
         for plan in layout.tasklets:
             name = template.order[plan.vertex].name
             peers = processors[plan.vertex]
@@ -121,19 +130,31 @@ class Execution:
             failure = vertex_failure(error, vertex.name, self._options.is_hand_built)
             raise failure from (error if failure is not error else error.__cause__)
         if len(processors) != count:
-            raise internal(f'the supplier of vertex "{vertex.name}" gave {len(processors)} processors instead of {count}')
+            raise internal(
+                f'the supplier of vertex "{vertex.name}" gave {len(processors)} processors instead '
+                f"of {count}"
+            )
         return processors
 
-    def _tasklet(self, plan: TaskletPlan, name: str, processor: Processor, parallelism: int) -> ProcessorTasklet:
+    def _tasklet(
+        self, plan: TaskletPlan, name: str, processor: Processor, parallelism: int
+    ) -> ProcessorTasklet:
         queues = self.queues
-        inputs = [InputEdge(i.ordinal, i.priority, [queues[n] for n in i.queues], i.watermarks) for i in plan.inputs]
+        inputs = [
+            InputEdge(i.ordinal, i.priority, [queues[n] for n in i.queues], i.watermarks)
+            for i in plan.inputs
+        ]
         outbox: BaseOutbox
         if plan.gives_results:
             assert self.results is not None
             outbox = ResultOutbox(self.results)
         else:
-            outbox = make_outbox([(o.routing, o.keys, [queues[n] for n in o.queues]) for o in plan.outputs])
-        tasklet = ProcessorTasklet(self, processor, (name, plan.index, parallelism), Inputs(inputs, name), outbox)
+            outbox = make_outbox(
+                [(o.routing, o.keys, [queues[n] for n in o.queues]) for o in plan.outputs]
+            )
+        tasklet = ProcessorTasklet(
+            self, processor, (name, plan.index, parallelism), Inputs(inputs, name), outbox
+        )
         for edge in inputs:
             for queue in edge.queues:
                 queue.consumer = tasklet
@@ -153,11 +174,13 @@ class Execution:
             return list(self._left)
 
     def fail(self, error: BaseException, vertex: str) -> None:
-        """A processor failed: the first failure becomes the job's error, and the others are cancelled."""
+        """A processor failed: the first failure becomes the job's error, and the others are
+        cancelled."""
         self.cancel(vertex_failure(error, vertex, self._options.is_hand_built))
 
     def cancel(self, error: Error | None = None) -> None:
-        """Has every tasklet close its processor and end, at its next call, which comes soon. From any thread."""
+        """Has every tasklet close its processor and end, at its next call, which comes soon. From
+        any thread."""
         with self._lock:
             if self.is_cancelled or not self._left:
                 return
@@ -204,7 +227,9 @@ class Execution:
         self._suppliers.clear()
         self._on_end(self.error)
 
-    def _close_after_failure(self, processors: list[Sequence[Processor]], error: BaseException) -> None:
+    def _close_after_failure(
+        self, processors: list[Sequence[Processor]], error: BaseException
+    ) -> None:
         """A supplier failed: what was made is closed, and only the first failure counts."""
         for processor in (item for made in processors for item in made):
             with suppress(Exception):
@@ -214,4 +239,7 @@ class Execution:
                 supplier.close(error)
 
     def __repr__(self) -> str:
-        return f"<execution of job {self.job.job_id}, {len(self._left)} of {len(self.tasklets)} tasklets left>"
+        return (
+            f"<execution of job {self.job.job_id}, "
+            f"{len(self._left)} of {len(self.tasklets)} tasklets left>"
+        )

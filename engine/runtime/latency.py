@@ -1,8 +1,10 @@
-"""How long rows take from the source to the end of a job: a histogram of the markers that travel among them.
+"""How long rows take from the source to the end of a job: a histogram of the markers that travel
+among them.
 
-A source sends a marker every MARK_INTERVAL while it gives rows; it goes through the queues behind the rows before it and past
-what operators hold back on purpose (an open window), as Flink's latency markers do. Each bucket of the histogram is a
-sixteenth of a power of two wide, so a quantile is right to about 6 % (the idea of HdrHistogram).
+A source sends a marker every MARK_INTERVAL while it gives rows; it goes through the queues behind
+the rows before it and past what operators hold back on purpose (an open window), as Flink's latency
+markers do. Each bucket of the histogram is a sixteenth of a power of two wide, so a quantile is
+right to about 6 % (the idea of HdrHistogram).
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ class LatencyHistogram:
 
 
 def quantiles(histograms: Iterable[LatencyHistogram], wanted: Iterable[float]) -> list[int | None]:
-    """Of all that several histograms counted, the durations below which the wanted shares of them lie, in nanoseconds; None
-    where nothing was counted."""
+    """Of all that several histograms counted, the durations below which the wanted shares of them
+    lie, in nanoseconds; None where nothing was counted."""
     parts = [item.counts for item in histograms]
     counts = [sum(column) for column in zip(*parts, strict=True)] if parts else []
     total = sum(counts)

@@ -1,8 +1,9 @@
 """Light jobs: one start, then join or cancel; nothing is kept when they have ended.
 
-`Jobs` belongs to a connection: it starts jobs, lists those that run, and ends them all. A `Job` is the handle. A bounded query
-begins on the thread that fetches (`run_here`, or any read of its results) and moves to the workers when it takes long; what is
-unbounded or hand-built starts there. A job holds no reference to its starter, so a collected cursor can cancel its job.
+`Jobs` belongs to a connection: it starts jobs, lists those that run, and ends them all. A `Job` is
+the handle. A bounded query begins on the thread that fetches (`run_here`, or any read of its
+results) and moves to the workers when it takes long; what is unbounded or hand-built starts there.
+A job holds no reference to its starter, so a collected cursor can cancel its job.
 """
 
 from __future__ import annotations
@@ -48,12 +49,14 @@ if TYPE_CHECKING:
     from runnel.storage.memory_budget import Memory
 
 BUDGET = 1_000_000
-"""Nanoseconds that the thread that fetches spends on a job, in all, before the workers take over."""
+"""Nanoseconds that the thread that fetches spends on a job, in all, before the workers take
+over."""
 
 
 class JobStatus(Enum):
-    """A light job is RUNNING until every processor is closed; then COMPLETED, or FAILED: with an error, cancelled, or out of
-    time. The others are those of named jobs (`runnel.named_jobs.record.states`)."""
+    """A light job is RUNNING until every processor is closed; then COMPLETED, or FAILED: with an
+    error, cancelled, or out of time. The others are those of named jobs
+    (`runnel.named_jobs.record.states`)."""
 
     __module__ = "runnel"
 
@@ -72,12 +75,14 @@ class JobStatus(Enum):
 
 @frozen
 class JobOptions:
-    """How a job is run. `name` is shown; `has_results`: whether it has a result queue. `is_hand_built`: the DAG was made by
-    the user, so its failures are the user's, and it runs on the workers from the start. `timeout`: nanoseconds after which it
-    is cancelled with OperationalError (TIMEOUT), which names the `stated_timeout` if the user gave another: that of the whole
-    statement, of which this is the rest. `accumulation_limit`: rows that one processor may hold (0: no limit). `is_measured`:
-    the metrics tell bytes, too. `event_time`: the type of watermarks' times, if there are any. `linger`: nanoseconds that rows
-    of a stream may wait in a source. `durability`: of an execution of a named job. `is_confined`: its caller has bounds."""
+    """How a job is run. `name` is shown; `has_results`: whether it has a result queue.
+    `is_hand_built`: the DAG was made by the user, so its failures are the user's, and it runs on
+    the workers from the start. `timeout`: nanoseconds after which it is cancelled with
+    OperationalError (TIMEOUT), which names the `stated_timeout` if the user gave another: that of
+    the whole statement, of which this is the rest. `accumulation_limit`: rows that one processor
+    may hold (0: no limit). `is_measured`: the metrics tell bytes, too. `event_time`: the type of
+    watermarks' times, if there are any. `linger`: nanoseconds that rows of a stream may wait in a
+    source. `durability`: of an execution of a named job. `is_confined`: its caller has bounds."""
 
     name: str = ""
     kind: str = "light"
@@ -95,7 +100,8 @@ class JobOptions:
 
 _DEFAULT = JobOptions()
 CLOSING = 10.0
-"""Seconds that cancelled jobs have to end when the connection is closed. A call of theirs ends within about one."""
+"""Seconds that cancelled jobs have to end when the connection is closed. A call of theirs ends
+within about one."""
 
 
 def _nobody(job: Job) -> None:
@@ -121,7 +127,9 @@ class Jobs:
         self._running: dict[int, Job] = {}
         self._is_closed = False
         self.origin = here()
-        self._options = {hand_built: ExecutionOptions(self.workers, hand_built) for hand_built in (False, True)}
+        self._options = {
+            hand_built: ExecutionOptions(self.workers, hand_built) for hand_built in (False, True)
+        }
         self.clock.subscribe(self._time_moved)
 
     def start(
@@ -134,13 +142,15 @@ class Jobs:
         options: JobOptions = _DEFAULT,
         on_start: Callable[[Job], object] = _nobody,
     ) -> Job:
-        """Starts a job; `on_start` is given it before it runs, so that it can be cancelled. Raises what suppliers raise (a
-        source that can't be split), with the vertex named."""
+        """Starts a job; `on_start` is given it before it runs, so that it can be cancelled. Raises
+        what suppliers raise (a source that can't be split), with the vertex named."""
         self._check_open()
         job = Job(self, next(self._ids), query, options)
         context = JobContext(
             job_id=job.id,
-            evaluation=EvaluationContext(evaluation.arguments, evaluation.now, evaluation.zone, job.check),
+            evaluation=EvaluationContext(
+                evaluation.arguments, evaluation.now, evaluation.zone, job.check
+            ),
             clock=self.clock.monotonic,
             results=job.results if options.has_results else None,
             accumulation_limit=options.accumulation_limit,
@@ -151,13 +161,23 @@ class Jobs:
         )
         snapshots = None
         if options.durability is not None:
-            context, snapshots = options.durability.context_of(context), options.durability.snapshots
-        execution = Execution(Template.of(dag), context, self._options[options.is_hand_built], job.execution_ended, snapshots)
+            context, snapshots = (
+                options.durability.context_of(context),
+                options.durability.snapshots,
+            )
+        execution = Execution(
+            Template.of(dag),
+            context,
+            self._options[options.is_hand_built],
+            job.execution_ended,
+            snapshots,
+        )
         if options.is_measured:
             for tasklet in execution.tasklets:
                 tasklet.outbox.is_measured = True
         job.begin(execution, on_start)
-        if self._is_closed:  # looked at again after `begin` added the job, so that either this or `close` sees the other
+        # looked at again after `begin` added the job, so that either this or `close` sees the other
+        if self._is_closed:
             job.cancel()
             job.wait()
             self._check_open()
@@ -181,13 +201,16 @@ class Jobs:
             raise ProgrammingError(
                 f"job {job_id} not found",
                 code=ErrorCode.OBJECT_NOT_FOUND,
-                hint=f"the running jobs are {known}" if known else "no job is running; a light job is forgotten when it ends",
+                hint=f"the running jobs are {known}"
+                if known
+                else "no job is running; a light job is forgotten when it ends",
             )
         return job
 
     def close(self) -> bool:
-        """Cancels all jobs, waits until their processors are closed, and ends all threads. Closing twice is no error. False
-        where some don't end in time, as what they call doesn't return: they are left behind, and told in the log."""
+        """Cancels all jobs, waits until their processors are closed, and ends all threads. Closing
+        twice is no error. False where some don't end in time, as what they call doesn't return:
+        they are left behind, and told in the log."""
         self._is_closed = True
         until = monotonic() + CLOSING
         while self._running:
@@ -196,8 +219,14 @@ class Jobs:
                 job.cancel()
             left = [job for job in jobs if not job.wait(max(0.0, until - monotonic()))]
             for job in left:
-                vertices = ", ".join(item.vertex for item in job.execution.tasklets if not item.is_closed)
-                logger.error("%s doesn't end, as a call of %s doesn't return: it is left behind", job.name, vertices)
+                vertices = ", ".join(
+                    item.vertex for item in job.execution.tasklets if not item.is_closed
+                )
+                logger.error(
+                    "%s doesn't end, as a call of %s doesn't return: it is left behind",
+                    job.name,
+                    vertices,
+                )
             if left:
                 return False
         self.pool.stop()
@@ -259,13 +288,16 @@ class Job:
         self._deadline = None if options.timeout is None else self._started_at + options.timeout
         self._callbacks: list[Callable[[], object]] = []
         self._lock = Lock()
-        self._gate = Lock()  # held until the job has ended; those who wait pass through it one after the other
+        self._gate = (
+            Lock()
+        )  # held until the job has ended; those who wait pass through it one after the other
         self._gate.acquire()
         self._threads: list[DedicatedThread] = []
         self._caller: Caller | None = None
 
     def begin(self, execution: Execution, on_start: Callable[[Job], object]) -> None:
-        """Takes its execution; blocking processors get their threads. Called once, by `Jobs.start`."""
+        """Takes its execution; blocking processors get their threads. Called once, by
+        `Jobs.start`."""
         try:
             self._begin(execution, on_start)
         except BaseException:
@@ -294,8 +326,8 @@ class Job:
             jobs.pool.call_at(self._deadline, self._expire)
 
     def _end_half_begun(self, execution: Execution) -> None:
-        """Something went wrong while the job was being started (Ctrl-C, no more threads to be had): what has a thread by now
-        is closed there, the rest here."""
+        """Something went wrong while the job was being started (Ctrl-C, no more threads to be had):
+        what has a thread by now is closed there, the rest here."""
         execution.cancel()
         elsewhere = {thread.tasklet for thread in self._threads if thread.thread.ident is not None}
         for tasklet in execution.left:
@@ -320,18 +352,24 @@ class Job:
     @property
     def uptime(self) -> float:
         """Seconds from the start to now, or to the end."""
-        return ((self._ended_at if self.is_done else self._jobs.clock.monotonic()) - self._started_at) / 1e9
+        return (
+            (self._ended_at if self.is_done else self._jobs.clock.monotonic()) - self._started_at
+        ) / 1e9
 
     @property
     def rows_in(self) -> int:
         """Rows that the sources have given."""
-        return sum(tasklet.outbox.rows for tasklet in self.execution.tasklets if not tasklet.inputs.edges)
+        return sum(
+            tasklet.outbox.rows for tasklet in self.execution.tasklets if not tasklet.inputs.edges
+        )
 
     @property
     def rows_out(self) -> int:
         """Rows that the last vertices have put in the results, or else taken in."""
         last = [tasklet for tasklet in self.execution.tasklets if not tasklet.outbox.queues]
-        return sum(item.outbox.rows or sum(edge.rows for edge in item.inputs.edges) for item in last)
+        return sum(
+            item.outbox.rows or sum(edge.rows for edge in item.inputs.edges) for item in last
+        )
 
     @property
     def rows_per_second(self) -> float:
@@ -349,14 +387,22 @@ class Job:
         return sum(tasklet.count("malformed_records") for tasklet in self.execution.tasklets)
 
     def watermark(self) -> tuple[int | None, str | None]:
-        """The smallest watermark that a vertex was given, in units of event time, and what holds it back, if something does."""
-        known = [item for item in self.metrics().values() if item.watermark is not None or item.held_by is not None]
+        """The smallest watermark that a vertex was given, in units of event time, and what holds it
+        back, if something does."""
+        known = [
+            item
+            for item in self.metrics().values()
+            if item.watermark is not None or item.held_by is not None
+        ]
         slowest = min(known, key=_progress, default=None)
         return (None, None) if slowest is None else (slowest.watermark, slowest.held_by)
 
     def latency(self, *shares: float) -> list[int | None]:
-        """Quantiles of the time that rows take from the sources to the end, in nanoseconds; None while nothing is known."""
-        return quantiles([item.latency for item in self.execution.tasklets if item.latency is not None], shares)
+        """Quantiles of the time that rows take from the sources to the end, in nanoseconds; None
+        while nothing is known."""
+        return quantiles(
+            [item.latency for item in self.execution.tasklets if item.latency is not None], shares
+        )
 
     def metrics(self) -> dict[str, VertexMetrics]:
         """What each vertex has done so far, by name, sources first."""
@@ -364,9 +410,10 @@ class Job:
         return vertex_metrics(self.execution.tasklets)
 
     def run_here(self, budget: int = BUDGET) -> None:
-        """Drives the job on this thread until it has ended, its results wait for a reader, or this thread has spent `budget`
-        nanoseconds on it in all; then the workers take over. Raises the job's error if it failed. On Ctrl-C the job is
-        cancelled and closed, and KeyboardInterrupt goes on."""
+        """Drives the job on this thread until it has ended, its results wait for a reader, or this
+        thread has spent `budget` nanoseconds on it in all; then the workers take over. Raises the
+        job's error if it failed. On Ctrl-C the job is cancelled and closed, and KeyboardInterrupt
+        goes on."""
         self._drive(budget)
         if self.error is not None:
             self._join_threads()
@@ -378,13 +425,14 @@ class Job:
             self._caller.hand_over()
 
     def cancel(self) -> None:
-        """Ends the job soon, from any thread; doesn't wait. Does nothing to a job that has ended."""
+        """Ends the job soon, from any thread; doesn't wait. Does nothing to a job that has
+        ended."""
         self._jobs.origin.check()
         self._cancel(None)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until the job has ended, well or not, and its threads are gone; False if it hasn't within `timeout` seconds.
-        A job whose results are full waits for its reader."""
+        """Waits until the job has ended, well or not, and its threads are gone; False if it hasn't
+        within `timeout` seconds. A job whose results are full waits for its reader."""
         self._jobs.origin.check()
         if not self.is_done:
             self._drive(BUDGET)
@@ -397,21 +445,26 @@ class Job:
         return True
 
     def join(self, timeout: float | None = None) -> None:
-        """Waits as `wait` does, and raises the job's error if it failed; OperationalError (TIMEOUT) if it still runs."""
+        """Waits as `wait` does, and raises the job's error if it failed; OperationalError (TIMEOUT)
+        if it still runs."""
         if not self.wait(timeout):
-            raise OperationalError(f"job {self.id} is still running after {timeout:g} s", code=ErrorCode.TIMEOUT)
+            raise OperationalError(
+                f"job {self.id} is still running after {timeout:g} s", code=ErrorCode.TIMEOUT
+            )
         if self.error is not None:
             raise self.error
 
     def check(self) -> None:
-        """For what takes long within a call: raises where the job is cancelled or its time is over."""
+        """For what takes long within a call: raises where the job is cancelled or its time is
+        over."""
         if self._deadline is not None and self._jobs.clock.monotonic() >= self._deadline:
             self.execution.cancel(self._out_of_time())
         if self.execution.is_cancelled:
             raise cancelled()
 
     def on_end(self, callback: Callable[[], object]) -> None:
-        """`callback` is called once when the job has ended (at once if it has), on whatever thread ends it."""
+        """`callback` is called once when the job has ended (at once if it has), on whatever thread
+        ends it."""
         self._jobs.origin.check()
         with self._lock:
             if not self.is_done:
@@ -437,7 +490,9 @@ class Job:
         self._ended_at = self._jobs.clock.monotonic()
         self._jobs.remove(self)
         tasklets = self.execution.tasklets
-        if self._deadline is not None or any(item.context.wakes_itself or item.poll is not None for item in tasklets):
+        if self._deadline is not None or any(
+            item.context.wakes_itself or item.poll is not None for item in tasklets
+        ):
             self._jobs.pool.forget(tasklets, self._expire)
         with self._lock:
             self.is_done = True

@@ -11,10 +11,11 @@ _NONE = -(1 << 63)
 
 @frozen
 class ProcessorMetrics:
-    """One processor. `busy` is in nanoseconds; `bytes_out` is 0 where the job isn't measured; the queue is that of its
-    inputs; `watermark` is the last that it was given; `held_by` names the upstream queue or edge that holds the watermark
-    back. `skipped_rows`: what a source has left out since its position had expired. `tasks`: those of another engine behind a
-    source, `tasks_done` of them have ended. `state_rows` and `state_bytes`: what it keeps, about; `spilled_bytes` of
+    """One processor. `busy` is in nanoseconds; `bytes_out` is 0 where the job isn't measured; the
+    queue is that of its inputs; `watermark` is the last that it was given; `held_by` names the
+    upstream queue or edge that holds the watermark back. `skipped_rows`: what a source has left out
+    since its position had expired. `tasks`: those of another engine behind a source, `tasks_done`
+    of them have ended. `state_rows` and `state_bytes`: what it keeps, about; `spilled_bytes` of
     these are in files. `latency`: how long markers took to get here, where it is the last."""
 
     index: int
@@ -42,7 +43,8 @@ class ProcessorMetrics:
 
 @frozen
 class VertexMetrics:
-    """One vertex, the sum over its processors; `queue_capacity` is 0 in a source. `watermark` is the smallest."""
+    """One vertex, the sum over its processors; `queue_capacity` is 0 in a source. `watermark` is
+    the smallest."""
 
     vertex: str
     processors: tuple[ProcessorMetrics, ...]
@@ -116,15 +118,26 @@ class VertexMetrics:
     def held_by(self) -> str | None:
         """What holds back the watermark of the processor whose watermark is the smallest."""
         holding = [item for item in self.processors if item.held_by is not None]
-        return min(holding, key=lambda item: _NONE if item.watermark is None else item.watermark).held_by if holding else None
+        return (
+            min(
+                holding, key=lambda item: _NONE if item.watermark is None else item.watermark
+            ).held_by
+            if holding
+            else None
+        )
 
     def latency(self, *shares: float) -> list[int | None]:
-        """Quantiles of the time from source to here, in nanoseconds; None where nothing was measured (yet)."""
-        return quantiles([item.latency for item in self.processors if item.latency is not None], shares)
+        """Quantiles of the time from source to here, in nanoseconds; None where nothing was
+        measured (yet)."""
+        return quantiles(
+            [item.latency for item in self.processors if item.latency is not None], shares
+        )
 
     @property
     def watermark(self) -> int | None:
-        return min((item.watermark for item in self.processors if item.watermark is not None), default=None)
+        return min(
+            (item.watermark for item in self.processors if item.watermark is not None), default=None
+        )
 
 
 def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
@@ -159,8 +172,8 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
 
 
 def _state_size(tasklet: ProcessorTasklet) -> tuple[int, int, int]:
-    """Rows and bytes that the processor keeps, and how many of the bytes are in files. It may be at work, so what is read may
-    change meanwhile."""
+    """Rows and bytes that the processor keeps, and how many of the bytes are in files. It may be at
+    work, so what is read may change meanwhile."""
     try:
         return *tasklet.processor.state_size(), tasklet.processor.spilled_size()[1]
     except (RuntimeError, IndexError, KeyError, AttributeError):
@@ -176,7 +189,12 @@ def vertex_metrics(tasklets: list[ProcessorTasklet]) -> dict[str, VertexMetrics]
         vertex: VertexMetrics(
             vertex,
             tuple(processor_metrics(tasklet) for tasklet in members),
-            sum(queue.capacity for tasklet in members for edge in tasklet.inputs.edges for queue in edge.queues),
+            sum(
+                queue.capacity
+                for tasklet in members
+                for edge in tasklet.inputs.edges
+                for queue in edge.queues
+            ),
         )
         for vertex, members in by_vertex.items()
     }

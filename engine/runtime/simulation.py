@@ -1,9 +1,11 @@
-"""Runs an execution on one thread in an order drawn from a seed, so that any order of events can be had again.
+"""Runs an execution on one thread in an order drawn from a seed, so that any order of events can be
+had again.
 
-All that threads decide is decided by the dice here: which tasklet is called next, when the reader reads, when a snapshot
-begins, and what other threads do between the call that led to nothing and the parking after it, which is where wake-ups
-could get lost. Queues are tiny, some wake-ups come for no reason, and time is virtual: it moves when nothing else can. A job
-that comes to a standstill is found out at once, and everything that waits is shown.
+All that threads decide is decided by the dice here: which tasklet is called next, when the reader
+reads, when a snapshot begins, and what other threads do between the call that led to nothing and
+the parking after it, which is where wake-ups could get lost. Queues are tiny, some wake-ups come
+for no reason, and time is virtual: it moves when nothing else can. A job that comes to a standstill
+is found out at once, and everything that waits is shown.
 """
 
 from __future__ import annotations
@@ -35,10 +37,11 @@ class StandstillError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class SimulationOptions:
-    """`capacity`: that of every bounded queue, the results included. `spurious`: the probability of a wake-up for no reason at
-    a step. `snapshot`: that of the beginning of one. `delay`: that of something else happening before a tasklet is parked.
-    `reads`: how many batches the reader reads before it cancels the job; None: all. `steps`: more are too many. `memory`: the
-    budget of the operators, who otherwise have no limit."""
+    """`capacity`: that of every bounded queue, the results included. `spurious`: the probability of
+    a wake-up for no reason at a step. `snapshot`: that of the beginning of one. `delay`: that of
+    something else happening before a tasklet is parked.
+    `reads`: how many batches the reader reads before it cancels the job; None: all. `steps`: more
+    are too many. `memory`: the budget of the operators, who otherwise have no limit."""
 
     parallelism: int = 2
     capacity: int = 1
@@ -52,8 +55,9 @@ class SimulationOptions:
 
 
 class Simulation:
-    """One run of a DAG. `run` gives the batches of its results; afterwards `error`, `steps` and `snapshots_taken` tell more.
-    `template` takes the place of that of the DAG, to try another one."""
+    """One run of a DAG. `run` gives the batches of its results; afterwards `error`, `steps` and
+    `snapshots_taken` tell more. `template` takes the place of that of the DAG, to try another
+    one."""
 
     def __init__(
         self,
@@ -79,19 +83,26 @@ class Simulation:
         request = None if snapshots is None else snapshots.request
         given = self.options.evaluation, self.clock.monotonic, self._results
         job = JobContext(1, *given, request_snapshot=request, memory=self.options.memory)
-        making = ExecutionOptions(self.options.parallelism, is_hand_built=True, capacity=self.options.capacity)
-        self.execution = Execution(template or Template.of(dag), job, making, self._ended, snapshots)
+        making = ExecutionOptions(
+            self.options.parallelism, is_hand_built=True, capacity=self.options.capacity
+        )
+        self.execution = Execution(
+            template or Template.of(dag), job, making, self._ended, snapshots
+        )
         self._results.on_room = self.execution.wake_sinks
         for tasklet in self.execution.tasklets:
             tasklet.owner = self
             self._ready.append(tasklet)
 
     def run(self) -> list[pa.RecordBatch]:
-        """Steps until the job is over and its results are read. StandstillError if that can't be."""
+        """Steps until the job is over and its results are read. StandstillError if that can't
+        be."""
         while not self.execution.is_over or len(self._results):
             self.steps += 1
             if self.steps > self.options.steps:
-                raise StandstillError(f"not over after {self.options.steps} steps\n{self.describe()}")
+                raise StandstillError(
+                    f"not over after {self.options.steps} steps\n{self.describe()}"
+                )
             self.step()
         return self.batches
 

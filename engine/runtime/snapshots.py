@@ -1,15 +1,19 @@
-"""Snapshots of a running job: barriers divide the stream, tasklets save their state at them, and sinks commit in two phases.
+"""Snapshots of a running job: barriers divide the stream, tasklets save their state at them, and
+sinks commit in two phases.
 
-The coordinator begins a snapshot by asking the sources for it. Each tasklet, at the barrier, saves its state, prepares its
-commit, and passes the barrier on. When all have, the store makes the snapshot safe, on a thread of its own if that takes
-time, and every tasklet is told to commit. The algorithm is that of Chandy and Lamport, as Flink and Jet use it: aligned
-(exactly-once), or not (at-least-once).
+The coordinator begins a snapshot by asking the sources for it. Each tasklet, at the barrier, saves
+its state, prepares its commit, and passes the barrier on. When all have, the store makes the
+snapshot safe, on a thread of its own if that takes time, and every tasklet is told to commit. The
+algorithm is that of Chandy and Lamport, as Flink and Jet use it: aligned (exactly-once), or not
+(at-least-once).
 
-State is rows by vertex. Rows whose schema names key columns (`keyed_state`) are divided by the hash of the key when
-restored, so the number of processors may change; other rows are given to every processor of the vertex.
+State is rows by vertex. Rows whose schema names key columns (`keyed_state`) are divided by the hash
+of the key when restored, so the number of processors may change; other rows are given to every
+processor of the vertex.
 
-A tasklet that ends saves its state once more, and that goes into every later snapshot: of some processors of a vertex that has
-not ended as a whole. A vertex that has is named in the snapshot, and ends at once when the job is restored.
+A tasklet that ends saves its state once more, and that goes into every later snapshot: of some
+processors of a vertex that has not ended as a whole. A vertex that has is named in the snapshot,
+and ends at once when the job is restored.
 """
 
 from __future__ import annotations
@@ -26,7 +30,15 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.expressions.kernels.buffers import pack
 from runnel.processor import Barrier
-from runnel.snapshots.store import ENDED, Outcome, SnapshotSize, SnapshotStore, StateReader, VertexState, share_of
+from runnel.snapshots.store import (
+    ENDED,
+    Outcome,
+    SnapshotSize,
+    SnapshotStore,
+    StateReader,
+    VertexState,
+    share_of,
+)
 from runnel.sqltypes import VARCHAR
 
 if TYPE_CHECKING:
@@ -42,7 +54,8 @@ OnDone = Callable[[bool], None]
 
 @frozen
 class SnapshotReport:
-    """What became of a snapshot. `started` is monotonic ns; `duration` is from there until it was safe, or given up."""
+    """What became of a snapshot. `started` is monotonic ns; `duration` is from there until it was
+    safe, or given up."""
 
     snapshot_id: int
     is_terminal: bool
@@ -68,11 +81,12 @@ class _Asked:
 
 
 class SnapshotCoordinator:
-    """The snapshots of one execution, one at a time. `restore_from` is the snapshot to start from, of `store` if it isn't said
-    that it is of another one (`initial`); `more` is to be in each.
+    """The snapshots of one execution, one at a time. `restore_from` is the snapshot to start from,
+    of `store` if it isn't said that it is of another one (`initial`); `more` is to be in each.
 
-    Tasklets call it between the calls of their processors; it may be asked to begin from any thread. `last` tells of the last
-    snapshot that was safe or given up, and `on_report`, if set, is called with each.
+    Tasklets call it between the calls of their processors; it may be asked to begin from any
+    thread. `last` tells of the last snapshot that was safe or given up, and `on_report`, if set, is
+    called with each.
     """
 
     def __init__(
@@ -114,13 +128,17 @@ class SnapshotCoordinator:
 
     @property
     def is_held(self) -> bool:
-        """Whether a snapshot can't begin now, as something that couldn't go on from the middle must end first."""
+        """Whether a snapshot can't begin now, as something that couldn't go on from the middle must
+        end first."""
         execution = self._begun()
         left = set(execution.left)
-        return self._active is None and any(self._must_end_first(item) for item in execution.tasklets if item in left)
+        return self._active is None and any(
+            self._must_end_first(item) for item in execution.tasklets if item in left
+        )
 
     def read_through(self, reader: StateReader) -> None:
-        """The state to start from comes from `reader`, in the place of the store. To be called before it is read."""
+        """The state to start from comes from `reader`, in the place of the store. To be called
+        before it is read."""
         self._initial = reader
 
     def begin_with(self, execution: Execution) -> None:
@@ -133,21 +151,26 @@ class SnapshotCoordinator:
             tasklet.inputs.aligned = self._is_aligned
         if self._restore_from is None:
             return
-        saved = {vertex: self._initial.read(self._restore_from, vertex) for vertex in (ENDED, *parallelism)}
+        saved = {
+            vertex: self._initial.read(self._restore_from, vertex)
+            for vertex in (ENDED, *parallelism)
+        }
         ended = {vertex for batch in saved[ENDED] for vertex in batch.column(0).to_pylist()}
         for tasklet in execution.tasklets:
             tasklet.is_unwanted = tasklet.vertex in ended
-            tasklet.state_rows = _shares(saved[tasklet.vertex], tasklet, parallelism[tasklet.vertex])
+            tasklet.state_rows = _shares(
+                saved[tasklet.vertex], tasklet, parallelism[tasklet.vertex]
+            )
 
     def begin(self, *, is_terminal: bool = False, on_done: OnDone | None = None) -> int | None:
-        """Begins a snapshot, as soon as the inputs that others wait for have ended; its id, or None if one is under way or
-        asked for already or the job is over."""
+        """Begins a snapshot, as soon as the inputs that others wait for have ended; its id, or None
+        if one is under way or asked for already or the job is over."""
         return self._ask(is_terminal, on_done, only_first=True)
 
     def request(self, *, is_terminal: bool = False, on_done: OnDone | None = None) -> int | None:
-        """Begins a snapshot as soon as none is under way; its id, or None if the job is over or about to stop at a terminal
-        one. `on_done` hears False too where the job ends before the snapshot begins. Who doesn't want to hear of it shares the
-        one that waits already."""
+        """Begins a snapshot as soon as none is under way; its id, or None if the job is over or
+        about to stop at a terminal one. `on_done` hears False too where the job ends before the
+        snapshot begins. Who doesn't want to hear of it shares the one that waits already."""
         return self._ask(is_terminal, on_done, only_first=False)
 
     def _ask(self, is_terminal: bool, on_done: OnDone | None, only_first: bool) -> int | None:
@@ -188,7 +211,10 @@ class SnapshotCoordinator:
         self._decide_if_saved()
 
     def _must_end_first(self, tasklet: ProcessorTasklet) -> bool:
-        return tasklet.processor.holds_snapshots or tasklet.vertex in tasklet.execution.template.before_snapshots
+        return (
+            tasklet.processor.holds_snapshots
+            or tasklet.vertex in tasklet.execution.template.before_snapshots
+        )
 
     def _start(self, execution: Execution, left: Collection[Tasklet]) -> None:
         self._asked = self._waiting.popleft()
@@ -200,7 +226,8 @@ class SnapshotCoordinator:
         self._savers = set()
 
     def barrier_due(self, tasklet: ProcessorTasklet) -> Barrier | None:
-        """The barrier that a tasklet without inputs (any more) is to begin with, if there is one."""
+        """The barrier that a tasklet without inputs (any more) is to begin with, if there is
+        one."""
         return self._active if tasklet in self._to_save else None
 
     def target(self, tasklet: ProcessorTasklet) -> Callable[[pa.RecordBatch], bool]:
@@ -266,7 +293,10 @@ class SnapshotCoordinator:
                 return
             self._is_deciding = True
             ended = {tasklet.vertex for tasklet in execution.tasklets} - self._savers
-            snapshot_id, more = self._active.snapshot_id, [*self._more, *self._of_plan, *_ended_state(ended)]
+            snapshot_id, more = (
+                self._active.snapshot_id,
+                [*self._more, *self._of_plan, *_ended_state(ended)],
+            )
             self._more = []
         if execution.is_cancelled:
             self._store.give_up(snapshot_id)
@@ -282,9 +312,13 @@ class SnapshotCoordinator:
         barrier, duration = asked.barrier, execution.clock() - asked.started
         self._is_safe = isinstance(outcome, SnapshotSize)
         size, error = (outcome, None) if isinstance(outcome, SnapshotSize) else (None, outcome)
-        report = SnapshotReport(barrier.snapshot_id, barrier.is_terminal, asked.started, duration, size, error)
+        report = SnapshotReport(
+            barrier.snapshot_id, barrier.is_terminal, asked.started, duration, size, error
+        )
         if error is not None and not execution.is_cancelled:
-            logger.warning("snapshot %d of job %d failed: %s", barrier.snapshot_id, execution.job.job_id, error)
+            logger.warning(
+                "snapshot %d of job %d failed: %s", barrier.snapshot_id, execution.job.job_id, error
+            )
         self.last = report
         if self.on_report is not None:
             self.on_report(report)
@@ -303,7 +337,9 @@ class SnapshotCoordinator:
             self._start_if_possible()
 
 
-def _shares(rows: Sequence[pa.RecordBatch], tasklet: ProcessorTasklet, parallelism: int) -> Iterator[pa.RecordBatch]:
+def _shares(
+    rows: Sequence[pa.RecordBatch], tasklet: ProcessorTasklet, parallelism: int
+) -> Iterator[pa.RecordBatch]:
     for batch in rows:
         share = share_of(tasklet.processor.divided_as_now(batch), tasklet.index, parallelism)
         if share.num_rows:
@@ -311,7 +347,11 @@ def _shares(rows: Sequence[pa.RecordBatch], tasklet: ProcessorTasklet, paralleli
 
 
 def _ended_state(vertices: Collection[str]) -> list[VertexState]:
-    return [(ENDED, pa.record_batch([pack(sorted(vertices), VARCHAR)], names=["vertex"]))] if vertices else []
+    return (
+        [(ENDED, pa.record_batch([pack(sorted(vertices), VARCHAR)], names=["vertex"]))]
+        if vertices
+        else []
+    )
 
 
 def _tell(on_done: OnDone | None, is_safe: bool) -> None:

@@ -1,8 +1,9 @@
 """What follows from a DAG alone, worked out when it is submitted first and kept with it.
 
-A DAG may be submitted thousands of times a second, so an execution should only have to make its processors, tasklets and
-queues. A template holds the vertices in topological order; a layout, for given numbers of processors, says for each
-tasklet which queues are its inputs and outputs. Neither changes once made.
+A DAG may be submitted thousands of times a second, so an execution should only have to make its
+processors, tasklets and queues. A template holds the vertices in topological order; a layout, for
+given numbers of processors, says for each tasklet which queues are its inputs and outputs. Neither
+changes once made.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ UNBOUNDED = sys.maxsize
 
 @frozen
 class InputPlan:
-    """One input edge of a tasklet: the numbers of its queues, one from each upstream processor connected to it."""
+    """One input edge of a tasklet: the numbers of its queues, one from each upstream processor
+    connected to it."""
 
     ordinal: int
     priority: int
@@ -32,7 +34,8 @@ class InputPlan:
 
 @frozen
 class OutputPlan:
-    """One output edge of a tasklet: the numbers of its queues, one to each downstream processor connected to it."""
+    """One output edge of a tasklet: the numbers of its queues, one to each downstream processor
+    connected to it."""
 
     routing: Routing
     keys: tuple[str, ...]
@@ -79,22 +82,29 @@ class Template:
     def of(dag: DAG) -> Template:
         """The DAG's template; made anew if the DAG was changed since."""
         template = dag.prepared
-        # Lists compare element by element, identical ones first, so this takes well under a microsecond.
-        if isinstance(template, Template) and template._edges == dag.edges and template._vertices == dag.vertices:
+        # Lists compare element by element, identical ones first, so this takes well under a
+        # microsecond.
+        if (
+            isinstance(template, Template)
+            and template._edges == dag.edges
+            and template._vertices == dag.vertices
+        ):
             return template
         dag.prepared = template = Template(dag)
         return template
 
     def layout(self, parallelism: tuple[int, ...]) -> Layout:
-        """The layout for so many processors of each vertex, in topological order. With none of the result sink, what feeds
-        it gives to the results itself."""
+        """The layout for so many processors of each vertex, in topological order. With none of the
+        result sink, what feeds it gives to the results itself."""
         layout = self._layouts.get(parallelism)
         if layout is None:
             self._layouts[parallelism] = layout = self._lay_out(parallelism)
         return layout
 
     def _lay_out(self, parallelism: tuple[int, ...]) -> Layout:
-        count = {vertex.name: number for vertex, number in zip(self.order, parallelism, strict=True)}
+        count = {
+            vertex.name: number for vertex, number in zip(self.order, parallelism, strict=True)
+        }
         capacities: list[int] = []
         into: dict[tuple[Edge, int], list[int]] = defaultdict(list)
         out: dict[tuple[Edge, int], list[int]] = defaultdict(list)
@@ -111,9 +121,14 @@ class Template:
                 number,
                 index,
                 tuple(
-                    InputPlan(e.target_ordinal, e.priority, tuple(into[e, index]), e.watermarks) for e in self._inputs[number]
+                    InputPlan(e.target_ordinal, e.priority, tuple(into[e, index]), e.watermarks)
+                    for e in self._inputs[number]
                 ),
-                tuple(OutputPlan(e.routing, e.keys, tuple(out[e, index])) for e in self._outputs[number] if (e, index) in out),
+                tuple(
+                    OutputPlan(e.routing, e.keys, tuple(out[e, index]))
+                    for e in self._outputs[number]
+                    if (e, index) in out
+                ),
                 gives_results=any((e, index) not in out for e in self._outputs[number]),
             )
             for number, vertex in enumerate(self.order)
@@ -122,18 +137,30 @@ class Template:
         return Layout(tasklets, tuple(capacities))
 
     def _find_result(self) -> int | None:
-        """The number of the result sink, if all it does is to pass on what one other vertex gives."""
+        """The number of the result sink, if all it does is to pass on what one other vertex
+        gives."""
         for number, vertex in enumerate(self.order):
             inputs = self._inputs[number]
-            if vertex.supplier is ResultSink and len(inputs) == 1 and len(self._outputs_of(inputs[0].source)) == 1:
+            if (
+                vertex.supplier is ResultSink
+                and len(inputs) == 1
+                and len(self._outputs_of(inputs[0].source)) == 1
+            ):
                 return number
         return None
 
     def _outputs_of(self, name: str) -> tuple[Edge, ...]:
-        return next(edges for vertex, edges in zip(self.order, self._outputs, strict=True) if vertex.name == name)
+        return next(
+            edges
+            for vertex, edges in zip(self.order, self._outputs, strict=True)
+            if vertex.name == name
+        )
 
-    def _find_ancestors(self, is_end: Callable[[Vertex], bool] = lambda _: False) -> dict[str, set[str]]:
-        """For each vertex, itself and all that it gets anything from; no further than to those for which `is_end`."""
+    def _find_ancestors(
+        self, is_end: Callable[[Vertex], bool] = lambda _: False
+    ) -> dict[str, set[str]]:
+        """For each vertex, itself and all that it gets anything from; no further than to those for
+        which `is_end`."""
         ancestors: dict[str, set[str]] = {}
         for vertex, inputs in zip(self.order, self._inputs, strict=True):
             before = () if is_end(vertex) else (ancestors[edge.source] for edge in inputs)
@@ -143,9 +170,10 @@ class Template:
     def _find_relaxed(self) -> list[Edge]:
         """Edges that must hold whatever comes, or the job could come to a standstill.
 
-        A join reads its build side to the end before it touches its probe side. If both come from one scan, the scan is
-        stopped by the probe side's full queue and the build side never ends. So where an input has to wait for another one
-        that shares an ancestor with it, its queue has no bound; unless a Hold stands between, which takes all.
+        A join reads its build side to the end before it touches its probe side. If both come from
+        one scan, the scan is stopped by the probe side's full queue and the build side never ends.
+        So where an input has to wait for another one that shares an ancestor with it, its queue has
+        no bound; unless a Hold stands between, which takes all.
         """
         stopped = self._ancestors
         if any(vertex.supplier is Hold for vertex in self.order):
@@ -156,13 +184,15 @@ class Template:
             for priority in sorted({edge.priority for edge in inputs}):
                 equal = [edge for edge in inputs if edge.priority == priority]
                 if before:
-                    relaxed += [edge for edge in equal if not before.isdisjoint(stopped[edge.source])]
+                    relaxed += [
+                        edge for edge in equal if not before.isdisjoint(stopped[edge.source])
+                    ]
                 before = before.union(*(self._ancestors[edge.source] for edge in equal))
         return relaxed
 
     def _find_before_snapshots(self) -> set[str]:
-        """Vertices that must have ended before a snapshot can be taken: those upstream of an input that others wait for. A
-        barrier on an input that isn't read yet would never be seen."""
+        """Vertices that must have ended before a snapshot can be taken: those upstream of an input
+        that others wait for. A barrier on an input that isn't read yet would never be seen."""
         return {
             name
             for inputs in self._inputs

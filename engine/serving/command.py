@@ -1,13 +1,15 @@
-"""The command `runnel serve DIR`: keeps a directory's jobs running, and lets other processes' cursors in, until told to end.
+"""The command `runnel serve DIR`: keeps a directory's jobs running, and lets other processes'
+cursors in, until told to end.
 
     runnel serve DIR [--host H] [--port P] [--token-file F] [--user-token-file F]
                      [--certificate F --key F] [--set NAME=VALUE]…
                      [--files FOLDER…] [--modules FOLDER] [--spark URL]
 
-It stays in the foreground. SIGTERM and Ctrl-C end it cleanly: statements are cancelled, named jobs stop at a last snapshot, the
-directory is given up. There are two tokens. The owner's comes from --token-file, or from the environment variable
-RUNNEL_TOKEN, or is made, and then kept in the file `token` of the directory; the users' comes from --user-token-file, or
-RUNNEL_USER_TOKEN, or is kept in `user-token`. Only the directory's owner can read these files.
+It stays in the foreground. SIGTERM and Ctrl-C end it cleanly: statements are cancelled, named jobs
+stop at a last snapshot, the directory is given up. There are two tokens. The owner's comes from
+--token-file, or from the environment variable RUNNEL_TOKEN, or is made, and then kept in the file
+`token` of the directory; the users' comes from --user-token-file, or RUNNEL_USER_TOKEN, or is kept
+in `user-token`. Only the directory's owner can read these files.
 """
 
 from __future__ import annotations
@@ -43,9 +45,12 @@ USER_TOKEN = "RUNNEL_USER_TOKEN"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; gives the exit status: 0 after a clean end, 1 after an error, 2 for wrong arguments."""
+    """Runs the command; gives the exit status: 0 after a clean end, 1 after an error, 2 for wrong
+    arguments."""
     given = _parser().parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
     logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of each call
     try:
         serve(given)
@@ -62,17 +67,26 @@ def serve(given: argparse.Namespace) -> None:
     def hear(number: int, frame: FrameType | None) -> None:
         signals.put(number)
 
-    earlier = {number: signal.signal(number, hear) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    earlier = {
+        number: signal.signal(number, hear)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    }
     has_stopped = True
     try:
         with _opened(given) as connection:
             (token, place), (user_token, user_place) = _tokens(given)
             address = Address(given.host, given.port, _read(given.certificate), _read(given.key))
-            limits = Limits(given.message_limit << 20, given.table_limit << 20, given.client_timeout)
+            limits = Limits(
+                given.message_limit << 20, given.table_limit << 20, given.client_timeout
+            )
             server = Server(connection, token, address, user_token=user_token, limits=limits)
             try:
                 where = f"{given.directory} is served at {server.url}"
-                print(f"{where} (the owner's token: {place}; the users': {user_place}); Ctrl-C ends it", flush=True)
+                print(
+                    f"{where} (the owner's token: {place}; the users': {user_place}); "
+                    "Ctrl-C ends it",
+                    flush=True,
+                )
                 while _next(signals) == signal.SIGHUP:
                     _change_tokens(server, given)
                 print("ending", flush=True)
@@ -89,12 +103,16 @@ def serve(given: argparse.Namespace) -> None:
 
 
 def _opened(given: argparse.Namespace) -> Connection:
-    """The connection to the directory, with the bounds of its users. The owner's statements have none."""
+    """The connection to the directory, with the bounds of its users. The owner's statements have
+    none."""
     # Without a word of the owner's no Spark is started, by nobody's statement.
     spark = spark_of(given.spark) or False
     settings = _settings(given.set)
     spilled = [value for name, value in settings.items() if name.lower() == "temp_directory"]
-    hidden = [given.directory, *filter(None, (given.token_file, given.user_token_file, given.key, *spilled))]
+    hidden = [
+        given.directory,
+        *filter(None, (given.token_file, given.user_token_file, given.key, *spilled)),
+    ]
     bounds = access_of(given.files, hidden)
     if given.modules is not None:
         check_apart(bounds, given.modules, "the folder of modules")
@@ -103,14 +121,16 @@ def _opened(given: argparse.Namespace) -> Connection:
 
 
 def _next(signals: SimpleQueue[int]) -> int:
-    """The next signal, waited for. CPython doesn't see one that comes just before it sleeps, so it sleeps for a short time."""
+    """The next signal, waited for. CPython doesn't see one that comes just before it sleeps, so it
+    sleeps for a short time."""
     while True:
         with suppress(Empty):
             return signals.get(timeout=INTERRUPTIBLE)
 
 
 def _change_tokens(server: Server, given: argparse.Namespace) -> None:
-    """Reads the tokens again; where one of them can't be read, or can't be one, the old ones stay, and the log says why."""
+    """Reads the tokens again; where one of them can't be read, or can't be one, the old ones stay,
+    and the log says why."""
     try:
         (token, _), (user_token, _) = _tokens(given)
         server.change_tokens(token, user_token)
@@ -127,35 +147,58 @@ def _tokens(given: argparse.Namespace) -> tuple[tuple[str, str], tuple[str, str]
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="runnel", description="A SQL engine for tables at rest and streams that never end.")
+    parser = argparse.ArgumentParser(
+        prog="runnel", description="A SQL engine for tables at rest and streams that never end."
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    serving = commands.add_parser("serve", help="keep a directory's jobs running and let other processes' cursors in")
+    serving = commands.add_parser(
+        "serve", help="keep a directory's jobs running and let other processes' cursors in"
+    )
     serving.add_argument("directory", help="the directory of the connection; made if there is none")
-    serving.add_argument("--host", default="127.0.0.1", help="the address to listen on; any but loopback needs a certificate")
+    serving.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="the address to listen on; any but loopback needs a certificate",
+    )
     serving.add_argument("--port", type=_port, default=0, help="0, the default, takes a free one")
     _add_tokens(serving)
     _add_users_bounds(serving)
     serving.add_argument("--certificate", help="a PEM file, for TLS")
     serving.add_argument("--key", help="the PEM file of the certificate's key")
     _add_limits(serving)
-    serving.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, as SET takes it")
+    serving.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting, as SET takes it",
+    )
     serving.add_argument(
         "--spark",
         action="append",
         default=[],
         metavar="URL|NAME=VALUE",
-        help="the Spark that its mappings and jobs use, such as local[4], spark://host:7077 or sc://host, and settings of it",
+        help=(
+            "the Spark that its mappings and jobs use, such as local[4], spark://host:7077 or "
+            "sc://host, and settings of it"
+        ),
     )
     return parser
 
 
 def _add_tokens(serving: argparse.ArgumentParser) -> None:
     serving.add_argument(
-        "--token-file", help=f"the file that holds the owner's token (else: ${TOKEN}, or DIR/token, made if need be)"
+        "--token-file",
+        help=(
+            f"the file that holds the owner's token (else: ${TOKEN}, or DIR/token, made if need be)"
+        ),
     )
     serving.add_argument(
         "--user-token-file",
-        help=f"the file that holds the users' token (else: ${USER_TOKEN}, or DIR/user-token, made if need be)",
+        help=(
+            f"the file that holds the users' token (else: ${USER_TOKEN}, or DIR/user-token, "
+            "made if need be)"
+        ),
     )
 
 
@@ -167,9 +210,16 @@ def _add_users_bounds(serving: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="FOLDER|URL",
-        help="what users' statements may read and write, such as /data or s3://bucket/folder (else: no file and no URL)",
+        help=(
+            "what users' statements may read and write, such as /data or s3://bucket/folder (else: "
+            "no file and no URL)"
+        ),
     )
-    serving.add_argument("--modules", metavar="FOLDER", help="the folder of the Python modules that users' jobs may name")
+    serving.add_argument(
+        "--modules",
+        metavar="FOLDER",
+        help="the folder of the Python modules that users' jobs may name",
+    )
 
 
 def _add_limits(serving: argparse.ArgumentParser) -> None:
@@ -178,14 +228,19 @@ def _add_limits(serving: argparse.ArgumentParser) -> None:
         type=_seconds,
         default=Limits().client_timeout,
         metavar="SECONDS",
-        help="how long a client may leave its rows unread before its statement is ended (default: %(default)g)",
+        help=(
+            "how long a client may leave its rows unread before its statement is ended (default: "
+            "%(default)g)"
+        ),
     )
     for name, most, what in (
         ("--message-limit", Limits().message, "statement with its arguments"),
         ("--table-limit", Limits().table, "registered table"),
     ):
         help_text = f"the size of a {what} that the server accepts (default: {most >> 20})"
-        serving.add_argument(name, type=_megabytes, default=most >> 20, metavar="MEGABYTES", help=help_text)
+        serving.add_argument(
+            name, type=_megabytes, default=most >> 20, metavar="MEGABYTES", help=help_text
+        )
 
 
 def spark_of(given: Sequence[str]) -> dict[str, str] | None:
@@ -196,7 +251,10 @@ def spark_of(given: Sequence[str]) -> dict[str, str] | None:
         if not (equals and name.startswith("spark.")):
             name, value = "spark.remote" if item.startswith("sc://") else "spark.master", item
         if name in settings:
-            raise InterfaceError(f'--spark says two things of "{name}"', hint="give one address, and each setting once")
+            raise InterfaceError(
+                f'--spark says two things of "{name}"',
+                hint="give one address, and each setting once",
+            )
         settings[name] = value
     return settings or None
 
@@ -219,7 +277,9 @@ def _seconds(text: str) -> float:
 
 def _megabytes(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 0 < int(text) <= _MOST_MEGABYTES:
-        raise argparse.ArgumentTypeError(f"a size is a whole number of megabytes above 0, not {text}")
+        raise argparse.ArgumentTypeError(
+            f"a size is a whole number of megabytes above 0, not {text}"
+        )
     return int(text)
 
 
@@ -232,7 +292,8 @@ def _settings(given: Sequence[str]) -> dict[str, str]:
 
 
 def _token(file: str | None, variable: str, path: Path) -> tuple[str, str]:
-    """A token and where it is from: a file, an environment variable, or a path, where one is made."""
+    """A token and where it is from: a file, an environment variable, or a path, where one is
+    made."""
     if file is not None:
         content = _read(file)
         assert content is not None
@@ -246,7 +307,9 @@ def _token(file: str | None, variable: str, path: Path) -> tuple[str, str]:
                 stream.write(secrets.token_urlsafe(TOKEN_BYTES))
         return path.read_text("utf-8").strip(), str(path)
     except OSError as error:
-        raise OperationalError(f'the token "{path}" can\'t be read or made', detail=error.strerror) from error
+        raise OperationalError(
+            f'the token "{path}" can\'t be read or made', detail=error.strerror
+        ) from error
 
 
 def _read(path: str | None) -> bytes | None:

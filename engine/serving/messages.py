@@ -1,4 +1,5 @@
-"""What client and server say to each other: JSON values, and arguments as Arrow columns behind them."""
+"""What client and server say to each other: JSON values, and arguments as Arrow columns behind
+them."""
 
 from __future__ import annotations
 
@@ -60,7 +61,9 @@ def request(message: bytes) -> tuple[dict[str, Any], bytes]:
     content, body = unpacked(message)
     if b"\\u" in message:
         try:
-            json.dumps(content, ensure_ascii=False).encode()  # half a character can be written in JSON, and nowhere else
+            json.dumps(
+                content, ensure_ascii=False
+            ).encode()  # half a character can be written in JSON, and nowhere else
         except UnicodeError as error:
             raise WrongMessage(f"a text of a message isn't valid Unicode: {error}") from error
     return content, body
@@ -104,19 +107,27 @@ def timeout_in(head: dict[str, Any]) -> float | None:
     return min(value, _LONGEST)
 
 
-def arguments_message(rows: Sequence[tuple[Any, ...]], types: Sequence[SqlType]) -> tuple[dict[str, Any], bytes]:
+def arguments_message(
+    rows: Sequence[tuple[Any, ...]], types: Sequence[SqlType]
+) -> tuple[dict[str, Any], bytes]:
     """Argument lists of equal length as columns."""
     head = {"types": [type_record(item) for item in types], "rows": len(rows)}
     if not types:
         return head, b""
-    columns = [array_of(list(values), item) for values, item in zip(zip(*rows, strict=True), types, strict=True)]
+    columns = [
+        array_of(list(values), item)
+        for values, item in zip(zip(*rows, strict=True), types, strict=True)
+    ]
     batch = pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(types))])
     return head, batches_message([batch], batch.schema)
 
 
-def arguments_of(head: dict[str, Any], body: bytes, check_size: Callable[[int], object]) -> list[tuple[Any, ...]]:
-    """The argument lists that `arguments_message` was given, as Python values; WrongMessage where there are none. `check_size`
-    is given the bytes that they need at least, before anything is made of them, and may raise."""
+def arguments_of(
+    head: dict[str, Any], body: bytes, check_size: Callable[[int], object]
+) -> list[tuple[Any, ...]]:
+    """The argument lists that `arguments_message` was given, as Python values; WrongMessage where
+    there are none. `check_size` is given the bytes that they need at least, before anything is made
+    of them, and may raise."""
     rows = count_in(head, "rows")
     with understood("the arguments"):
         types = [type_of(item) for item in head["types"]]
@@ -128,17 +139,22 @@ def arguments_of(head: dict[str, Any], body: bytes, check_size: Callable[[int], 
     with understood("the arguments"):
         (batch,) = batches_of(body)
         batch.validate(full=True)
-        if batch.num_rows != rows or [field.type for field in batch.schema] != [to_arrow(item) for item in types]:
+        if batch.num_rows != rows or [field.type for field in batch.schema] != [
+            to_arrow(item) for item in types
+        ]:
             raise WrongMessage("they aren't of the types, or as many, as the message says")
     check_size(batch.nbytes)  # columns may share the bytes of their texts
     with understood("the arguments"):
-        columns = [python_values(column, item) for column, item in zip(batch.columns, types, strict=True)]
+        columns = [
+            python_values(column, item) for column, item in zip(batch.columns, types, strict=True)
+        ]
     return list(zip(*columns, strict=True))
 
 
 @contextmanager
 def understood(what: str) -> Iterator[None]:
-    """Reads what a client sent: what doesn't fit raises whatever the first to notice it raises, and is a WrongMessage here."""
+    """Reads what a client sent: what doesn't fit raises whatever the first to notice it raises, and
+    is a WrongMessage here."""
     try:
         yield
     except MemoryError:
@@ -186,7 +202,9 @@ def error_message(error: Error) -> dict[str, Any]:
         "code": int(error.code),
         "detail": error.detail,
         "hint": error.hint,
-        "position": None if place is None else [place.line, place.column, place.offset, place.length],
+        "position": None
+        if place is None
+        else [place.line, place.column, place.offset, place.length],
     }
 
 

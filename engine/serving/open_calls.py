@@ -1,8 +1,9 @@
 """The calls of clients that the server is answering, and one thread that looks after all of them.
 
-Flight has a thread for each call, and doesn't say when the client is gone: the server must ask. A call that runs a statement
-ends it when its client is gone. A call that sends rows also ends it when the client has taken none for too long: the job and
-its batches are freed then. Flight's thread stays in its write, which nothing interrupts, until the connection ends.
+Flight has a thread for each call, and doesn't say when the client is gone: the server must ask. A
+call that runs a statement ends it when its client is gone. A call that sends rows also ends it when
+the client has taken none for too long: the job and its batches are freed then. Flight's thread
+stays in its write, which nothing interrupts, until the connection ends.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class OpenCall:
         self.is_given_up = False
 
     def is_stalled(self, now: float) -> bool:
-        """Whether the client has taken no rows for too long, at a time of the clock. Only a call that sends rows waits."""
+        """Whether the client has taken no rows for too long, at a time of the clock. Only a call
+        that sends rows waits."""
         return False
 
     def on_stalled(self) -> None:
@@ -56,11 +58,14 @@ class OpenCall:
 
 
 class OpenCalls:
-    """All of one server. Safe for threads. `chores`, called at each look, says whether there is still something to look after
-    when no call is open."""
+    """All of one server. Safe for threads. `chores`, called at each look, says whether there is
+    still something to look after when no call is open."""
 
     def __init__(
-        self, chores: Callable[[], bool], cut: Callable[[str], object], clock: Callable[[], float] = monotonic
+        self,
+        chores: Callable[[], bool],
+        cut: Callable[[str], object],
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         """`cut` ends the connection with a client, by the name of its end."""
         self.clock = clock
@@ -97,7 +102,8 @@ class OpenCalls:
             self._open.discard(call)
 
     def cut(self, call: OpenCall) -> None:
-        """Cuts the connection of a call, unless a call over it goes on, or the call itself is over."""
+        """Cuts the connection of a call, unless a call over it goes on, or the call itself is
+        over."""
         with self._changed:
             if call not in self._open:
                 return
@@ -107,12 +113,18 @@ class OpenCalls:
         self._cut(peer)
 
     def look(self) -> bool:
-        """Ends what the calls of lost clients do; False where there is nothing more to look after."""
+        """Ends what the calls of lost clients do; False where there is nothing more to look
+        after."""
         now = self.clock()
         with self._changed:
-            # Within the lock: a call that is over takes itself out under it, and its context is gone after that.
+            # Within the lock: a call that is over takes itself out under it, and its context is
+            # gone after that.
             gone = [call for call in self._open if self._guarded(call.context.is_cancelled, False)]
-            stalled = [call for call in self._open if call not in gone and self._guarded(partial(call.is_stalled, now), False)]
+            stalled = [
+                call
+                for call in self._open
+                if call not in gone and self._guarded(partial(call.is_stalled, now), False)
+            ]
             self._open.difference_update(gone)
             is_busy = bool(self._open)
         for call in gone:
@@ -142,8 +154,9 @@ class OpenCalls:
             is_busy = self.look()
 
     def _guarded(self, question: Callable[[], T], otherwise: T) -> T:
-        """The answer, or `otherwise` where there is none: one call that fails must not end the thread for all others. The log
-        has each kind of failure once: it may come again at every look."""
+        """The answer, or `otherwise` where there is none: one call that fails must not end the
+        thread for all others. The log has each kind of failure once: it may come again at every
+        look."""
         try:
             return question()
         except Exception as error:

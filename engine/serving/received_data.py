@@ -1,8 +1,10 @@
-"""Arrow data that a client sends, looked at before Arrow reads it: a small message must not become a large one.
+"""Arrow data that a client sends, looked at before Arrow reads it: a small message must not become
+a large one.
 
-Arrow decompresses a batch when it reads it: 5 kB may become 150 MB. And a column without values (type NULL, rows of no fields,
-run-end encoding) has any number of rows in no bytes at all. Both are seen in the metadata of a batch, a flatbuffer (Arrow's
-Message.fbs, Schema.fbs), which Arrow has verified when it gives out the message.
+Arrow decompresses a batch when it reads it: 5 kB may become 150 MB. And a column without values
+(type NULL, rows of no fields, run-end encoding) has any number of rows in no bytes at all. Both are
+seen in the metadata of a batch, a flatbuffer (Arrow's Message.fbs, Schema.fbs), which Arrow has
+verified when it gives out the message.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ _LENGTH, _NODES, _COMPRESSION = 0, 1, 3
 
 
 def value_count(data: bytes | pa.Buffer) -> int:
-    """The values that the batches of an Arrow IPC stream have, nested values and dictionaries included, without reading any;
-    ValueError where one is compressed, or where the stream has something other than batches."""
+    """The values that the batches of an Arrow IPC stream have, nested values and dictionaries
+    included, without reading any; ValueError where one is compressed, or where the stream has
+    something other than batches."""
     count = 0
     for message in pa.ipc.MessageReader.open_stream(data):
         if message.type == "schema":

@@ -1,4 +1,5 @@
-"""The client's side: a database elsewhere, to which statements are sent and from which rows come."""
+"""The client's side: a database elsewhere, to which statements are sent and from which rows
+come."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ class RemoteStatement:
 
 
 class RemoteDatabase:
-    """A database that a server keeps, at an address like `runnel://127.0.0.1:4711`. Safe for threads."""
+    """A database that a server keeps, at an address like `runnel://127.0.0.1:4711`. Safe for
+    threads."""
 
     def __init__(self, url: str, token: str, root_certificate: bytes | None = None) -> None:
         """Connects, and asks the server whether it speaks as we do."""
@@ -97,42 +99,67 @@ class RemoteDatabase:
             self.close()
             raise
 
-    def run(self, sql: str, args: Sequence[Any], timeout: float | None, on_start: Callable[[Running], object]) -> Result | int:
+    def run(
+        self,
+        sql: str,
+        args: Sequence[Any],
+        timeout: float | None,
+        on_start: Callable[[Running], object],
+    ) -> Result | int:
         """Has the server run one statement: its rows, or the number of rows it wrote."""
         values = checked(args)
         head, body = arguments_message([values], argument_types(values))
         statement = RemoteStatement(self)
         on_start(statement)
         limit = _timeout(timeout)
-        answer, rows = self._wait_for("execute", statement, head | {"sql": sql, "timeout": limit}, body)
+        answer, rows = self._wait_for(
+            "execute", statement, head | {"sql": sql, "timeout": limit}, body
+        )
         if "rowcount" in answer:
             return int(answer["rowcount"])
         fields = fields_of(answer["fields"])
-        source = GivenRows(fields, batches_of(rows)) if "has_rows" in answer else self._rows(statement, fields, limit)
-        return Result.of_job(fields, source, is_unbounded=answer["is_unbounded"], can_end=answer["can_end"])
+        source = (
+            GivenRows(fields, batches_of(rows))
+            if "has_rows" in answer
+            else self._rows(statement, fields, limit)
+        )
+        return Result.of_job(
+            fields, source, is_unbounded=answer["is_unbounded"], can_end=answer["can_end"]
+        )
 
     def run_many(
-        self, sql: str, seq_of_args: Iterable[Sequence[Any]], timeout: float | None, on_start: Callable[[Running], object]
+        self,
+        sql: str,
+        seq_of_args: Iterable[Sequence[Any]],
+        timeout: float | None,
+        on_start: Callable[[Running], object],
     ) -> int:
         """Has the server run one statement for many argument lists."""
         rows = checked_rows(seq_of_args)
         if not rows:
             return 0
-        types = [column_type(values, number) for number, values in enumerate(zip(*rows, strict=True), 1)]
+        types = [
+            column_type(values, number) for number, values in enumerate(zip(*rows, strict=True), 1)
+        ]
         head, body = arguments_message(rows, types)
         statement = RemoteStatement(self)
         on_start(statement)
-        answer, _ = self._wait_for("executemany", statement, head | {"sql": sql, "timeout": _timeout(timeout)}, body)
+        answer, _ = self._wait_for(
+            "executemany", statement, head | {"sql": sql, "timeout": _timeout(timeout)}, body
+        )
         return int(answer["rowcount"])
 
     def write(self, head: dict[str, Any]) -> int:
-        """Has the server do a write that has a number, once: what `statements.numbered_writes` says of it."""
+        """Has the server do a write that has a number, once: what `statements.numbered_writes` says
+        of it."""
         answer, _ = self._wait_for("write", RemoteStatement(self), head, b"")
         return int(answer["rowcount"])
 
     def register(self, name: str, table: pa.Table) -> None:
         """Gives the server a copy of a table under that name."""
-        descriptor = flight.FlightDescriptor.for_command(packed({"register": name, "rows": table.num_rows}))
+        descriptor = flight.FlightDescriptor.for_command(
+            packed({"register": name, "rows": table.num_rows})
+        )
 
         def send() -> None:
             with self._call() as client:
@@ -146,8 +173,9 @@ class RemoteDatabase:
         self._translated(send)
 
     def ask(self, kind: str, head: dict[str, Any], body: bytes = b"") -> _Answered:
-        """The server's answer to one question, and Arrow data that came with it; raises the error that it tells. A "timeout" in
-        the question is the server's to keep; a server that doesn't is given up."""
+        """The server's answer to one question, and Arrow data that came with it; raises the error
+        that it tells. A "timeout" in the question is the server's to keep; a server that doesn't is
+        given up."""
         options = self._options_of(head.get("timeout"))
 
         def call() -> bytes:
@@ -158,7 +186,9 @@ class RemoteDatabase:
         try:
             answer, data = unpacked(self._translated(call))
         except WrongMessage as error:
-            raise OperationalError(f"the server at {self.url} isn't one of Runnel's", detail=str(error)) from error
+            raise OperationalError(
+                f"the server at {self.url} isn't one of Runnel's", detail=str(error)
+            ) from error
         if "error" in answer:
             raise error_of(answer["error"])
         return answer, data
@@ -176,8 +206,9 @@ class RemoteDatabase:
             pin(rows)
 
     def close(self) -> None:
-        """Leaves the server. What it runs for us it ends; named jobs go on. Once is enough. Nothing is read any more when it
-        returns: a thread that comes back from Flight when the interpreter has ended would end in a fault."""
+        """Leaves the server. What it runs for us it ends; named jobs go on. Once is enough. Nothing
+        is read any more when it returns: a thread that comes back from Flight when the interpreter
+        has ended would end in a fault."""
         with self._lock:
             if self.is_closed:
                 return
@@ -193,7 +224,8 @@ class RemoteDatabase:
 
     @contextmanager
     def _call(self) -> Iterator[flight.FlightClient]:
-        """The client, for one call. Closing it under a call of another thread would end the process, so the last call does."""
+        """The client, for one call. Closing it under a call of another thread would end the
+        process, so the last call does."""
         with self._lock:
             self.check_open()
             self._calls += 1
@@ -207,9 +239,15 @@ class RemoteDatabase:
                 self._client.close()
 
     def _options_of(self, timeout: float | None) -> flight.FlightCallOptions:
-        return self._options if timeout is None else flight.FlightCallOptions(timeout=timeout + LATE, headers=self._headers)
+        return (
+            self._options
+            if timeout is None
+            else flight.FlightCallOptions(timeout=timeout + LATE, headers=self._headers)
+        )
 
-    def _rows(self, statement: RemoteStatement, fields: tuple[Field, ...], timeout: float | None) -> RemoteRows:
+    def _rows(
+        self, statement: RemoteStatement, fields: tuple[Field, ...], timeout: float | None
+    ) -> RemoteRows:
         try:
             reader = self._translated(lambda: self._rows_of(statement, timeout))
         except BaseException:
@@ -223,13 +261,17 @@ class RemoteDatabase:
             rows.cancel()
         return rows
 
-    def _rows_of(self, statement: RemoteStatement, timeout: float | None) -> flight.FlightStreamReader:
+    def _rows_of(
+        self, statement: RemoteStatement, timeout: float | None
+    ) -> flight.FlightStreamReader:
         with self._call() as client:
             return client.do_get(flight.Ticket(statement.name.encode()), self._options_of(timeout))
 
-    def _wait_for(self, kind: str, statement: RemoteStatement, head: dict[str, Any], body: bytes) -> _Answered:
-        """The answer to a question that may take long. A call into Flight doesn't see Ctrl-C, so the main thread has
-        another one make it."""
+    def _wait_for(
+        self, kind: str, statement: RemoteStatement, head: dict[str, Any], body: bytes
+    ) -> _Answered:
+        """The answer to a question that may take long. A call into Flight doesn't see Ctrl-C, so
+        the main thread has another one make it."""
         content = head | {"statement": statement.name}
         if current_thread() is not main_thread():
             return self.ask(kind, content, body)
@@ -271,7 +313,9 @@ class RemoteDatabase:
                 hint="does it still run?",
             ) from error
         except flight.FlightCancelledError as error:
-            raise OperationalError("the statement was cancelled", code=ErrorCode.CANCELLED) from error
+            raise OperationalError(
+                "the statement was cancelled", code=ErrorCode.CANCELLED
+            ) from error
         except (pa.ArrowException, OSError) as error:
             raise OperationalError(
                 f"the server at {self.url} can't be reached",
@@ -286,7 +330,11 @@ def _told(error: flight.FlightServerError, url: str) -> DatabaseError | Interfac
     try:
         return error_of(json.loads(error.extra_info))  # type: ignore[return-value]
     except (ValueError, KeyError, TypeError):
-        return OperationalError(f"the server at {url} failed", code=ErrorCode.CONNECTION_PROBLEM, detail=_first_line(error))
+        return OperationalError(
+            f"the server at {url} failed",
+            code=ErrorCode.CONNECTION_PROBLEM,
+            detail=_first_line(error),
+        )
 
 
 def _first_line(error: BaseException) -> str:
@@ -302,10 +350,12 @@ def _timeout(timeout: Any) -> float | None:
 
 
 def location_of(url: str) -> str:
-    """Flight's name for an address of ours; InterfaceError for what is none, or holds a secret. No secret is shown."""
+    """Flight's name for an address of ours; InterfaceError for what is none, or holds a secret. No
+    secret is shown."""
     if "@" in url:
         raise InterfaceError(
-            "the address of a server has no user and no password", hint="give its token: connect(address, token=…)"
+            "the address of a server has no user and no password",
+            hint="give its token: connect(address, token=…)",
         )
     schemes = {"runnel": "grpc", "runnel+tls": "grpc+tls"}
     try:
@@ -313,9 +363,17 @@ def location_of(url: str) -> str:
         host, port = parts.hostname, parts.port
     except ValueError:
         host = port = None
-    if not host or port is None or parts.scheme not in schemes or parts.path not in ("", "/") or parts.query or parts.fragment:
+    if (
+        not host
+        or port is None
+        or parts.scheme not in schemes
+        or parts.path not in ("", "/")
+        or parts.query
+        or parts.fragment
+    ):
         shown = re.split("[?#]", url)[0]
         raise InterfaceError(
-            f"{shown!r} is no address of a server", hint='one is written like "runnel://127.0.0.1:4711", or "runnel+tls://…"'
+            f"{shown!r} is no address of a server",
+            hint='one is written like "runnel://127.0.0.1:4711", or "runnel+tls://…"',
         )
     return f"{schemes[parts.scheme]}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -20,8 +20,9 @@ _JOBS = "SHOW JOBS lists the server's jobs, and ALTER JOB and DROP JOB change th
 
 
 def connect_remote(url: str, settings: dict[str, Any]) -> RemoteConnection:
-    """Connects to a server. `settings` may hold `token` and, for `runnel+tls://`, `root_certificate`: a path to PEM, where the
-    server's certificate isn't from an authority that the system trusts."""
+    """Connects to a server. `settings` may hold `token` and, for `runnel+tls://`,
+    `root_certificate`: a path to PEM, where the server's certificate isn't from an authority that
+    the system trusts."""
     try:
         location_of(url)
     except BaseException as error:
@@ -31,11 +32,15 @@ def connect_remote(url: str, settings: dict[str, Any]) -> RemoteConnection:
     if settings:
         raise InterfaceError(
             f'"{next(iter(settings))}" is for connections of this process',
-            hint="a connection to a server takes token and root_certificate; settings are the server's",
+            hint=(
+                "a connection to a server takes token and root_certificate; "
+                "settings are the server's"
+            ),
         )
     if not isinstance(token, str) or not token:
         raise InterfaceError(
-            "a connection to a server needs its token", hint=f"give connect(token=…), or the environment variable {TOKEN}"
+            "a connection to a server needs its token",
+            hint=f"give connect(token=…), or the environment variable {TOKEN}",
         )
     if not token.isascii() or not token.isprintable():
         raise InterfaceError("a token consists of printable ASCII characters")
@@ -47,9 +52,9 @@ def connect_remote(url: str, settings: dict[str, Any]) -> RemoteConnection:
 
 
 class RemoteConnection(Connection):
-    """A connection to a server, made by `connect("runnel://host:port")`. Cursors work as ever. What would need this process's
-    memory or code over there (Python functions, DAGs, connectors, pushed streams) is refused; registered data is copied to the
-    server, where all its clients see it."""
+    """A connection to a server, made by `connect("runnel://host:port")`. Cursors work as ever. What
+    would need this process's memory or code over there (Python functions, DAGs, connectors, pushed
+    streams) is refused; registered data is copied to the server, where all its clients see it."""
 
     __module__ = "runnel"
 
@@ -62,10 +67,13 @@ class RemoteConnection(Connection):
         return Cursor(self, self._remote)
 
     def register(self, name: str, data: Any) -> None:
-        """Copies data to the server under that name: whatever Arrow reads (`__arrow_c_stream__`), a pandas frame included."""
+        """Copies data to the server under that name: whatever Arrow reads (`__arrow_c_stream__`), a
+        pandas frame included."""
         self._remote.check_open()
         if not isinstance(name, str):
-            raise InterfaceError(f"the name of a registration is a str, not a value of class {type(name).__name__}")
+            raise InterfaceError(
+                f"the name of a registration is a str, not a value of class {type(name).__name__}"
+            )
         try:
             self._remote.register(name, _as_table(data))
         except BaseException as error:
@@ -108,7 +116,9 @@ class RemoteConnection(Connection):
         return f"<runnel.Connection to {self._remote.url!r}{', closed' if self.is_closed else ''}>"
 
 
-def _refuse(what: str, hint: str = "do it in the server's process, or work on a connection of this one") -> NoReturn:
+def _refuse(
+    what: str, hint: str = "do it in the server's process, or work on a connection of this one"
+) -> NoReturn:
     raise NotSupportedError(f"{what} can't be had over a connection to a server", hint=hint)
 
 
@@ -118,7 +128,9 @@ def _certificate(path: Any) -> bytes:
     except (OSError, TypeError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InterfaceError(
-            f"root_certificate {path!r} can't be read", detail=reason, hint="give the path of a PEM file"
+            f"root_certificate {path!r} can't be read",
+            detail=reason,
+            hint="give the path of a PEM file",
         ) from error
 
 
@@ -130,5 +142,6 @@ def _as_table(data: Any) -> pa.Table:
     if hasattr(data, "__arrow_c_stream__"):
         return pa.table(data)
     raise InterfaceError(
-        f"a value of class {type(data).__name__} can't be registered", hint="give an Arrow table or a data frame"
+        f"a value of class {type(data).__name__} can't be registered",
+        hint="give an Arrow table or a data frame",
     )

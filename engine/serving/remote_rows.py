@@ -1,5 +1,5 @@
-"""Rows on their way from a server: a thread takes them off the wire into a bounded queue, from which the cursor reads them as
-it reads those of a job."""
+"""Rows on their way from a server: a thread takes them off the wire into a bounded queue, from
+which the cursor reads them as it reads those of a job."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from runnel.relation.nodes import Field
 
 
 class RemoteRows:
-    """Reads a stream of batches until its end, its failure, or `cancel`. No more than the queue holds is read ahead: the
-    server waits meanwhile."""
+    """Reads a stream of batches until its end, its failure, or `cancel`. No more than the queue
+    holds is read ahead: the server waits meanwhile."""
 
     def __init__(
         self,
@@ -103,6 +103,9 @@ class GivenRows:
 
 
 def inner(batch: pa.RecordBatch, fields: Sequence[Field]) -> pa.RecordBatch:
-    """The batch in the types in which the engine has values; on the wire they are as cursors hand them out."""
-    columns = [canonical(column, item.type) for column, item in zip(batch.columns, fields, strict=True)]
+    """The batch in the types in which the engine has values; on the wire they are as cursors hand
+    them out."""
+    columns = [
+        canonical(column, item.type) for column, item in zip(batch.columns, fields, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

@@ -1,4 +1,5 @@
-"""The rows of a statement on their way to a client: pulled by Flight, which waits in a write while the client takes none."""
+"""The rows of a statement on their way to a client: pulled by Flight, which waits in a write while
+the client takes none."""
 
 from __future__ import annotations
 
@@ -20,12 +21,19 @@ logger = logging.getLogger("runnel.serving")
 
 
 class RowStream(OpenCall):
-    """An iterator over the batches of a result. `end` forgets the statement and frees what it holds. Where the client takes no
-    batch for `patience` seconds the statement is ended; when it has taken none for as long again, the connection is cut, if the
-    operating system can do that, so that Flight's thread is free."""
+    """An iterator over the batches of a result. `end` forgets the statement and frees what it
+    holds. Where the client takes no batch for `patience` seconds the statement is ended; when it
+    has taken none for as long again, the connection is cut, if the operating system can do that, so
+    that Flight's thread is free."""
 
     def __init__(
-        self, result: Result, context: Context, calls: OpenCalls, *, end: Callable[[], object], patience: float
+        self,
+        result: Result,
+        context: Context,
+        calls: OpenCalls,
+        *,
+        end: Callable[[], object],
+        patience: float,
     ) -> None:
         super().__init__(context, result.cancel)
         self._batches = result.batches()
@@ -48,7 +56,9 @@ class RowStream(OpenCall):
                     f"the rows were not read for {self._patience:g} s",
                     code=ErrorCode.TIMEOUT,
                     detail="the server has ended the statement",
-                    hint="read them sooner, close the cursor, or raise the server's --client-timeout",
+                    hint=(
+                        "read them sooner, close the cursor, or raise the server's --client-timeout"
+                    ),
                 )
             self._is_reading = True
         try:
@@ -71,7 +81,9 @@ class RowStream(OpenCall):
             is_first, self.is_given_up = not self.is_given_up, True
             self._waits_since = self._calls.clock()
         if is_first:
-            logger.warning("a client has not read its rows for %g s: its statement is ended", self._patience)
+            logger.warning(
+                "a client has not read its rows for %g s: its statement is ended", self._patience
+            )
             self._end()
         else:
             self._calls.cut(self)

@@ -1,9 +1,10 @@
 """The serving side: an Arrow Flight server in front of a connection.
 
-It listens on loopback unless it is given another address, which needs a certificate: the token would be readable on the way.
-Every call must carry a token, compared in constant time. What clients send is SQL with its arguments, and tables to register.
-Statements run in this process: those with the owner's token without bounds, so that it is worth as much as an account; those
-with the users' token within the bounds that the owner set.
+It listens on loopback unless it is given another address, which needs a certificate: the token
+would be readable on the way. Every call must carry a token, compared in constant time. What clients
+send is SQL with its arguments, and tables to register. Statements run in this process: those with
+the owner's token without bounds, so that it is worth as much as an account; those with the users'
+token within the bounds that the owner set.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ ENDING = 10.0
 
 @frozen
 class Address:
-    """Where a server listens: `host` is an IP address or "localhost", `port` 0 for one that is free. `certificate` and `key`
-    are PEM texts, both or none."""
+    """Where a server listens: `host` is an IP address or "localhost", `port` 0 for one that is
+    free. `certificate` and `key` are PEM texts, both or none."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -95,7 +96,8 @@ def _known(context: flight.ServerCallContext) -> KnownCall:
 
 
 class Server(flight.FlightServerBase):  # type: ignore[misc]
-    """Serves a connection, which stays the caller's. Its threads are Flight's; one call runs in each."""
+    """Serves a connection, which stays the caller's. Its threads are Flight's; one call runs in
+    each."""
 
     def __init__(
         self,
@@ -106,13 +108,16 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         user_token: str | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """Listens when it returns; OperationalError where the address can't be had, ProgrammingError where it mayn't. `token`
-        is the owner's; `user_token` that of users, whose statements keep within the connection's bounds (None: no users)."""
+        """Listens when it returns; OperationalError where the address can't be had,
+        ProgrammingError where it mayn't. `token` is the owner's; `user_token` that of users, whose
+        statements keep within the connection's bounds (None: no users)."""
         address = address or Address()
         _check_address(address)
         self._connection = connection
         self._database = connection._database
-        self._tokens = TokenCheck(self._database.owner, Caller(False, self._database.bounds), token, user_token)
+        self._tokens = TokenCheck(
+            self._database.owner, Caller(False, self._database.bounds), token, user_token
+        )
         self._limits = limits or Limits()
         self._statements = OpenStatements(lambda: connected_clients(self.port))
         self._calls = OpenCalls(self._statements.look, lambda peer: cut_connection(peer, self.port))
@@ -137,20 +142,20 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         self.url = f"runnel{'+tls' if secure else ''}://{_in_url(address.host)}:{self.port}"
 
     def leave(self) -> None:
-        """In a forked child there is none of Flight's threads: the server is the parent's. Flight's own finalizer, which only
-        the base class knows, would wait for them when the child ends."""
+        """In a forked child there is none of Flight's threads: the server is the parent's. Flight's
+        own finalizer, which only the base class knows, would wait for them when the child ends."""
         for item in gc.get_referents(self):
             if isinstance(item, finalize):
                 item.detach()
 
     def change_tokens(self, token: str, user_token: str | None) -> None:
-        """Calls that begin from now on need one of these tokens; statements that run go on. ProgrammingError for what can't be
-        a token: then the old ones stay."""
+        """Calls that begin from now on need one of these tokens; statements that run go on.
+        ProgrammingError for what can't be a token: then the old ones stay."""
         self._tokens.change(token, user_token)
 
     def stop(self) -> bool:
-        """Ends all statements of clients, and then listens no more. False where one doesn't end in time: it is left behind, and
-        told in the log."""
+        """Ends all statements of clients, and then listens no more. False where one doesn't end in
+        time: it is left behind, and told in the log."""
         if self._origin.is_left:
             return True
         self._statements.cancel_all()
@@ -158,16 +163,22 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         ending.start()
         ending.join(ENDING)
         if ending.is_alive():
-            logger.error("%d statements of clients don't end: they are left behind", len(self._statements))
+            logger.error(
+                "%d statements of clients don't end: they are left behind", len(self._statements)
+            )
         self._calls.close()
         return not ending.is_alive()
 
     # What Flight calls
 
-    def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
+    def do_action(
+        self, context: flight.ServerCallContext, action: flight.Action
+    ) -> Iterator[bytes]:
         return iter([self.answer(action.type, action.body, context)])
 
-    def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.GeneratorStream:
+    def do_get(
+        self, context: flight.ServerCallContext, ticket: flight.Ticket
+    ) -> flight.GeneratorStream:
         name = ticket.ticket[:LONGEST_NAME].decode(errors="replace")
         try:
             result = self._statements.take_rows(name)
@@ -195,7 +206,12 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         except Error as error:
             raise _flight_error(error) from error
 
-    def register(self, message: bytes, reader: flight.MetadataRecordBatchReader, context: flight.ServerCallContext) -> None:
+    def register(
+        self,
+        message: bytes,
+        reader: flight.MetadataRecordBatchReader,
+        context: flight.ServerCallContext,
+    ) -> None:
         """Registers a table that a client sends; Error where that can't be."""
         try:
             head, _ = request(message)
@@ -217,7 +233,9 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
     def list_flights(self, context: flight.ServerCallContext, criteria: bytes) -> None:
         raise _unserved("list_flights")
 
-    def get_flight_info(self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor) -> None:
+    def get_flight_info(
+        self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
+    ) -> None:
         raise _unserved("get_flight_info")
 
     def list_actions(self, context: flight.ServerCallContext) -> None:
@@ -245,9 +263,12 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         except Exception as error:
             return packed({"error": error_message(_presentable(error))})
 
-    def _run(self, kind: str, head: dict[str, Any], body: bytes, context: flight.ServerCallContext) -> bytes:
-        """Runs the statement of a message. It begins before anything else that takes time, and before the call is watched: a
-        client that goes away at any time after that finds a statement to cancel."""
+    def _run(
+        self, kind: str, head: dict[str, Any], body: bytes, context: flight.ServerCallContext
+    ) -> bytes:
+        """Runs the statement of a message. It begins before anything else that takes time, and
+        before the call is watched: a client that goes away at any time after that finds a statement
+        to cancel."""
         self._database.check_open()
         name, caller = text_in(head, "statement"), _known(context).caller
         statement = self._statements.begin(name)
@@ -277,7 +298,9 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             raise WrongMessage(f'there is no action "{kind}"')
         return packed({})
 
-    def _execute(self, statement: OpenStatement, head: dict[str, Any], body: bytes, caller: Caller, peer: str) -> bytes:
+    def _execute(
+        self, statement: OpenStatement, head: dict[str, Any], body: bytes, caller: Caller, peer: str
+    ) -> bytes:
         sql, timeout = text_in(head, "sql"), timeout_in(head)
         rows = arguments_of(head, body, self._check_message)
         outcome = self._database.run(sql, rows[0] if rows else (), timeout, statement.watch, caller)
@@ -292,11 +315,15 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             statement.give(outcome, peer)
             return packed(told)
         try:
-            return packed(told | {"has_rows": True}, batches_message(list(outcome.batches()), outcome.schema))
+            return packed(
+                told | {"has_rows": True}, batches_message(list(outcome.batches()), outcome.schema)
+            )
         finally:
             outcome.discard()
 
-    def _execute_many(self, statement: OpenStatement, head: dict[str, Any], body: bytes, caller: Caller) -> int:
+    def _execute_many(
+        self, statement: OpenStatement, head: dict[str, Any], body: bytes, caller: Caller
+    ) -> int:
         sql, timeout = text_in(head, "sql"), timeout_in(head)
         rows = arguments_of(head, body, self._check_message)
         return self._database.run_many(sql, rows, timeout, statement.watch, caller)
@@ -311,11 +338,15 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
 
     def _unregister_all(self, prefix: str, caller: Caller) -> None:
         """Takes back the registrations whose names begin so."""
-        for name in [item.name for item in self._database.catalog.snapshot if item.name.startswith(prefix)]:
+        for name in [
+            item.name for item in self._database.catalog.snapshot if item.name.startswith(prefix)
+        ]:
             with suppress(Error):  # another client took it back, or it isn't this one's
                 self._connection._unregister(name, caller)
 
-    def _write(self, statement: OpenStatement, head: dict[str, Any], body: bytes, caller: Caller) -> int:
+    def _write(
+        self, statement: OpenStatement, head: dict[str, Any], body: bytes, caller: Caller
+    ) -> int:
         # Loaded on first use: few clients number what they write.
         from runnel.statements.numbered_writes import NumberedWrite
 
@@ -374,10 +405,13 @@ def _in_url(host: str) -> str:
 
 
 def _presentable(error: Exception) -> Error:
-    """The error as the client is to see it. One that is a fault of ours is told in the log as well."""
+    """The error as the client is to see it. One that is a fault of ours is told in the log as
+    well."""
     if isinstance(error, WrongMessage):
         return ProgrammingError(
-            "the server doesn't understand the client", detail=str(error), hint="are both of the same version of Runnel?"
+            "the server doesn't understand the client",
+            detail=str(error),
+            hint="are both of the same version of Runnel?",
         )
     shown = presentable(error, None)
     assert isinstance(shown, Error)
@@ -387,7 +421,9 @@ def _presentable(error: Exception) -> Error:
 
 
 def _flight_error(error: Error) -> flight.FlightServerError:
-    return flight.FlightServerError(error.message, extra_info=json.dumps(error_message(error)).encode())
+    return flight.FlightServerError(
+        error.message, extra_info=json.dumps(error_message(error)).encode()
+    )
 
 
 def _unserved(call: str) -> flight.FlightServerError:

@@ -1,4 +1,5 @@
-"""The connections with clients that a server's port has, as the operating system shows them: Flight has no list of them.
+"""The connections with clients that a server's port has, as the operating system shows them: Flight
+has no list of them.
 
 Linux has such a list, in /proc; elsewhere nothing is known.
 """
@@ -21,8 +22,8 @@ End = tuple[str, int]
 
 
 def client_end(peer: str) -> End | None:
-    """The client's end, from gRPC's name for it, e.g. `ipv4:127.0.0.1:51422` or `ipv6:%5B::1%5D:51422`; None where the name has
-    none."""
+    """The client's end, from gRPC's name for it, e.g. `ipv4:127.0.0.1:51422` or
+    `ipv6:%5B::1%5D:51422`; None where the name has none."""
     host, _, port = unquote(peer).partition(":")[2].rpartition(":")
     try:
         return _end(host.removeprefix("[").removesuffix("]"), int(port))
@@ -31,7 +32,8 @@ def client_end(peer: str) -> End | None:
 
 
 def connected_clients(port: int) -> set[End] | None:
-    """The clients' ends of all connections with the server at `port`. None: the system has no such list."""
+    """The clients' ends of all connections with the server at `port`. None: the system has no such
+    list."""
     try:
         return {end for end, _ in _connections(port)}
     except OSError:
@@ -39,8 +41,8 @@ def connected_clients(port: int) -> set[End] | None:
 
 
 def cut_connection(peer: str, port: int) -> bool:
-    """Shuts the connection down that the server at `port` has with a client, by gRPC's name for its end. False where it isn't
-    found, or the system has no list of open sockets."""
+    """Shuts the connection down that the server at `port` has with a client, by gRPC's name for its
+    end. False where it isn't found, or the system has no list of open sockets."""
     client = client_end(peer)
     with suppress(OSError):
         for end, found in _connections(port):
@@ -51,8 +53,8 @@ def cut_connection(peer: str, port: int) -> bool:
 
 
 def _connections(port: int) -> Iterator[tuple[End, socket.socket]]:
-    """Each open connection of the port: the client's end, and a second handle of the socket, which is open until the next one
-    is asked for."""
+    """Each open connection of the port: the client's end, and a second handle of the socket, which
+    is open until the next one is asked for."""
     for descriptor in os.listdir(_DESCRIPTORS):  # noqa: PTH208 - no objects
         with suppress(OSError, ValueError):
             if not stat.S_ISSOCK(os.fstat(int(descriptor)).st_mode):
@@ -63,7 +65,7 @@ def _connections(port: int) -> Iterator[tuple[End, socket.socket]]:
 
 
 def _end(host: str, port: int) -> End:
-    """In one spelling: a socket for both families shows an IPv4 address as ::ffff:192.0.2.1, and an address of one link has a
-    zone (fe80::1%eth0)."""
+    """In one spelling: a socket for both families shows an IPv4 address as ::ffff:192.0.2.1, and an
+    address of one link has a zone (fe80::1%eth0)."""
     address = ip_address(host.partition("%")[0])
     return str(getattr(address, "ipv4_mapped", None) or address), port

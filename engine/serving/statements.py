@@ -1,4 +1,5 @@
-"""The statements that clients of a server have begun: found by the names that the clients gave them."""
+"""The statements that clients of a server have begun: found by the names that the clients gave
+them."""
 
 from __future__ import annotations
 
@@ -13,15 +14,16 @@ from runnel.runtime.light_job import Job
 from runnel.serving.sockets import End, client_end
 
 UNREAD = 60.0
-"""Seconds after which rows that no client has begun to read are given up: who asked for them is gone."""
+"""Seconds after which rows that no client has begun to read are given up: who asked for them is
+gone."""
 LOST = 5.0
-"""Seconds after which they are given up where the connection that the statement came over has ended: a client that lives would
-have asked for them over another by then."""
+"""Seconds after which they are given up where the connection that the statement came over has
+ended: a client that lives would have asked for them over another by then."""
 
 
 class OpenStatement:
-    """One statement of one client, from its begin until its rows are read or given up. `cancel` may come from any thread, and
-    before the job is there."""
+    """One statement of one client, from its begin until its rows are read or given up. `cancel` may
+    come from any thread, and before the job is there."""
 
     def __init__(self) -> None:
         self.result: Result | None = None
@@ -42,7 +44,8 @@ class OpenStatement:
             running.cancel()
 
     def give(self, result: Result, peer: str) -> None:
-        """There are rows, which the client is to read. `peer`: gRPC's name for its end of the connection."""
+        """There are rows, which the client is to read. `peer`: gRPC's name for its end of the
+        connection."""
         self.peer = peer
         self.has_rows_since = monotonic()
         self.result = result
@@ -56,8 +59,8 @@ class OpenStatement:
 
 
 class OpenStatements:
-    """All of one server. Safe for threads. `connected` lists the clients' ends that have a connection (None: it can't be
-    known)."""
+    """All of one server. Safe for threads. `connected` lists the clients' ends that have a
+    connection (None: it can't be known)."""
 
     def __init__(self, connected: Callable[[], set[End] | None]) -> None:
         self._connected = connected
@@ -71,7 +74,11 @@ class OpenStatements:
         statement = OpenStatement()
         with self._lock:
             if self._is_closed:
-                raise OperationalError("the server is ending", code=ErrorCode.CONNECTION_PROBLEM, hint="try again later")
+                raise OperationalError(
+                    "the server is ending",
+                    code=ErrorCode.CONNECTION_PROBLEM,
+                    hint="try again later",
+                )
             if name in self._open:
                 raise ProgrammingError(f'a statement with the name "{name}" has begun already')
             self._open[name] = statement
@@ -136,7 +143,11 @@ class OpenStatements:
         """Those whose rows have been there for longer than that, and nobody has begun to read."""
         before = monotonic() - seconds
         with self._lock:
-            waiting = [(name, item) for name, item in self._open.items() if item.result is not None and not item.is_read]
+            waiting = [
+                (name, item)
+                for name, item in self._open.items()
+                if item.result is not None and not item.is_read
+            ]
         return [(name, item) for name, item in waiting if item.has_rows_since < before]
 
     def __len__(self) -> int:

@@ -1,7 +1,8 @@
-"""A table on its way from a client: read batch by batch, each checked before anything else looks at it.
+"""A table on its way from a client: read batch by batch, each checked before anything else looks at
+it.
 
-To Flight the rows have no columns. They come as Arrow IPC streams in the metadata of Flight's messages: what Flight took for
-rows it would decompress before the server could look at it.
+To Flight the rows have no columns. They come as Arrow IPC streams in the metadata of Flight's
+messages: what Flight took for rows it would decompress before the server could look at it.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _ALIGNED = 8
 
 
 class TableUpload(OpenCall):
-    """The call that sends a table. Where the client sends no batch for `patience` seconds the connection is cut, if the
-    operating system can do that, so that Flight's thread is free."""
+    """The call that sends a table. Where the client sends no batch for `patience` seconds the
+    connection is cut, if the operating system can do that, so that Flight's thread is free."""
 
     def __init__(self, context: Context, calls: OpenCalls, *, patience: float) -> None:
         super().__init__(context, lambda: None)  # the read ends by itself with the connection
@@ -37,9 +38,15 @@ class TableUpload(OpenCall):
         self._patience = patience
         self._waits_since = calls.clock()
 
-    def receive(self, reader: flight.MetadataRecordBatchReader, rows: int, check_size: Callable[[int], object]) -> pa.Table:
-        """The whole table; WrongMessage where it has not `rows` rows, e.g. as the client was killed meanwhile: Flight then ends
-        the batches in the same way as after the last one. `check_size` is given the bytes read so far, and may raise."""
+    def receive(
+        self,
+        reader: flight.MetadataRecordBatchReader,
+        rows: int,
+        check_size: Callable[[int], object],
+    ) -> pa.Table:
+        """The whole table; WrongMessage where it has not `rows` rows, e.g. as the client was killed
+        meanwhile: Flight then ends the batches in the same way as after the last one. `check_size`
+        is given the bytes read so far, and may raise."""
         batches: list[pa.RecordBatch] = []
         schema: pa.Schema | None = None
         size = 0
@@ -50,7 +57,9 @@ class TableUpload(OpenCall):
             while (chunk := self._next(reader)) is not None:
                 with understood("the rows"):
                     count = value_count(chunk)
-                check_size(size + max(chunk.size, count))  # a value without bytes of its own counts for one
+                check_size(
+                    size + max(chunk.size, count)
+                )  # a value without bytes of its own counts for one
                 with understood("the rows"):
                     found, read = _read(chunk)
                     if found != (schema := schema or found):
@@ -71,7 +80,10 @@ class TableUpload(OpenCall):
     def on_stalled(self) -> None:
         if not self.is_given_up:
             self.is_given_up = True
-            logger.warning("a client has sent nothing of its table for %g s: its connection is cut", self._patience)
+            logger.warning(
+                "a client has sent nothing of its table for %g s: its connection is cut",
+                self._patience,
+            )
         self._calls.cut(self)
 
     def _next(self, reader: flight.MetadataRecordBatchReader) -> pa.Buffer | None:
@@ -91,5 +103,7 @@ def _read(chunk: pa.Buffer) -> tuple[pa.Schema, list[pa.RecordBatch]]:
     with pa.ipc.open_stream(chunk) as reader:
         batches = list(reader)
         for batch in batches:
-            batch.validate(full=True)  # before anything else looks at it: its offsets may lead anywhere
+            batch.validate(
+                full=True
+            )  # before anything else looks at it: its offsets may lead anywhere
         return reader.schema, batches

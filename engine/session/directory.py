@@ -33,7 +33,8 @@ FORMAT = 2
 
 @frozen
 class SavedMapping:
-    """A mapping as it was saved, not yet opened; its own options are without those of its data connection."""
+    """A mapping as it was saved, not yet opened; its own options are without those of its data
+    connection."""
 
     connector: str
     definition: MappingDefinition
@@ -55,7 +56,8 @@ class Directory:
     """One durable directory, owned by this object until `close`."""
 
     def __init__(self, path: Path) -> None:
-        """Makes the directory if need be and takes possession of it; OperationalError if another connection has it."""
+        """Makes the directory if need be and takes possession of it; OperationalError if another
+        connection has it."""
         self.path = path
         self._lock = -1
         watch(self)
@@ -84,7 +86,8 @@ class Directory:
             raise _unusable(path, error) from error
 
     def check(self) -> None:
-        """OperationalError where the directory was removed or renamed: what is written by its path would be lost."""
+        """OperationalError where the directory was removed or renamed: what is written by its path
+        would be lost."""
         self._held.check()
 
     def load(self) -> Saved:
@@ -101,21 +104,38 @@ class Directory:
                 raise ValueError(f"its format is {content['format']}, not {FORMAT}")
             return Saved(
                 tuple(
-                    SavedMapping(item["connector"], _definition(item), item.get("data_connection"), _is_confined(item))
+                    SavedMapping(
+                        item["connector"],
+                        _definition(item),
+                        item.get("data_connection"),
+                        _is_confined(item),
+                    )
                     for item in content["mappings"]
                 ),
                 tuple(
-                    View(item["name"], item["sql"], tuple(item["columns"]), is_confined=_is_confined(item))
+                    View(
+                        item["name"],
+                        item["sql"],
+                        tuple(item["columns"]),
+                        is_confined=_is_confined(item),
+                    )
                     for item in content["views"]
                 ),
-                tuple(Index(item["name"], item["table"], tuple(item["columns"]), item["kind"]) for item in content["indexes"]),
+                tuple(
+                    Index(item["name"], item["table"], tuple(item["columns"]), item["kind"])
+                    for item in content["indexes"]
+                ),
                 tuple(
                     DataConnection(item["name"], item["connector"], item["options"], item["shared"])
                     for item in content.get("connections", ())
                 ),
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            reason = str(error) if isinstance(error, ValueError) else "it doesn't hold what a catalog holds"
+            reason = (
+                str(error)
+                if isinstance(error, ValueError)
+                else "it doesn't hold what a catalog holds"
+            )
             raise OperationalError(
                 f'the catalog of directory "{self.path}" can\'t be read',
                 detail=f"catalog.json: {reason}",
@@ -123,25 +143,44 @@ class Directory:
             ) from error
 
     def save(
-        self, objects: Iterable[CatalogObject], indexes: Iterable[Index], connections: Iterable[DataConnection] = ()
+        self,
+        objects: Iterable[CatalogObject],
+        indexes: Iterable[Index],
+        connections: Iterable[DataConnection] = (),
     ) -> None:
-        """Replaces the saved catalog. When it returns, the new one is on disk; if it fails, the old one is."""
+        """Replaces the saved catalog. When it returns, the new one is on disk; if it fails, the old
+        one is."""
         self.check()
         items = list(objects)
         content = {
             "format": FORMAT,
             "mappings": [_mapping_record(item) for item in items if isinstance(item, Mapping)],
             "views": [
-                {"name": item.name, "sql": item.sql, "columns": list(item.columns), "confined": item.is_confined}
+                {
+                    "name": item.name,
+                    "sql": item.sql,
+                    "columns": list(item.columns),
+                    "confined": item.is_confined,
+                }
                 for item in items
                 if isinstance(item, View) and not item.temporary
             ],
             "indexes": [
-                {"name": item.name, "table": item.table_name, "columns": list(item.columns), "kind": item.kind}
+                {
+                    "name": item.name,
+                    "table": item.table_name,
+                    "columns": list(item.columns),
+                    "kind": item.kind,
+                }
                 for item in indexes
             ],
             "connections": [
-                {"name": item.name, "connector": item.connector, "options": dict(item.options), "shared": item.is_shared}
+                {
+                    "name": item.name,
+                    "connector": item.connector,
+                    "options": dict(item.options),
+                    "shared": item.is_shared,
+                }
                 for item in connections
             ],
         }
@@ -161,18 +200,24 @@ class Directory:
             self._lock = -1
 
     def leave(self) -> None:
-        """A forked child shares the parent's lock by its copy of the descriptor. Closing that doesn't unlock; keeping it would
-        lock the directory for as long as the child lives."""
+        """A forked child shares the parent's lock by its copy of the descriptor. Closing that
+        doesn't unlock; keeping it would lock the directory for as long as the child lives."""
         self.close()
 
 
 def _unusable(path: Path, error: OSError) -> OperationalError:
-    return OperationalError(f'directory "{path}" can\'t be used', detail=error.strerror or str(error))
+    return OperationalError(
+        f'directory "{path}" can\'t be used', detail=error.strerror or str(error)
+    )
 
 
 def _mapping_record(mapping: Mapping) -> dict[str, Any]:
     columns = [
-        {"name": column.name, "type": type_record(column.type), "external_name": column.external_name}
+        {
+            "name": column.name,
+            "type": type_record(column.type),
+            "external_name": column.external_name,
+        }
         for column in mapping.table.columns
         if not column.hidden
     ]
@@ -186,7 +231,9 @@ def _mapping_record(mapping: Mapping) -> dict[str, Any]:
         "object_type": mapping.object_type,
         "data_connection": mapping.data_connection,
         "confined": mapping.is_confined,
-        "watermark": None if watermark is None else [watermark.column, watermark.lag, watermark.is_interval],
+        "watermark": None
+        if watermark is None
+        else [watermark.column, watermark.lag, watermark.is_interval],
     }
 
 
@@ -196,7 +243,10 @@ def _is_confined(record: dict[str, Any]) -> bool:
 
 
 def _definition(record: dict[str, Any]) -> MappingDefinition:
-    columns = tuple(ColumnDefinition(item["name"], type_of(item["type"]), item["external_name"]) for item in record["columns"])
+    columns = tuple(
+        ColumnDefinition(item["name"], type_of(item["type"]), item["external_name"])
+        for item in record["columns"]
+    )
     watermark = record.get("watermark")
     return MappingDefinition(
         record["name"],

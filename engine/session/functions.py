@@ -1,4 +1,5 @@
-"""`create_function`, `create_aggregate` and `drop_function`: what the user gives, checked, becomes an entry of the catalog."""
+"""`create_function`, `create_aggregate` and `drop_function`: what the user gives, checked, becomes
+an entry of the catalog."""
 
 from __future__ import annotations
 
@@ -19,10 +20,24 @@ from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, VARBINARY, VARCHAR, Kind, S
 if TYPE_CHECKING:
     from runnel.database import Database
 
-_PYTHON_TYPES: dict[object, SqlType] = {int: BIGINT, float: DOUBLE, str: VARCHAR, bool: BOOLEAN, bytes: VARBINARY}
+_PYTHON_TYPES: dict[object, SqlType] = {
+    int: BIGINT,
+    float: DOUBLE,
+    str: VARCHAR,
+    bool: BOOLEAN,
+    bytes: VARBINARY,
+}
 _OTHERS = frozenset(
     {
-        *("GENERATE_SERIES", "GENERATE_STREAM", "TUMBLE", "HOP", "SESSION", "IMPOSE_ORDER", "UNNEST"),
+        *(
+            "GENERATE_SERIES",
+            "GENERATE_STREAM",
+            "TUMBLE",
+            "HOP",
+            "SESSION",
+            "IMPOSE_ORDER",
+            "UNNEST",
+        ),
         "GROUPING",
     }
 )
@@ -48,18 +63,28 @@ def create_function(
     return_type: Any,
     options: FunctionOptions,
 ) -> None:
-    """Adds a function to the catalog. InterfaceError for arguments of wrong classes, ProgrammingError for a name that is
-    taken."""
+    """Adds a function to the catalog. InterfaceError for arguments of wrong classes,
+    ProgrammingError for a name that is taken."""
     if not isinstance(name, str) or not name or not name.isprintable():
-        raise InterfaceError(f"{name!a} can't be the name of a function", hint="take one or more printable characters")
+        raise InterfaceError(
+            f"{name!a} can't be the name of a function",
+            hint="take one or more printable characters",
+        )
     if not callable(function):
-        raise InterfaceError(f"a function is something to call, not a value of class {type(function).__name__}")
+        raise InterfaceError(
+            f"a function is something to call, not a value of class {type(function).__name__}"
+        )
     if isinstance(parameter_types, str) or not isinstance(parameter_types, Sequence):
-        raise InterfaceError("parameter_types takes a list, one type per parameter", hint="write ['BIGINT', 'VARCHAR']")
+        raise InterfaceError(
+            "parameter_types takes a list, one type per parameter",
+            hint="write ['BIGINT', 'VARCHAR']",
+        )
     if options.nulls not in ("pass", "skip"):
         raise InterfaceError(f"nulls takes 'pass' or 'skip', not {options.nulls!r}")
     if options.is_aggregate and not parameter_types:
-        raise InterfaceError("an aggregate function needs a parameter", hint="give the type of at least one")
+        raise InterfaceError(
+            "an aggregate function needs a parameter", hint="give the type of at least one"
+        )
     _check_free(name)
     made = PythonFunction(
         name=name,
@@ -73,7 +98,9 @@ def create_function(
     )
     with database.definitions:
         if name.lower() in database.catalog.snapshot.functions and not options.replace:
-            raise ProgrammingError(f'function "{name}" exists already', hint="give replace=True, or drop it first")
+            raise ProgrammingError(
+                f'function "{name}" exists already', hint="give replace=True, or drop it first"
+            )
         database.catalog.put_function(made)
 
 
@@ -91,7 +118,11 @@ def drop_function(database: Database, name: str) -> None:
             raise ProgrammingError(
                 f'function "{name}" not found',
                 code=ErrorCode.OBJECT_NOT_FOUND,
-                hint=suggest(str(name), [item.name for item in known.values()], "only functions of your own can be dropped"),
+                hint=suggest(
+                    str(name),
+                    [item.name for item in known.values()],
+                    "only functions of your own can be dropped",
+                ),
             )
         database.catalog.remove_function(name)
 
@@ -108,7 +139,10 @@ def sql_type(given: Any) -> SqlType:
         found = _PYTHON_TYPES[given]
     else:
         raise InterfaceError(
-            f"{given!r} is not a type", hint="write a SQL type such as 'BIGINT', an Arrow type, or int, float, str, bool, bytes"
+            f"{given!r} is not a type",
+            hint=(
+                "write a SQL type such as 'BIGINT', an Arrow type, or int, float, str, bool, bytes"
+            ),
         )
     if found.kind is Kind.NULL:
         raise NotSupportedError("a function can't have a parameter or a value of type NULL")

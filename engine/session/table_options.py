@@ -1,7 +1,8 @@
-"""Tables of mappings as their connectors open them, with the event time that WATERMARK FOR gives their rows.
+"""Tables of mappings as their connectors open them, with the event time that WATERMARK FOR gives
+their rows.
 
-'idleTimeoutMillis' is an option of any mapping whose rows have an event time, 'refreshMillis' one of any mapping whose rows
-have an end; no connector sees them.
+'idleTimeoutMillis' is an option of any mapping whose rows have an event time, 'refreshMillis' one
+of any mapping whose rows have an end; no connector sees them.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ _LONGEST = 10**12
 
 
 def open_table(connector: Connector, definition: MappingDefinition) -> Table:
-    """The table of a mapping; ProgrammingError where its WATERMARK FOR doesn't fit its columns, and where the mapping has
-    bounds that the connector doesn't keep."""
+    """The table of a mapping; ProgrammingError where its WATERMARK FOR doesn't fit its columns, and
+    where the mapping has bounds that the connector doesn't keep."""
     if definition.access is not None and not connector.keeps_bounds:
         raise _unbounded(connector)
     own = {IDLE_TIMEOUT.lower(): IDLE_TIMEOUT, REFRESH.lower(): REFRESH}
-    given = {own[name.lower()]: value for name, value in definition.options.items() if name.lower() in own}
+    given = {
+        own[name.lower()]: value
+        for name, value in definition.options.items()
+        if name.lower() in own
+    }
     options = {name: value for name, value in definition.options.items() if name.lower() not in own}
     table = connector.open(replace(definition, options=options) if given else definition)
     timeout = _timeout(given[IDLE_TIMEOUT]) if IDLE_TIMEOUT in given else None
@@ -37,7 +42,10 @@ def open_table(connector: Connector, definition: MappingDefinition) -> Table:
         if table.event_time is None:
             raise ProgrammingError(
                 f"option '{IDLE_TIMEOUT}' is for mappings with a watermark",
-                hint="add WATERMARK FOR column AS column - INTERVAL '5' SECOND to the columns, or leave the option out",
+                hint=(
+                    "add WATERMARK FOR column AS column - INTERVAL '5' SECOND to the columns, or "
+                    "leave the option out"
+                ),
             )
         table.event_time = replace(table.event_time, idle_timeout=timeout)
     return table
@@ -73,29 +81,41 @@ def _refresh(text: str, table: Table) -> int:
     if not number:
         raise ProgrammingError(
             f"option '{REFRESH}' can't be '{text}'",
-            hint="it takes a whole number of milliseconds, at least 1; without it a join reads the table once",
+            hint=(
+                "it takes a whole number of milliseconds, at least 1; "
+                "without it a join reads the table once"
+            ),
         )
     return number
 
 
 def _milliseconds(text: str) -> int | None:
-    number = int(text) if text.strip().isascii() and text.strip().isdecimal() and len(text) < 20 else -1
+    number = (
+        int(text) if text.strip().isascii() and text.strip().isdecimal() and len(text) < 20 else -1
+    )
     return number if 0 <= number <= _LONGEST else None
 
 
 def _event_time(clause: WatermarkClause, table: Table, timeout: int | None) -> EventTime:
-    found = [i for i, column in enumerate(table.columns) if column.name.lower() == clause.column.lower()]
+    found = [
+        i for i, column in enumerate(table.columns) if column.name.lower() == clause.column.lower()
+    ]
     if not found:
         raise ProgrammingError(
             f'column "{clause.column}" of WATERMARK FOR does not exist',
-            hint=suggest(clause.column, [column.name for column in table.columns if not column.hidden]),
+            hint=suggest(
+                clause.column, [column.name for column in table.columns if not column.hidden]
+            ),
             position=clause.position,
         )
     time = table.columns[found[0]].type
     if not time.is_integer and time.kind not in _MOMENTS:
         raise ProgrammingError(
             f"the watermark column type ({time}) is no event time",
-            hint="it must be an integer, a DATE or a TIMESTAMP; cast it in a view, and use IMPOSE_ORDER over that",
+            hint=(
+                "it must be an integer, a DATE or a TIMESTAMP; cast it in a view, and use "
+                "IMPOSE_ORDER over that"
+            ),
             position=clause.position,
         )
     if clause.lag and clause.is_interval is time.is_integer:

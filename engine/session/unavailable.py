@@ -1,5 +1,6 @@
-"""The table of a saved mapping that can't be opened now, e.g. because its file is gone. It keeps the mapping's columns, so
-that views over it still bind, and says why it can't be read when it is."""
+"""The table of a saved mapping that can't be opened now, e.g. because its file is gone. It keeps
+the mapping's columns, so that views over it still bind, and says why it can't be read when it
+is."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ class UnavailableTable(ReadableTable):
     def __init__(self, connector: str, definition: MappingDefinition, reason: Error) -> None:
         self.name = definition.name
         self.connector = connector
-        self.columns = tuple(TableColumn(c.name, c.type, c.external_name) for c in definition.columns)
+        self.columns = tuple(
+            TableColumn(c.name, c.type, c.external_name) for c in definition.columns
+        )
         self._reason = reason
 
     def row_count(self) -> int | None:
@@ -40,8 +43,11 @@ class UnavailableTable(ReadableTable):
         ) from self._reason
 
 
-def open_or_explain(registry: Registry, snapshot: Snapshot, saved: SavedMapping, access: Access | None) -> Table:
-    """The table of a saved mapping, or one that says why there is none. `access`: the bounds of what is opened."""
+def open_or_explain(
+    registry: Registry, snapshot: Snapshot, saved: SavedMapping, access: Access | None
+) -> Table:
+    """The table of a saved mapping, or one that says why there is none. `access`: the bounds of
+    what is opened."""
     definition = saved.definition if access is None else replace(saved.definition, access=access)
     try:
         if saved.data_connection is not None:

@@ -1,4 +1,5 @@
-"""A thread that does one thing after the other, and is there only while there is something to do."""
+"""A thread that does one thing after the other, and is there only while there is something to
+do."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ class Background:
         self.on_room: Callable[[], None] | None = None
 
     def post(self, task: Callable[[], None], size: int = 0) -> bool:
-        """Has the task done soon. False: too much is waiting already; `on_room` is called when that is over. What has no
-        size is always taken."""
+        """Has the task done soon. False: too much is waiting already; `on_room` is called when that
+        is over. What has no size is always taken."""
         with self._changed:
             if size and self._bytes and self._bytes + size > self._most_bytes:
                 self._has_refused = True
@@ -64,7 +65,12 @@ class Background:
     def _run(self) -> None:
         while True:
             with self._changed:
-                if not self._changed.wait_for(lambda: bool(self._tasks) or not self._linger, self._linger) or not self._tasks:
+                if (
+                    not self._changed.wait_for(
+                        lambda: bool(self._tasks) or not self._linger, self._linger
+                    )
+                    or not self._tasks
+                ):
                     self._is_running = False
                     self._changed.notify_all()
                     return

@@ -12,8 +12,8 @@ from runnel.snapshots.unfinished import write_manifest
 
 
 def copy_snapshot(source: Path, manifest: Manifest, folder: Path, disk: Disk) -> None:
-    """Makes the snapshot in `source` the newest of a folder, under the next number, and then the only one. It shares its files
-    with the source where the file system can do that."""
+    """Makes the snapshot in `source` the newest of a folder, under the next number, and then the
+    only one. It shares its files with the source where the file system can do that."""
     if not folder.exists():
         disk.make_folder(folder)
         disk.sync_folder(folder.parent)

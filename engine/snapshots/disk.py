@@ -1,4 +1,5 @@
-"""The file operations of the snapshot store, in one place, so that tests can have each of them fail."""
+"""The file operations of the snapshot store, in one place, so that tests can have each of them
+fail."""
 
 from __future__ import annotations
 
@@ -63,8 +64,9 @@ class SectionFile:
 
 
 class Disk:
-    """What the store does to files. Each method may fail with an OSError, and a process may be killed before and after. `check`
-    raises where the directory in which all of it is was removed."""
+    """What the store does to files. Each method may fail with an OSError, and a process may be
+    killed before and after. `check` raises where the directory in which all of it is was
+    removed."""
 
     _check: Callable[[], None] | None = None
 

@@ -6,8 +6,8 @@
       state-5.arrows   the file of snapshot 5, of which some state didn't change since
     .8/                one that is being written, or what is left of one
 
-A snapshot gets its name when everything of it is on the disk. The last two are kept, older ones go when the next was
-completed: so when one turns out to be damaged there is another.
+A snapshot gets its name when everything of it is on the disk. The last two are kept, older ones go
+when the next was completed: so when one turns out to be damaged there is another.
 """
 
 from __future__ import annotations
@@ -29,7 +29,14 @@ from runnel.snapshots.disk import Disk
 from runnel.snapshots.kept import KeptState
 from runnel.snapshots.manifest import DamagedError, Manifest
 from runnel.snapshots.reading import check_snapshot, read_state
-from runnel.snapshots.store import NO_VERTICES, Outcome, SnapshotSize, SnapshotStore, VertexState, no_such_snapshot
+from runnel.snapshots.store import (
+    NO_VERTICES,
+    Outcome,
+    SnapshotSize,
+    SnapshotStore,
+    VertexState,
+    no_such_snapshot,
+)
 from runnel.snapshots.unfinished import Labels, UnfinishedSnapshot
 
 logger = logging.getLogger("runnel.snapshots")
@@ -42,7 +49,12 @@ class FileSnapshotStore(SnapshotStore):
     """`about` goes into every manifest: what the owner wants to be known of the job."""
 
     def __init__(
-        self, folder: Path, about: Mapping[str, str] | None = None, *, disk: Disk | None = None, most_bytes: int = MOST_BYTES
+        self,
+        folder: Path,
+        about: Mapping[str, str] | None = None,
+        *,
+        disk: Disk | None = None,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
         self._folder = folder
         self._about = dict(about or {})
@@ -66,8 +78,9 @@ class FileSnapshotStore(SnapshotStore):
 
     @property
     def completed(self) -> int | None:
-        """The last snapshot that is sound: its checksums are looked at when that is asked first, and after `recheck`.
-        Damaged ones are told in the log and passed over. Waits for one that is just being completed."""
+        """The last snapshot that is sound: its checksums are looked at when that is asked first,
+        and after `recheck`. Damaged ones are told in the log and passed over. Waits for one that is
+        just being completed."""
         self._thread.wait()
         with self._lock:
             if not self._is_checked:
@@ -87,16 +100,22 @@ class FileSnapshotStore(SnapshotStore):
                 if number in self._damaged:
                     continue
                 with suppress(DamagedError):
-                    found.append(self._sound.get(number) or check_snapshot(self._path(number), with_files=False))
+                    found.append(
+                        self._sound.get(number)
+                        or check_snapshot(self._path(number), with_files=False)
+                    )
         return found
 
     def newest_info(self) -> Manifest:
-        """The manifest of the newest snapshot, whose files aren't looked at. DamagedError where it isn't sound."""
+        """The manifest of the newest snapshot, whose files aren't looked at. DamagedError where it
+        isn't sound."""
         with self._lock:
             return check_snapshot(self._path(self._found[-1]), with_files=False)
 
     def vertices(self, snapshot_id: int) -> Sequence[str]:
-        return [vertex for vertex in self.manifest(snapshot_id).vertices if vertex not in NO_VERTICES]
+        return [
+            vertex for vertex in self.manifest(snapshot_id).vertices if vertex not in NO_VERTICES
+        ]
 
     def read(self, snapshot_id: int, vertex: str) -> Sequence[pa.RecordBatch]:
         return read_state(self._path(snapshot_id), self.manifest(snapshot_id), vertex)
@@ -115,7 +134,8 @@ class FileSnapshotStore(SnapshotStore):
         with self._lock:
             self._is_checked = False
             self._sound.clear()
-            # What is written next must not be linked to files of a snapshot that may turn out to be damaged.
+            # What is written next must not be linked to files of a snapshot that may turn out to be
+            # damaged.
             self._kept = KeptState()
 
     def _newest_sound(self) -> int | None:
@@ -132,16 +152,21 @@ class FileSnapshotStore(SnapshotStore):
                 continue
             if self._damaged:
                 logger.warning(
-                    "snapshot %d is used instead: what came after it is done again, also where a sink has it already",
+                    "snapshot %d is used instead: what came after it is done again, also where a "
+                    "sink has it already",
                     number,
                 )
             return number
         if self._damaged:
             raise OperationalError(
-                f'none of the {len(self._damaged)} snapshots in "{self._folder}" can be used: all are damaged',
+                f'none of the {len(self._damaged)} snapshots in "{self._folder}" can be used: '
+                "all are damaged",
                 code=ErrorCode.GENERIC,
                 detail=self.passed_over,
-                hint="the log says which files; restore them from a backup, or drop the job and create it anew",
+                hint=(
+                    "the log says which files; restore them from a backup, "
+                    "or drop the job and create it anew"
+                ),
             )
         return None
 
@@ -151,7 +176,9 @@ class FileSnapshotStore(SnapshotStore):
         self._last_id = max(self._last_id, snapshot_id)
         return self._thread.post(lambda: self._write(snapshot_id, vertex, batch), batch.nbytes + 1)
 
-    def complete(self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]) -> None:
+    def complete(
+        self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]
+    ) -> None:
         self._last_id = max(self._last_id, snapshot_id)
         self._thread.post(lambda: on_done(self._complete(snapshot_id, more)))
 
@@ -159,10 +186,15 @@ class FileSnapshotStore(SnapshotStore):
         self._thread.post(lambda: self._give_up(snapshot_id))
 
     def export(
-        self, snapshot_id: int, folder: Path, about: Mapping[str, str], on_done: Callable[[Exception | None], None]
+        self,
+        snapshot_id: int,
+        folder: Path,
+        about: Mapping[str, str],
+        on_done: Callable[[Exception | None], None],
     ) -> None:
-        """Has a completed snapshot copied to another folder, where a store finds it as the newest; what is there already is
-        removed then. `on_done` is called by the store's thread, with what went wrong if something did."""
+        """Has a completed snapshot copied to another folder, where a store finds it as the newest;
+        what is there already is removed then. `on_done` is called by the store's thread, with what
+        went wrong if something did."""
         self._thread.post(lambda: on_done(self._export(snapshot_id, folder, about)))
 
     @contextmanager
@@ -198,7 +230,9 @@ class FileSnapshotStore(SnapshotStore):
             folder = self._folder / f".{snapshot_id}"
             if folder.exists():
                 self._disk.remove(folder)
-            unfinished = self._unfinished[snapshot_id] = UnfinishedSnapshot(folder, self._disk, self._kept)
+            unfinished = self._unfinished[snapshot_id] = UnfinishedSnapshot(
+                folder, self._disk, self._kept
+            )
         return unfinished
 
     def _complete(self, snapshot_id: int, more: Sequence[VertexState]) -> Outcome:
@@ -227,10 +261,13 @@ class FileSnapshotStore(SnapshotStore):
                 manifest = self._sound.get(snapshot_id)
             if manifest is None:
                 raise no_such_snapshot(snapshot_id)
-            copy_snapshot(self._path(snapshot_id), replace(manifest, about=dict(about)), folder, self._disk)
+            copy_snapshot(
+                self._path(snapshot_id), replace(manifest, about=dict(about)), folder, self._disk
+            )
         except OSError as error:
             return OperationalError(
-                f'snapshot {snapshot_id} can\'t be copied to "{folder}"', detail=error.strerror or str(error)
+                f'snapshot {snapshot_id} can\'t be copied to "{folder}"',
+                detail=error.strerror or str(error),
             )
         except Exception as error:
             return error
@@ -240,13 +277,15 @@ class FileSnapshotStore(SnapshotStore):
         if not isinstance(error, OSError):
             return error
         told = OperationalError(
-            f'snapshot {snapshot_id} can\'t be written to "{self._folder}"', detail=error.strerror or str(error)
+            f'snapshot {snapshot_id} can\'t be written to "{self._folder}"',
+            detail=error.strerror or str(error),
         )
         told.__cause__ = error
         return told
 
     def _give_up(self, snapshot_id: int) -> None:
-        """Forgets one that isn't complete. What can't be removed now is removed when the folder is opened next."""
+        """Forgets one that isn't complete. What can't be removed now is removed when the folder is
+        opened next."""
         self._failed.pop(snapshot_id, None)
         unfinished = self._unfinished.pop(snapshot_id, None)
         if unfinished is not None:
@@ -254,8 +293,8 @@ class FileSnapshotStore(SnapshotStore):
                 unfinished.give_up()
 
     def _remove_old(self) -> None:
-        """Those before the last two that are sound. A folder that is to be removed loses its name first: it never looks
-        like a snapshot that is damaged."""
+        """Those before the last two that are sound. A folder that is to be removed loses its name
+        first: it never looks like a snapshot that is damaged."""
         with self._lock:
             old = [] if self._holders else self._found[: -self._kept_count()]
         for number in old:
@@ -271,7 +310,9 @@ class FileSnapshotStore(SnapshotStore):
 
     def _kept_count(self) -> int:
         """So many from the end that two sound ones are among them; all if there aren't two."""
-        sound = [place for place, number in enumerate(reversed(self._found)) if number in self._sound]
+        sound = [
+            place for place, number in enumerate(reversed(self._found)) if number in self._sound
+        ]
         return sound[KEPT - 1] + 1 if len(sound) >= KEPT else len(self._found)
 
     def _remove_unfinished(self) -> None:

@@ -1,4 +1,5 @@
-"""State that stays the same from one snapshot to the next: written once, and then found in the file where it is."""
+"""State that stays the same from one snapshot to the next: written once, and then found in the file
+where it is."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ LEAST_BYTES = 64 << 10
 """A smaller batch is sooner written than looked for."""
 
 LEAST_SHARE = 0.5
-"""A file of which less than this share is still state isn't kept for that: what is left is written anew."""
+"""A file of which less than this share is still state isn't kept for that: what is left is written
+anew."""
 
 DATA = "state.arrows"
 """The file for all state that is new in a snapshot."""
@@ -33,8 +35,9 @@ def is_large(batch: pa.RecordBatch) -> bool:
 class KeptState:
     """Where the large batches of the last snapshot are.
 
-    They are told by being the same object: what a processor offers at each snapshot it must keep, then. They have their
-    snapshot's file under another name in the next, so nothing of it is copied.
+    They are told by being the same object: what a processor offers at each snapshot it must keep,
+    then. They have their snapshot's file under another name in the next, so nothing of it is
+    copied.
     """
 
     def __init__(self) -> None:
@@ -43,7 +46,8 @@ class KeptState:
         self._sizes: dict[str, int] = {}
 
     def find(self, vertex: str, batch: pa.RecordBatch) -> Section | None:
-        """The section that it is, as the next snapshot is to name it; None: it has to be written."""
+        """The section that it is, as the next snapshot is to name it; None: it has to be
+        written."""
         known = self._known.get((vertex, id(batch)))
         return known[1] if known is not None and known[0]() is batch else None
 
@@ -52,7 +56,8 @@ class KeptState:
         return self._folder / (DATA if name == _later_name(self._folder) else name)
 
     def keep_only(self, found: Sequence[Placed], folder: Path, size: int) -> None:
-        """A snapshot was completed in that folder, with these large batches and a new file of that size."""
+        """A snapshot was completed in that folder, with these large batches and a new file of that
+        size."""
         later = _later_name(folder)
         live: dict[str, int] = {}
         for _, section in found:

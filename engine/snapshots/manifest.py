@@ -1,4 +1,5 @@
-"""The manifest of a snapshot: what its files hold, with checksums. A folder without a sound one holds no snapshot."""
+"""The manifest of a snapshot: what its files hold, with checksums. A folder without a sound one
+holds no snapshot."""
 
 from __future__ import annotations
 
@@ -14,13 +15,14 @@ from runnel.snapshots.store import MEANINGS
 NAME = "manifest.json"
 
 FORMAT = 2
-"""The version of the shape of snapshots; each version of Runnel reads those of all before it. In the first one the checksums of
-sections were CRC-32."""
+"""The version of the shape of snapshots; each version of Runnel reads those of all before it. In
+the first one the checksums of sections were CRC-32."""
 
 
 @frozen
 class Section:
-    """A part of a file: an Arrow stream with rows of one vertex, all of one schema. `checksum` is its XXH3 of 64 bits."""
+    """A part of a file: an Arrow stream with rows of one vertex, all of one schema. `checksum` is
+    its XXH3 of 64 bits."""
 
     file: str
     vertex: str
@@ -72,7 +74,9 @@ def encode_manifest(manifest: Manifest) -> bytes:
         "snapshot": manifest.snapshot_id,
         "created": manifest.created,
         "about": dict(manifest.about),
-        "sections": [[s.file, s.vertex, s.start, s.bytes, s.rows, s.checksum] for s in manifest.sections],
+        "sections": [
+            [s.file, s.vertex, s.start, s.bytes, s.rows, s.checksum] for s in manifest.sections
+        ],
     }
     text = json.dumps(content, ensure_ascii=False).encode()
     return b"%08x\n%b" % (crc32(text), text)
@@ -93,8 +97,12 @@ def read_manifest(folder: Path) -> Manifest:
         raise OperationalError(
             f'"{path}" was written by a later version of Runnel',
             code=ErrorCode.GENERIC,
-            detail=f"its format is {content['format']}, and this version knows formats up to {FORMAT}",
+            detail=(
+                f"its format is {content['format']}, and this version knows formats up to {FORMAT}"
+            ),
             hint="use that version or a later one",
         )
     sections = tuple(Section(*section) for section in content["sections"])
-    return Manifest(content["snapshot"], content["created"], content["about"], sections, content["format"])
+    return Manifest(
+        content["snapshot"], content["created"], content["about"], sections, content["format"]
+    )

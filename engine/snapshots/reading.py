@@ -15,19 +15,26 @@ from runnel.snapshots.manifest import DamagedError, Manifest, Section, read_mani
 
 
 def check_snapshot(folder: Path, *, with_files: bool = True) -> Manifest:
-    """The manifest of a snapshot. DamagedError where that, or (`with_files`) a file that it names, isn't what was written."""
+    """The manifest of a snapshot. DamagedError where that, or (`with_files`) a file that it names,
+    isn't what was written."""
     try:
         manifest = read_manifest(folder)
         if with_files:
             for name in manifest.files:
                 checksum = crc32 if manifest.format == 1 else xxh3_64_intdigest
-                _check_file(folder / name, [section for section in manifest.sections if section.file == name], checksum)
+                _check_file(
+                    folder / name,
+                    [section for section in manifest.sections if section.file == name],
+                    checksum,
+                )
     except OSError as error:
         raise DamagedError(f'"{folder}" can\'t be read: {error.strerror or error}') from error
     return manifest
 
 
-def _check_file(path: Path, sections: Sequence[Section], checksum: Callable[[memoryview], int]) -> None:
+def _check_file(
+    path: Path, sections: Sequence[Section], checksum: Callable[[memoryview], int]
+) -> None:
     if not path.exists():
         raise DamagedError(f'"{path}" is missing')
     size = path.stat().st_size
@@ -35,9 +42,18 @@ def _check_file(path: Path, sections: Sequence[Section], checksum: Callable[[mem
         data = file.read_buffer()
         for section in sections:
             if section.start + section.bytes > size:
-                raise DamagedError(f'"{path}" is cut short: it has {size} bytes, not {section.start + section.bytes}')
-            if checksum(memoryview(data)[section.start : section.start + section.bytes]) != section.checksum:
-                raise DamagedError(f'"{path}" was changed: the checksum of the state of "{section.vertex}" is wrong')
+                raise DamagedError(
+                    f'"{path}" is cut short: it has {size} bytes, not '
+                    f"{section.start + section.bytes}"
+                )
+            if (
+                checksum(memoryview(data)[section.start : section.start + section.bytes])
+                != section.checksum
+            ):
+                raise DamagedError(
+                    f'"{path}" was changed: the checksum of the state of "{section.vertex}" is '
+                    "wrong"
+                )
 
 
 def read_state(folder: Path, manifest: Manifest, vertex: str) -> Sequence[pa.RecordBatch]:
@@ -50,9 +66,13 @@ def read_state(folder: Path, manifest: Manifest, vertex: str) -> Sequence[pa.Rec
                 if section.file not in files:
                     with _mapped(folder / section.file) as file:
                         files[section.file] = file.read_buffer()
-                batches.extend(pa.ipc.open_stream(files[section.file].slice(section.start, section.bytes)))
+                batches.extend(
+                    pa.ipc.open_stream(files[section.file].slice(section.start, section.bytes))
+                )
     except (OSError, pa.ArrowException) as error:
-        raise OperationalError(f'the state of "{vertex}" in "{folder}" can\'t be read', detail=str(error)) from error
+        raise OperationalError(
+            f'the state of "{vertex}" in "{folder}" can\'t be read', detail=str(error)
+        ) from error
     return batches
 
 

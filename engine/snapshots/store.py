@@ -18,7 +18,8 @@ ENDED = ""
 """Stands for a vertex: its rows are the names of the vertices that have ended."""
 
 MEANINGS = "\0meanings"
-"""Stands for a vertex: its rows are the names of vertices, and what each is for in the plan that took the snapshot."""
+"""Stands for a vertex: its rows are the names of vertices, and what each is for in the plan that
+took the snapshot."""
 
 NO_VERTICES = (ENDED, MEANINGS)
 
@@ -40,7 +41,8 @@ Outcome = SnapshotSize | Exception
 
 
 class StateReader(Protocol):
-    """Who gives the state of a vertex in a snapshot: a store, or somebody who makes another plan's of it."""
+    """Who gives the state of a vertex in a snapshot: a store, or somebody who makes another plan's
+    of it."""
 
     def read(self, snapshot_id: int, vertex: str) -> Sequence[pa.RecordBatch]:
         """The rows of one vertex in a completed snapshot."""
@@ -48,7 +50,8 @@ class StateReader(Protocol):
 
 
 class SnapshotStore(ABC):
-    """Keeps the snapshots of one job. Safe for threads; only `completed`, `read`, `vertices` and `close` may block."""
+    """Keeps the snapshots of one job. Safe for threads; only `completed`, `read`, `vertices` and
+    `close` may block."""
 
     on_room: Callable[[], None] | None = None
     """Called, from any thread, when `write` refused something and would take it now."""
@@ -61,16 +64,20 @@ class SnapshotStore(ABC):
     @property
     @abstractmethod
     def last_id(self) -> int:
-        """No snapshot to come may have this number or a smaller one: sinks know what they have committed by it."""
+        """No snapshot to come may have this number or a smaller one: sinks know what they have
+        committed by it."""
 
     @abstractmethod
     def write(self, snapshot_id: int, vertex: str, batch: pa.RecordBatch) -> bool:
-        """Takes rows of state, which don't change any more. False: not now, offer them again after `on_room`."""
+        """Takes rows of state, which don't change any more. False: not now, offer them again after
+        `on_room`."""
 
     @abstractmethod
-    def complete(self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]) -> None:
-        """Makes the snapshot, with `more` rows, the one to restore from; older ones may go then. `on_done` is called once,
-        perhaps by another thread. A snapshot that failed is forgotten."""
+    def complete(
+        self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]
+    ) -> None:
+        """Makes the snapshot, with `more` rows, the one to restore from; older ones may go then.
+        `on_done` is called once, perhaps by another thread. A snapshot that failed is forgotten."""
 
     @abstractmethod
     def give_up(self, snapshot_id: int) -> None:
@@ -86,10 +93,12 @@ class SnapshotStore(ABC):
 
     @abstractmethod
     def hold(self) -> AbstractContextManager[None]:
-        """Inside no completed snapshot goes, however many come: for who reads one while the job runs."""
+        """Inside no completed snapshot goes, however many come: for who reads one while the job
+        runs."""
 
     passed_over: str | None = None
-    """Which snapshots the one that is `completed` stands in for, as they are damaged; None where none is."""
+    """Which snapshots the one that is `completed` stands in for, as they are damaged; None where
+    none is."""
 
     def recheck(self) -> None:
         """A job is to be restored: `completed` looks again at whether what is kept is sound."""
@@ -99,7 +108,8 @@ class SnapshotStore(ABC):
 
 
 class MemorySnapshotStore(SnapshotStore):
-    """Keeps the last completed snapshot in memory, and while it is held all that were completed meanwhile."""
+    """Keeps the last completed snapshot in memory, and while it is held all that were completed
+    meanwhile."""
 
     def __init__(self) -> None:
         self._completed: int | None = None
@@ -123,7 +133,9 @@ class MemorySnapshotStore(SnapshotStore):
             self._rows.setdefault(snapshot_id, {}).setdefault(vertex, []).append(batch)
         return True
 
-    def complete(self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]) -> None:
+    def complete(
+        self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]
+    ) -> None:
         for vertex, batch in more:
             self.write(snapshot_id, vertex, batch)
         with self._lock:
@@ -131,7 +143,12 @@ class MemorySnapshotStore(SnapshotStore):
             self._safe[snapshot_id] = self._rows.pop(snapshot_id, {})
             self._completed = snapshot_id
             self._remove_old()
-            batches = [batch for vertex, rows in self._safe[snapshot_id].items() if vertex != MEANINGS for batch in rows]
+            batches = [
+                batch
+                for vertex, rows in self._safe[snapshot_id].items()
+                if vertex != MEANINGS
+                for batch in rows
+            ]
             size = sum(batch.nbytes for batch in batches)
         on_done(SnapshotSize(sum(batch.num_rows for batch in batches), size, size))
 
@@ -164,12 +181,15 @@ class MemorySnapshotStore(SnapshotStore):
 
     def _remove_old(self) -> None:
         if not self._holders:
-            self._safe = {number: rows for number, rows in self._safe.items() if number == self._completed}
+            self._safe = {
+                number: rows for number, rows in self._safe.items() if number == self._completed
+            }
 
 
 def share_of(batch: pa.RecordBatch, index: int, parallelism: int) -> pa.RecordBatch:
-    """The rows of state that processor `index` is to have: those of its keys, or all where they belong to none. As many
-    processors as there were have what they had: that needn't be divided anew."""
+    """The rows of state that processor `index` is to have: those of its keys, or all where they
+    belong to none. As many processors as there were have what they had: that needn't be divided
+    anew."""
     metadata = batch.schema.metadata or {}
     keys = metadata.get(KEY_METADATA)
     if keys is None or parallelism == 1:
@@ -182,4 +202,6 @@ def share_of(batch: pa.RecordBatch, index: int, parallelism: int) -> pa.RecordBa
 
 
 def no_such_snapshot(snapshot_id: int) -> OperationalError:
-    return OperationalError(f"there is no snapshot {snapshot_id}", hint="restore from the last completed one")
+    return OperationalError(
+        f"there is no snapshot {snapshot_id}", hint="restore from the last completed one"
+    )

@@ -28,8 +28,9 @@ class Labels:
 class UnfinishedSnapshot:
     """A folder that begins with '.' until all is written. Used by the store's thread alone.
 
-    Rows that come one after the other for one vertex and of one schema make a section. A large batch makes one of its own,
-    which the next snapshot names too if it is offered the same batch again: so that is written once.
+    Rows that come one after the other for one vertex and of one schema make a section. A large
+    batch makes one of its own, which the next snapshot names too if it is offered the same batch
+    again: so that is written once.
     """
 
     def __init__(self, folder: Path, disk: Disk, kept: KeptState) -> None:
@@ -51,7 +52,11 @@ class UnfinishedSnapshot:
         if is_large(batch):
             self._write_large(vertex, batch)
             return
-        if vertex != self._vertex or self._schema is None or not batch.schema.equals(self._schema, check_metadata=True):
+        if (
+            vertex != self._vertex
+            or self._schema is None
+            or not batch.schema.equals(self._schema, check_metadata=True)
+        ):
             self._begin_section(vertex, batch.schema)
         self._add(batch)
 
@@ -75,7 +80,9 @@ class UnfinishedSnapshot:
         self._writer.close()
         self._writer = self._schema = None
         start, end = self._file.start, self._file.end
-        self._sections.append(Section(DATA, self._vertex, start, end - start, self._rows, self._file.checksum))
+        self._sections.append(
+            Section(DATA, self._vertex, start, end - start, self._rows, self._file.checksum)
+        )
 
     def _write_large(self, vertex: str, batch: pa.RecordBatch) -> None:
         section = self._kept.find(vertex, batch)

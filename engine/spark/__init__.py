@@ -24,7 +24,8 @@ __all__ = ["Registration", "register"]
 
 
 class Registration:
-    """What `register` set up. `url` is the server's address; `close` ends a server that `register` started, once."""
+    """What `register` set up. `url` is the server's address; `close` ends a server that `register`
+    started, once."""
 
     def __init__(self, url: str | None, server: Any = None) -> None:
         self.url = url
@@ -52,16 +53,23 @@ class Registration:
 
 
 def register(
-    session: Any, connection: Connection | None = None, *, url: str | None = None, token: str | None = None
+    session: Any,
+    connection: Connection | None = None,
+    *,
+    url: str | None = None,
+    token: str | None = None,
 ) -> Registration:
-    """Makes the data source "runnel" known to a SparkSession. `connection`: one of this process, which a server on loopback
-    then gives to Spark's processes of this computer; or `url` and `token` of a server that runs. What is given here needn't be
-    given as an option; without either the options must name a server."""
+    """Makes the data source "runnel" known to a SparkSession. `connection`: one of this process,
+    which a server on loopback then gives to Spark's processes of this computer; or `url` and
+    `token` of a server that runs. What is given here needn't be given as an option; without either
+    the options must name a server."""
     try:
         from runnel.spark.source import RunnelDataSource
     except ImportError as error:
         raise OperationalError(
-            "the data source needs the package pyspark", detail=str(error), hint="pip install 'runnel[spark]'"
+            "the data source needs the package pyspark",
+            detail=str(error),
+            hint="pip install 'runnel[spark]'",
         ) from error
     if not hasattr(session, "dataSource"):
         raise InterfaceError(f"register takes a SparkSession, not {type(session).__name__}")

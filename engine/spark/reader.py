@@ -1,9 +1,12 @@
-"""Reading for Spark: a query's rows as Arrow batches, in one partition or in several by a column, at rest or as a stream.
+"""Reading for Spark: a query's rows as Arrow batches, in one partition or in several by a column,
+at rest or as a stream.
 
-Partitions are statements of their own: each sees what is there when it begins. A stream is read by a column that only grows:
-the rows of an interval of it stay what they are, so a micro-batch that Spark repeats after a failure has the same rows.
+Partitions are statements of their own: each sees what is there when it begins. A stream is read by
+a column that only grows: the rows of an interval of it stay what they are, so a micro-batch that
+Spark repeats after a failure has the same rows.
 
-No filters of Spark's are taken (`pushFilters`): Spark 4.3 keeps those of a DataFrame's first query for its later ones.
+No filters of Spark's are taken (`pushFilters`): Spark 4.3 keeps those of a DataFrame's first query
+for its later ones.
 """
 
 from __future__ import annotations
@@ -15,7 +18,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import IntegralType, StructType
 
 from runnel.errors import DataError, Error, ProgrammingError, as_written, suggest
@@ -46,7 +54,9 @@ class Reader(DataSourceReader):
                 hint='add .option("partitionColumn", …), or leave numPartitions out',
             )
         if self._count > MOST_PARTITIONS:
-            raise ProgrammingError(f'option "numPartitions" of data source {NAME} takes at most {MOST_PARTITIONS}')
+            raise ProgrammingError(
+                f'option "numPartitions" of data source {NAME} takes at most {MOST_PARTITIONS}'
+            )
 
     def partitions(self) -> Sequence[InputPartition]:
         arguments = self._request.arguments
@@ -104,7 +114,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         sql = f"SELECT MIN({name}), MAX({name}) FROM {self._request.rows}"
         bound = () if after is None else (after,)
         with self._request.server.connect() as con, con.cursor() as cursor:
-            cursor.execute(sql + (f" WHERE {name} > ?" if bound else ""), (*self._request.arguments, *bound))
+            cursor.execute(
+                sql + (f" WHERE {name} > ?" if bound else ""), (*self._request.arguments, *bound)
+            )
             _check_bounded(cursor)
             least, largest = cursor.fetchone()
             if largest is not None or not self._is_checked:
@@ -112,15 +124,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return least, largest
 
     def _check_offsets(self, cursor: Any) -> None:
-        """Fails where rows would never be read. Asked for when there is something new: it takes a look at the whole column."""
+        """Fails where rows would never be read. Asked for when there is something new: it takes a
+        look at the whole column."""
         cursor.execute(
-            f"SELECT 1 FROM {self._request.rows} WHERE {quoted(self._column)} IS NULL LIMIT 1", self._request.arguments
+            f"SELECT 1 FROM {self._request.rows} WHERE {quoted(self._column)} IS NULL LIMIT 1",
+            self._request.arguments,
         )
         if cursor.fetchone() is not None:
             raise DataError(
-                f'there are rows whose "{self._column}", the option "offsetColumn" of data source {NAME}, is NULL',
+                f'there are rows whose "{self._column}", '
+                f'the option "offsetColumn" of data source {NAME}, is NULL',
                 detail="they have no place in the stream, and would never be read",
-                hint=f"leave them out in the query, WHERE {as_written(self._column)} IS NOT NULL, or give them another offset",
+                hint=(
+                    f"leave them out in the query, WHERE {as_written(self._column)} IS NOT NULL, "
+                    "or give them another offset"
+                ),
             )
         self._is_checked = True
 
@@ -151,7 +169,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return rows_of(self._request, partition, self._schema)
 
 
-def rows_of(request: Request, partition: InputPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
+def rows_of(
+    request: Request, partition: InputPartition, schema: StructType
+) -> Iterator[pa.RecordBatch]:
     """The rows of a partition, in the types that Spark expects."""
     sql, arguments = partition.value
     expected = to_arrow_schema(schema, timezone="UTC")
@@ -161,14 +181,18 @@ def rows_of(request: Request, partition: InputPartition, schema: StructType) -> 
             _check_bounded(cursor)
             for batch in cursor.fetch_record_batch():
                 if batch.num_rows:
-                    arrays = [_as_expected(column, field) for column, field in zip(batch.columns, expected, strict=True)]
+                    arrays = [
+                        _as_expected(column, field)
+                        for column, field in zip(batch.columns, expected, strict=True)
+                    ]
                     yield pa.RecordBatch.from_arrays(arrays, names=expected.names)
     except Error as error:
         raise error.with_traceback(None) from None
 
 
 def _as_expected(column: pa.Array, field: pa.Field) -> pa.Array:
-    """Values in the type that Spark expects, which a schema of the user's may have made another one."""
+    """Values in the type that Spark expects, which a schema of the user's may have made another
+    one."""
     try:
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -184,7 +208,10 @@ def _check_bounded(cursor: Any) -> None:
         raise ProgrammingError(
             f"data source {NAME} can't read a query without end",
             detail="Spark reads a batch to its end, and repeats one after a failure",
-            hint="have a job write its rows to a table with a column that only grows, and read that table",
+            hint=(
+                "have a job write its rows to a table with a column that only grows, "
+                "and read that table"
+            ),
         )
 
 
@@ -199,7 +226,9 @@ def _integer_column(request: Request, schema: StructType, option: str) -> str | 
         return None
     found = next((field for field in schema.fields if field.name.lower() == given.lower()), None)
     if found is None:
-        raise ProgrammingError(f'column "{given}" of option "{option}" not found', hint=suggest(given, schema.names))
+        raise ProgrammingError(
+            f'column "{given}" of option "{option}" not found', hint=suggest(given, schema.names)
+        )
     if not isinstance(found.dataType, IntegralType):
         raise ProgrammingError(f'column "{given}" of option "{option}" is no column of integers')
     return str(found.name)

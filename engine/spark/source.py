@@ -1,4 +1,5 @@
-"""The data source "runnel": what Spark asks of it, in the driver's and the executors' Python processes."""
+"""The data source "runnel": what Spark asks of it, in the driver's and the executors' Python
+processes."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class Server:
 
 @frozen
 class Request:
-    """The options of a reader or writer, checked. `query`: what is read, as a whole SELECT; `table`: what is written to."""
+    """The options of a reader or writer, checked. `query`: what is read, as a whole SELECT;
+    `table`: what is written to."""
 
     server: Server
     query: str | None
@@ -66,7 +68,8 @@ class Request:
             return default
         if re.fullmatch(r"-?[0-9]{1,19}", given.strip()) is None or int(given) < least:
             raise ProgrammingError(
-                f'option "{name}" of data source {NAME} takes a whole number of at least {least}, not {given!r}'
+                f'option "{name}" of data source {NAME} takes a whole number of at least {least}, '
+                f"not {given!r}"
             )
         return int(given)
 
@@ -82,11 +85,14 @@ class Request:
             values = None
         if not isinstance(values, list) or any(isinstance(value, dict | list) for value in values):
             raise ProgrammingError(
-                f'option "parameters" of data source {NAME} takes a list of values in JSON, not {given!r}',
+                f'option "parameters" of data source {NAME} takes a list of values in JSON, '
+                f"not {given!r}",
                 hint='.option("parameters", json.dumps([3, "Oslo", None]))',
             )
         if self.query is None:
-            raise ProgrammingError('option "parameters" is for a query', hint='add .option("query", "SELECT …")')
+            raise ProgrammingError(
+                'option "parameters" is for a query', hint='add .option("query", "SELECT …")'
+            )
         return tuple(values)
 
     @property
@@ -96,17 +102,22 @@ class Request:
             return f"({self.query}) AS q"
         if self.table is not None:
             return f"{quoted(self.table)} AS q"
-        raise ProgrammingError(f"data source {NAME} reads a query or a table", hint='add .option("query", "SELECT …")')
+        raise ProgrammingError(
+            f"data source {NAME} reads a query or a table", hint='add .option("query", "SELECT …")'
+        )
 
     def target(self) -> str:
         """The name of the table that is written to."""
         if self.table is None:
-            raise ProgrammingError(f"data source {NAME} writes to a table", hint='add .option("table", "name")')
+            raise ProgrammingError(
+                f"data source {NAME} writes to a table", hint='add .option("table", "name")'
+            )
         return self.table
 
 
 def plainly(method: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Raises our errors without telling where they come from, all of which Spark would show to who reads them."""
+    """Raises our errors without telling where they come from, all of which Spark would show to who
+    reads them."""
 
     @wraps(method)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -129,16 +140,25 @@ def request_of(given: Mapping[str, str], defaults: Mapping[str, str]) -> Request
     for name in options:
         if name == "directory":
             raise ProgrammingError(
-                f"data source {NAME} reads no directory: its owner is one process, and executors are others",
-                hint="serve it (runnel serve DIR), or open it here and runnel.spark.register(session, connection)",
+                f"data source {NAME} reads no directory: its owner is one process, "
+                "and executors are others",
+                hint=(
+                    "serve it (runnel serve DIR), or open it here and "
+                    "runnel.spark.register(session, connection)"
+                ),
             )
         if name not in known and name not in SPARKS_OWN:
-            raise ProgrammingError(f'unknown option "{name}" of data source {NAME}', hint=suggest(name, list(OPTIONS)))
+            raise ProgrammingError(
+                f'unknown option "{name}" of data source {NAME}', hint=suggest(name, list(OPTIONS))
+            )
     url, token = options.get("url"), options.get("token") or os.environ.get("RUNNEL_TOKEN")
     if url is None or token is None:
         raise ProgrammingError(
             f"data source {NAME} needs the address of a server and its token",
-            hint='.option("url", "runnel://…").option("token", …), or runnel.spark.register(session, connection)',
+            hint=(
+                '.option("url", "runnel://…").option("token", …), or '
+                "runnel.spark.register(session, connection)"
+            ),
         )
     server = Server(url, token, options.get("rootcertificate"))
     query, table = options.get("query"), options.get("table") or options.get("path")

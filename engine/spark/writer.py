@@ -1,7 +1,9 @@
-"""Writing from Spark: each task gives its rows to the server, and when all have done so one statement writes them, all or none.
+"""Writing from Spark: each task gives its rows to the server, and when all have done so one
+statement writes them, all or none.
 
-Of a task that is repeated the attempt counts that Spark takes. A micro-batch of a stream may come again after a failure: the
-server knows its number, with the id that Spark keeps for the query in its checkpoint, and writes it once.
+Of a task that is repeated the attempt counts that Spark takes. A micro-batch of a stream may come
+again after a failure: the server knows its number, with the id that Spark keeps for the query in
+its checkpoint, and writes it once.
 """
 
 from __future__ import annotations
@@ -13,7 +15,11 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
 from runnel.errors import NotSupportedError, ProgrammingError
@@ -21,7 +27,8 @@ from runnel.spark.source import NAME, Request, plainly, quoted
 
 STATEMENTS = ("INSERT", "SINK")
 QUERY = "sql.streaming.queryId"
-"""The local property in which Spark tells tasks the id of their streaming query; it is the same after a restart."""
+"""The local property in which Spark tells tasks the id of their streaming query; it is the same
+after a restart."""
 PREFIX = "__runnel_spark_"
 """How the names begin under which rows wait on the server."""
 
@@ -39,18 +46,23 @@ class Staging:
 
     statement = "INSERT"
 
-    def __init__(self, request: Request, schema: StructType, identity: str, *, overwrite: bool) -> None:
+    def __init__(
+        self, request: Request, schema: StructType, identity: str, *, overwrite: bool
+    ) -> None:
         self._request = request
         self._names = list(schema.names)
         self._identity = identity
         self._target = request.target()
         if overwrite:
             raise NotSupportedError(
-                f"data source {NAME} can't overwrite a table", hint='use mode("append"), after a DELETE if need be'
+                f"data source {NAME} can't overwrite a table",
+                hint='use mode("append"), after a DELETE if need be',
             )
         self._statement = (request.text("statement") or self.statement).upper()
         if self._statement not in STATEMENTS:
-            raise ProgrammingError(f'option "statement" of data source {NAME} takes {" or ".join(STATEMENTS)}')
+            raise ProgrammingError(
+                f'option "statement" of data source {NAME} takes {" or ".join(STATEMENTS)}'
+            )
 
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -58,7 +70,8 @@ class Staging:
         if not batches:
             return Written(None)
         context = TaskContext.get()
-        # Each attempt has a name of its own: a late one must not take the place of rows of the next micro-batch.
+        # Each attempt has a name of its own: a late one must not take the place of rows of the next
+        # micro-batch.
         name = f"{PREFIX}{self._identity}_{uuid4().hex}"
         with self._request.server.connect() as con:
             con.register(name, pa.Table.from_batches(batches))
@@ -67,7 +80,9 @@ class Staging:
     @plainly
     def finish(self, messages: list[Any], number: int | None = None) -> None:
         """Writes what all tasks gave; under a number of the query's, once."""
-        given = [message for message in messages if message is not None and message.name is not None]
+        given = [
+            message for message in messages if message is not None and message.name is not None
+        ]
         if not given:
             return
         names, query = [message.name for message in given], given[0].query

@@ -21,8 +21,8 @@ _HEADINGS = ("vertex", "processors", "rows in", "rows out", "batches out", "byte
 
 
 def analyze(database: Database, plan: ExplainPlan, call: Call) -> list[str]:
-    """Carries the statement out, giving its rows to nobody, and describes the run in lines of text or JSON. A statement that
-    writes has written."""
+    """Carries the statement out, giving its rows to nobody, and describes the run in lines of text
+    or JSON. A statement that writes has written."""
     inner = plan.plan
     if plan.format == "dot":
         raise NotSupportedError("EXPLAIN ANALYZE has no format DOT", hint="use TEXT or JSON")
@@ -43,7 +43,9 @@ def analyze(database: Database, plan: ExplainPlan, call: Call) -> list[str]:
     return [*_table(vertices), total]
 
 
-def _run(database: Database, plan: QueryPlan | WritePlan, call: Call) -> tuple[int, list[VertexMetrics]]:
+def _run(
+    database: Database, plan: QueryPlan | WritePlan, call: Call
+) -> tuple[int, list[VertexMetrics]]:
     from runnel.statements.queries import with_room
 
     def run(dag: DAG) -> tuple[int, list[VertexMetrics]]:
@@ -84,7 +86,12 @@ def _table(vertices: list[VertexMetrics]) -> list[str]:
     lines = [_HEADINGS, *map(_cells, vertices)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(_HEADINGS))]
     aligned = [
-        "  ".join([line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))])
+        "  ".join(
+            [
+                line[0].ljust(widths[0]),
+                *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)),
+            ]
+        )
         for line in lines
     ]
     return [aligned[0], "-" * len(aligned[0]), *aligned[1:]]

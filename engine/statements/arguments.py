@@ -1,4 +1,5 @@
-"""From the arguments of `execute` and `executemany` to values and columns of the types that a plan wants."""
+"""From the arguments of `execute` and `executemany` to values and columns of the types that a plan
+wants."""
 
 from __future__ import annotations
 
@@ -12,19 +13,33 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import evaluate_constant
 from runnel.expressions.kernels.values import parameter_type, plain_value
 from runnel.expressions.nodes import Cast, Literal
-from runnel.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, NULL, TIME, VARBINARY, VARCHAR, SqlType, common_type
+from runnel.sqltypes import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    NULL,
+    TIME,
+    VARBINARY,
+    VARCHAR,
+    SqlType,
+    common_type,
+)
 
 Rows = list[tuple[Any, ...]]
 
 _ONE_TYPE = {bool: BOOLEAN, float: DOUBLE, str: VARCHAR, bytes: VARBINARY, date: DATE, time: TIME}
 """Python types of whose values each has the same SQL type."""
 
-_PLAIN = frozenset((bool, int, float, str, bytes, Decimal, date, datetime, time, timedelta, type(None)))
+_PLAIN = frozenset(
+    (bool, int, float, str, bytes, Decimal, date, datetime, time, timedelta, type(None))
+)
 """Python types whose values the engine takes as they are."""
 
 
 def checked(args: Any, number: int | None = None) -> tuple[Any, ...]:
-    """One argument list as a tuple; InterfaceError where it isn't a sequence. `number` counts those of executemany."""
+    """One argument list as a tuple; InterfaceError where it isn't a sequence. `number` counts those
+    of executemany."""
     kind = type(args)
     if kind is tuple:
         return args  # type: ignore[no-any-return]
@@ -34,7 +49,10 @@ def checked(args: Any, number: int | None = None) -> tuple[Any, ...]:
         which = "arguments are" if number is None else f"argument list {number} is"
         raise InterfaceError(
             f"{which} given as {kind.__name__}, not as a sequence",
-            hint="parameters are written ?, and their values given in order: execute(sql, (first, second))",
+            hint=(
+                "parameters are written ?, and their values given in order: execute(sql, (first, "
+                "second))"
+            ),
         )
     return tuple(_items(args))
 
@@ -74,7 +92,8 @@ def checked_rows(seq_of_args: Iterable[Sequence[Any]]) -> Rows:
     """The argument lists of executemany; InterfaceError where they aren't equally long."""
     if isinstance(seq_of_args, str | bytes | dict) or not isinstance(seq_of_args, Iterable):
         raise InterfaceError(
-            f"arguments are given as {type(seq_of_args).__name__}, not as a sequence of argument lists",
+            f"arguments are given as {type(seq_of_args).__name__}, "
+            "not as a sequence of argument lists",
             hint="write executemany(sql, [(1, 'a'), (2, 'b')])",
         )
     rows = [checked(args, number) for number, args in enumerate(_items(seq_of_args), 1)]
@@ -107,15 +126,19 @@ def column_type(values: Sequence[Any], number: int) -> SqlType:
         common = common_type(result, found)
         if common is None:
             raise ProgrammingError(
-                f"the values of parameter {number} are of types {result} and {found}, which have none in common",
+                f"the values of parameter {number} are of types {result} and {found}, "
+                "which have none in common",
                 hint="give all values of a parameter in one type",
             )
         result = common
     return result
 
 
-def converted(args: tuple[Any, ...], given: tuple[SqlType, ...], wanted: tuple[SqlType, ...], zone: str) -> tuple[Any, ...]:
-    """Arguments of the types `given` as values of the types `wanted`; DataError naming the argument that doesn't fit."""
+def converted(
+    args: tuple[Any, ...], given: tuple[SqlType, ...], wanted: tuple[SqlType, ...], zone: str
+) -> tuple[Any, ...]:
+    """Arguments of the types `given` as values of the types `wanted`; DataError naming the argument
+    that doesn't fit."""
     if not _PLAIN.issuperset(map(type, args)):
         args = tuple(None if value is None else plain_value(value) for value in args)
     if given == wanted:
@@ -129,7 +152,9 @@ def converted(args: tuple[Any, ...], given: tuple[SqlType, ...], wanted: tuple[S
 def _cast(value: Any, given: SqlType, wanted: SqlType, number: int, zone: str) -> Any:
     try:
         literal = Literal(value=value, type=given)
-        return evaluate_constant(Cast(operand=literal, type=wanted, implicit=True), EvaluationContext(zone=zone))
+        return evaluate_constant(
+            Cast(operand=literal, type=wanted, implicit=True), EvaluationContext(zone=zone)
+        )
     except DataError as error:
         _name_argument(error, number)
         raise

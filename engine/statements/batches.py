@@ -35,14 +35,25 @@ def templates(plan: Plan) -> tuple[Template, ...]:
 
 
 def run_batch(
-    database: Database, plan: KeyPutPlan | WritePlan, types: tuple[SqlType, ...], rows: Rows, context: EvaluationContext
+    database: Database,
+    plan: KeyPutPlan | WritePlan,
+    types: tuple[SqlType, ...],
+    rows: Rows,
+    context: EvaluationContext,
 ) -> int:
-    """Writes what the VALUES of `plan` are for each of the argument lists, as one batch; gives the number of rows."""
+    """Writes what the VALUES of `plan` are for each of the argument lists, as one batch; gives the
+    number of rows."""
     table: WritableTable = plan.table
-    columns = [array_of(list(values), item) for values, item in zip(zip(*rows, strict=True), types, strict=True)]
+    columns = [
+        array_of(list(values), item)
+        for values, item in zip(zip(*rows, strict=True), types, strict=True)
+    ]
     frame = Frame(columns, len(rows), context)
     parts = [
-        [evaluate(compile_expression(_over_columns(expression, types)), frame) for expression in template]
+        [
+            evaluate(compile_expression(_over_columns(expression, types)), frame)
+            for expression in template
+        ]
         for template in templates(plan)
     ]
     names = [table.columns[i].name for i in plan.columns]
@@ -65,10 +76,13 @@ def _over_columns(expression: Expression, types: tuple[SqlType, ...]) -> Express
 
 
 def _interleaved(parts: list[list[Any]], names: list[str], count: int) -> pa.RecordBatch:
-    """The rows of several templates in the order in which single statements would have written them."""
+    """The rows of several templates in the order in which single statements would have written
+    them."""
     batches = [pa.RecordBatch.from_arrays(arrays, names=names) for arrays in parts]
     if len(batches) == 1:
         return batches[0]
     table = pa.Table.from_batches(batches).combine_chunks()
     order = np.arange(len(parts) * count).reshape(len(parts), count).T.ravel()
-    return table.take(pa.Array.from_buffers(pa.int64(), len(order), [None, pa.py_buffer(order.tobytes())])).to_batches()[0]
+    return table.take(
+        pa.Array.from_buffers(pa.int64(), len(order), [None, pa.py_buffer(order.tobytes())])
+    ).to_batches()[0]

@@ -44,7 +44,9 @@ class Caller:
         """ProgrammingError where it isn't the owner: `what` (a plural) is the owner's."""
         if not self.is_owner:
             raise ProgrammingError(
-                f"{what} are the owner's", code=ErrorCode.NOT_ALLOWED, hint=hint or "connect with the owner's token"
+                f"{what} are the owner's",
+                code=ErrorCode.NOT_ALLOWED,
+                hint=hint or "connect with the owner's token",
             )
 
     def require_no_bounds(self, what: str) -> None:
@@ -53,11 +55,15 @@ class Caller:
             raise ProgrammingError(
                 f"{what} are for callers without bounds",
                 code=ErrorCode.NOT_ALLOWED,
-                hint="the owner does it: with the owner's token, or on a connection without allowed_paths",
+                hint=(
+                    "the owner does it: with the owner's token, "
+                    "or on a connection without allowed_paths"
+                ),
             )
 
     def require_own(self, what: str, *, is_confined: bool) -> None:
-        """ProgrammingError where `what` was made by a caller without bounds, and this one isn't the owner."""
+        """ProgrammingError where `what` was made by a caller without bounds, and this one isn't the
+        owner."""
         if not self.is_owner and not is_confined:
             raise ProgrammingError(
                 f"{what} is the owner's",
@@ -71,9 +77,10 @@ OWNER = Caller()
 
 @frozen
 class Call:
-    """`arguments` are Python values, each already of the type that the plan wants. `deadline` is a time of
-    `time.monotonic_ns`, or None; `timeout` is what the user gave for it, in seconds. `on_start` is given each job that is
-    started, and each wait for others, so that it can be cancelled. `caller`: on whose behalf it runs."""
+    """`arguments` are Python values, each already of the type that the plan wants. `deadline` is a
+    time of `time.monotonic_ns`, or None; `timeout` is what the user gave for it, in seconds.
+    `on_start` is given each job that is started, and each wait for others, so that it can be
+    cancelled. `caller`: on whose behalf it runs."""
 
     sql: str
     arguments: tuple[Any, ...]
@@ -84,7 +91,10 @@ class Call:
 
     def evaluation(self, database: Database, plan: Plan) -> EvaluationContext:
         """What expressions may know of this run; its time is now."""
-        arguments = [scalar_of(value, item) for value, item in zip(self.arguments, plan.parameters, strict=True)]
+        arguments = [
+            scalar_of(value, item)
+            for value, item in zip(self.arguments, plan.parameters, strict=True)
+        ]
         return EvaluationContext(arguments, time_ns() // 1000, database.settings.time_zone)
 
     def start(
@@ -101,14 +111,17 @@ class Call:
         limit = database.settings.integer("max_processor_accumulated_records")
         timeout = None if self.deadline is None else max(0, self.deadline - monotonic_ns())
         stated = None if self.timeout is None else round(min(self.timeout, 1e9) * 1e9)
-        event_time = event_time_type(plan.logical) if is_unbounded and isinstance(plan, QueryPlan) else None
+        event_time = (
+            event_time_type(plan.logical) if is_unbounded and isinstance(plan, QueryPlan) else None
+        )
         options = JobOptions(
             timeout=timeout,
             accumulation_limit=limit,
             stated_timeout=stated,
             is_measured=is_measured,
             event_time=event_time,
-            # Half of it for waiting; the other half is for the work, and for windows to be told of their end.
+            # Half of it for waiting; the other half is for the work, and for windows to be told of
+            # their end.
             linger=database.settings.latency_target // 2 if is_unbounded else 0,
             is_confined=self.caller.is_confined,
         )

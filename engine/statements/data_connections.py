@@ -1,4 +1,5 @@
-"""Data connections: creating, replacing and dropping them, and opening mappings that take their options from one."""
+"""Data connections: creating, replacing and dropping them, and opening mappings that take their
+options from one."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ NO_COUNT = -1
 
 
 def create_data_connection(database: Database, plan: CreateDataConnectionPlan, call: Call) -> int:
-    """Names options, once the connector has found them sound. Mappings over a connection that is replaced are opened anew,
-    all or none."""
+    """Names options, once the connector has found them sound. Mappings over a connection that is
+    replaced are opened anew, all or none."""
     with database.definitions:
         call.caller.require_no_bounds("data connections")
         known = database.catalog.snapshot.connections.get(plan.name.lower())
@@ -46,7 +47,9 @@ def _opened_anew(database: Database, connection: DataConnection) -> tuple[Mappin
         columns = mapping.table.columns
         definition = MappingDefinition(
             mapping.name,
-            tuple(ColumnDefinition(c.name, c.type, c.external_name) for c in columns if not c.hidden),
+            tuple(
+                ColumnDefinition(c.name, c.type, c.external_name) for c in columns if not c.hidden
+            ),
             mapping.options,
             mapping.external_name,
             mapping.object_type,
@@ -88,7 +91,10 @@ def drop_data_connection(database: Database, plan: DropPlan, call: Call) -> None
     if users:
         raise ProgrammingError(
             f'data connection "{found.name}" is in use',
-            detail=f"by the mapping{'s' if len(users) > 1 else ''} {', '.join(users[:10])}{' …' if len(users) > 10 else ''}",
+            detail=(
+                f"by the mapping{'s' if len(users) > 1 else ''} "
+                f"{', '.join(users[:10])}{' …' if len(users) > 10 else ''}"
+            ),
             hint="drop these first, or use CREATE OR REPLACE DATA CONNECTION",
         )
     database.change(drop_connection=found)
@@ -99,13 +105,18 @@ def data_connector(registry: Registry, name: str) -> DataConnector:
     connector = registry.get(name)
     if not isinstance(connector, DataConnector):
         raise NotSupportedError(
-            f"connector {connector.name} has no data connections", hint="give its options in CREATE MAPPING … OPTIONS (…)"
+            f"connector {connector.name} has no data connections",
+            hint="give its options in CREATE MAPPING … OPTIONS (…)",
         )
     return connector
 
 
 def connector_and_definition(
-    registry: Registry, snapshot: Snapshot, connector: str | None, connection: str | None, definition: MappingDefinition
+    registry: Registry,
+    snapshot: Snapshot,
+    connector: str | None,
+    connection: str | None,
+    definition: MappingDefinition,
 ) -> tuple[Connector, MappingDefinition]:
     """What opens a mapping, and the definition with the options of its data connection."""
     if connection is None:
@@ -121,7 +132,8 @@ def merged(connection: DataConnection, definition: MappingDefinition) -> Mapping
     for name in definition.options:
         if name.lower() in taken:
             raise ProgrammingError(
-                f'option "{name}" is given by data connection "{connection.name}"', hint="leave it out of the mapping"
+                f'option "{name}" is given by data connection "{connection.name}"',
+                hint="leave it out of the mapping",
             )
     return MappingDefinition(
         definition.name,

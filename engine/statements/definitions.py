@@ -1,7 +1,7 @@
 """Plans that change the catalog: CREATE and DROP of mappings, views and indexes.
 
-All run under the database's definition lock, and are on disk before they return where the connection is durable. Data are
-never touched: a map outlives the mappings over it.
+All run under the database's definition lock, and are on disk before they return where the
+connection is durable. Data are never touched: a map outlives the mappings over it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ def create_mapping(database: Database, plan: CreateMappingPlan, call: Call) -> i
             call.caller.access,
         )
         connector, whole = connector_and_definition(
-            database.connectors, database.catalog.snapshot, plan.connector, plan.data_connection, definition
+            database.connectors,
+            database.catalog.snapshot,
+            plan.connector,
+            plan.data_connection,
+            definition,
         )
         mapping = Mapping(
             plan.name,
@@ -73,7 +77,9 @@ def create_view(database: Database, plan: CreateViewPlan, call: Call) -> int:
     with database.definitions:
         if not _is_free(database, plan, "view", call):
             return NO_COUNT
-        view = View(plan.name, plan.sql, plan.columns, plan.temporary, is_confined=call.caller.is_confined)
+        view = View(
+            plan.name, plan.sql, plan.columns, plan.temporary, is_confined=call.caller.is_confined
+        )
         database.change(put=view)
     return NO_COUNT
 
@@ -107,7 +113,8 @@ def create_index(database: Database, plan: CreateIndexPlan, call: Call) -> int:
 
 
 def drop(database: Database, plan: DropPlan, call: Call) -> int:
-    """Takes a mapping (with its indexes), a view, an index or a data connection out of the catalog."""
+    """Takes a mapping (with its indexes), a view, an index or a data connection out of the
+    catalog."""
     with database.definitions:
         snapshot = database.catalog.snapshot
         if plan.kind == "data connection":
@@ -123,7 +130,9 @@ def drop(database: Database, plan: DropPlan, call: Call) -> int:
             return NO_COUNT
         found = snapshot.find(plan.name)
         if found is not None and _kind(found) != plan.kind:
-            raise ProgrammingError(f'"{found.name}" is a {_kind(found)}, not a {plan.kind}', hint=_how_to_drop(found))
+            raise ProgrammingError(
+                f'"{found.name}" is a {_kind(found)}, not a {plan.kind}', hint=_how_to_drop(found)
+            )
         if found is not None:
             _check_own(found, call)
             database.change(drop=found)
@@ -137,8 +146,11 @@ def _check_own(found: CatalogObject | None, call: Call) -> None:
         call.caller.require_own(f'{_kind(found)} "{found.name}"', is_confined=found.is_confined)
 
 
-def _is_free(database: Database, plan: CreateMappingPlan | CreateViewPlan, kind: str, call: Call) -> bool:
-    """Whether the statement is to go on. A ProgrammingError where the name is taken by something it doesn't replace."""
+def _is_free(
+    database: Database, plan: CreateMappingPlan | CreateViewPlan, kind: str, call: Call
+) -> bool:
+    """Whether the statement is to go on. A ProgrammingError where the name is taken by something it
+    doesn't replace."""
     found = database.catalog.snapshot.find(plan.name)
     if found is None or (plan.or_replace and _kind(found) == kind):
         _check_own(found, call)
@@ -153,7 +165,9 @@ def _is_free(database: Database, plan: CreateMappingPlan | CreateViewPlan, kind:
 
 def _missing(plan: DropPlan, known: list[str]) -> ProgrammingError:
     return ProgrammingError(
-        f'{plan.kind} "{plan.name}" not found', code=ErrorCode.OBJECT_NOT_FOUND, hint=suggest(plan.name, known)
+        f'{plan.kind} "{plan.name}" not found',
+        code=ErrorCode.OBJECT_NOT_FOUND,
+        hint=suggest(plan.name, known),
     )
 
 

@@ -23,7 +23,13 @@ _TABLE_FUNCTIONS = (
     ("AVRO_FILE", "path [, glob] [, option => value …]", "the rows of the files"),
     ("LINES_FILE", "path [, glob] [, option => value …]", "the lines of the files"),
 )
-_SAMPLES = (sqltypes.BIGINT, sqltypes.DOUBLE, sqltypes.VARCHAR, sqltypes.BOOLEAN, sqltypes.TIMESTAMP)
+_SAMPLES = (
+    sqltypes.BIGINT,
+    sqltypes.DOUBLE,
+    sqltypes.VARCHAR,
+    sqltypes.BOOLEAN,
+    sqltypes.TIMESTAMP,
+)
 _ARGUMENTS = {
     "count": "* | x ANY",
     "array_agg": "x ANY [ORDER BY …]",
@@ -47,14 +53,25 @@ _WINDOWS = {
 
 
 def function_rows(own: Iterable[PythonFunction]) -> list[Row]:
-    """Name, kind, arguments, result and family of each function, by name; `own` are those of the connection."""
+    """Name, kind, arguments, result and family of each function, by name; `own` are those of the
+    connection."""
     rows: list[Row] = [
-        (name, "scalar", function.arguments, function.result, function.family) for name, function in SQL_NAMES.items()
+        (name, "scalar", function.arguments, function.result, function.family)
+        for name, function in SQL_NAMES.items()
     ]
     for aggregate in AGGREGATES.values():
-        names = dict.fromkeys((aggregate.name.upper(), *(name.upper() for name in aggregate.sql_names)))
-        rows += [(name, "aggregate", *_of_aggregate(aggregate), "aggregates") for name in names if name != "COUNT_STAR"]
-    rows += [(name.upper(), "window", *_of_window(item), "windows") for name, item in WINDOW_FUNCTIONS.items()]
+        names = dict.fromkeys(
+            (aggregate.name.upper(), *(name.upper() for name in aggregate.sql_names))
+        )
+        rows += [
+            (name, "aggregate", *_of_aggregate(aggregate), "aggregates")
+            for name in names
+            if name != "COUNT_STAR"
+        ]
+    rows += [
+        (name.upper(), "window", *_of_window(item), "windows")
+        for name, item in WINDOW_FUNCTIONS.items()
+    ]
     rows += [
         (
             item.name.upper(),
@@ -65,7 +82,10 @@ def function_rows(own: Iterable[PythonFunction]) -> list[Row]:
         )
         for item in own
     ]
-    rows += [(name, "table", arguments, result, "table functions") for name, arguments, result in _TABLE_FUNCTIONS]
+    rows += [
+        (name, "table", arguments, result, "table functions")
+        for name, arguments, result in _TABLE_FUNCTIONS
+    ]
     return sorted(rows, key=lambda row: (row[0], row[1]))
 
 
@@ -76,13 +96,19 @@ def _of_aggregate(function: AggregateFunction) -> tuple[str, str]:
     arguments = _ARGUMENTS.get(function.name)
     if arguments is None:
         arguments = f"y {kind}, x {kind}" if function.arguments == 2 else f"x {kind}"
-    return arguments, _result(function.name, [(sample, function.result(sample)) for sample in accepted])
+    return arguments, _result(
+        function.name, [(sample, function.result(sample)) for sample in accepted]
+    )
 
 
 def _kind(accepted: list[SqlType]) -> str:
     if all(sample.is_integer for sample in accepted):
         return "INTEGER"
-    return "NUMERIC" if all(sample.is_numeric for sample in accepted) else " or ".join(map(str, accepted))
+    return (
+        "NUMERIC"
+        if all(sample.is_numeric for sample in accepted)
+        else " or ".join(map(str, accepted))
+    )
 
 
 def _result(name: str, pairs: list[tuple[SqlType, SqlType]]) -> str:

@@ -1,8 +1,9 @@
 """Writes that have numbers: what a writer outside has written under a number isn't written again.
 
-Such a writer, a stream of Spark's for one, hands over batch after batch, and after a failure maybe one that it has handed over
-before. Its rows are staged in the sink under the writer's name; then number and token are kept; then they are committed. So
-whatever is cut short, the next write of that writer knows what counts.
+Such a writer, a stream of Spark's for one, hands over batch after batch, and after a failure maybe
+one that it has handed over before. Its rows are staged in the sink under the writer's name; then
+number and token are kept; then they are committed. So whatever is cut short, the next write of that
+writer knows what counts.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ Kept = tuple[int, Token | None]
 
 @frozen(kw_only=True)
 class NumberedWrite:
-    """Rows of the tables named `rows`, which have these columns, for `table`. `statement` is INSERT or SINK. A writer's
-    numbers rise."""
+    """Rows of the tables named `rows`, which have these columns, for `table`. `statement` is INSERT
+    or SINK. A writer's numbers rise."""
 
     writer: str
     number: int
@@ -58,7 +59,8 @@ class NumberedWrite:
 
 
 class NumberedWrites:
-    """Those of one connection. With a directory, what was written is known to the next process too. Safe for threads."""
+    """Those of one connection. With a directory, what was written is known to the next process too.
+    Safe for threads."""
 
     def __init__(self, directory: Path | None) -> None:
         self._folder = None if directory is None else directory / FOLDER
@@ -66,14 +68,21 @@ class NumberedWrites:
         self._locks: dict[str, PatientLock] = {}
         self._lock = Lock()
 
-    def write(self, database: Database, write: NumberedWrite, on_start: Callable[[Any], object], caller: Caller) -> int:
+    def write(
+        self,
+        database: Database,
+        write: NumberedWrite,
+        on_start: Callable[[Any], object],
+        caller: Caller,
+    ) -> int:
         """How many rows were written; 0 where the number was written before."""
         if write.statement not in ("INSERT", "SINK"):
             raise ProgrammingError("a numbered write is an INSERT or SINK of rows")
         plan = database.prepare(write.sql, (), caller=caller)
         if not isinstance(plan, WritePlan) or plan.mode not in (WriteMode.INSERT, WriteMode.SINK):
             raise ProgrammingError("a numbered write is an INSERT or SINK of rows")
-        # A user's writer has numbers of its own: with those of the owner's it could have batches passed over.
+        # A user's writer has numbers of its own: with those of the owner's it could have batches
+        # passed over.
         writer = write.writer if caller.is_owner else f"user\0{write.writer}"
         owner = hashlib.sha256(f"{writer} {plan.table.name}".encode()).hexdigest()
         with self._lock:
@@ -100,7 +109,8 @@ class NumberedWrites:
             sink.close()
             if before is None or token is None or not isinstance(error, REFUSALS):
                 raise
-            # A process ended before its writer was told that the batch is refused: the writer comes with it again, or another.
+            # A process ended before its writer was told that the batch is refused: the writer comes
+            # with it again, or another.
             self._keep(owner, (before[0] - 1, None))
             return self._recovered(owner, plan)
         return sink, before
@@ -146,7 +156,9 @@ class NumberedWrites:
             if value is None:
                 file.unlink(missing_ok=True)
             else:
-                replace_file(file, sealed({"format": FORMAT, "number": value[0], "token": value[1]}))
+                replace_file(
+                    file, sealed({"format": FORMAT, "number": value[0], "token": value[1]})
+                )
             sync_folder(self._folder)
         except OSError as error:
             raise OperationalError(
@@ -157,7 +169,9 @@ class NumberedWrites:
             ) from error
 
 
-def _run(database: Database, on_start: Callable[[Any], object], caller: Caller, query: str) -> Result:
+def _run(
+    database: Database, on_start: Callable[[Any], object], caller: Caller, query: str
+) -> Result:
     result = database.run(query, (), None, on_start, caller)
     assert not isinstance(result, int)
     return result
@@ -166,7 +180,9 @@ def _run(database: Database, on_start: Callable[[Any], object], caller: Caller, 
 def _put(plan: WritePlan, write: NumberedWrite, sink: Sink, run: Callable[[str], Result]) -> int:
     """Gives the sink all rows, each value in the type of its column."""
     types = [type_text(field.type) for field in plan.logical.fields]
-    columns = ", ".join(f"CAST({quoted(name)} AS {kind})" for name, kind in zip(write.columns, types, strict=True))
+    columns = ", ".join(
+        f"CAST({quoted(name)} AS {kind})" for name, kind in zip(write.columns, types, strict=True)
+    )
     count = 0
     for batch in run(write.query(columns)).batches():
         sink.write(batch)

@@ -13,7 +13,15 @@ from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate, evaluate_constant
 from runnel.expressions.kernels.values import python_values
 from runnel.expressions.nodes import Expression, Literal, Parameter
-from runnel.planner.plans import AlterJobPlan, CreateJobPlan, ExplainPlan, KeyGetPlan, Plan, QueryPlan, WritePlan
+from runnel.planner.plans import (
+    AlterJobPlan,
+    CreateJobPlan,
+    ExplainPlan,
+    KeyGetPlan,
+    Plan,
+    QueryPlan,
+    WritePlan,
+)
 from runnel.relation.nodes import Field
 from runnel.results.rows import Result, Row, Start, rows_as_batch
 from runnel.sqltypes import VARCHAR
@@ -34,14 +42,18 @@ SMALL_ROWS = 200_000
 FREE_PROCESSORS = 8
 """A step is divided into so many processors, if that is asked for, however few rows there are."""
 ROWS_PER_PROCESSOR = 1000
-"""Beyond these, one more for every so many rows: setting up a processor takes as long as working through some hundreds."""
+"""Beyond these, one more for every so many rows: setting up a processor takes as long as working
+through some hundreds."""
 
 
 def run_query(database: Database, plan: QueryPlan, call: Call) -> Result:
-    """Starts a light job and gives its rows as they come. A failure within the first millisecond is raised here."""
+    """Starts a light job and gives its rows as they come. A failure within the first millisecond is
+    raised here."""
     if plan.notice:
         logger.warning("%s", plan.notice)
-    job = call.start(database, plan, plan.dag(parallelism(database, plan.tables)), is_unbounded=plan.is_unbounded)
+    job = call.start(
+        database, plan, plan.dag(parallelism(database, plan.tables)), is_unbounded=plan.is_unbounded
+    )
     own_dag = _other_dag(plan)
     otherwise = None if own_dag is None else _otherwise(database, plan, call, own_dag)
     if not plan.is_unbounded:
@@ -57,9 +69,12 @@ def run_query(database: Database, plan: QueryPlan, call: Call) -> Result:
 
 
 def _other_dag(plan: QueryPlan | WritePlan) -> Callable[[int], DAG] | None:
-    """The plan's DAG without fragments, where one that failed may be begun anew: not after a stream was read, whose rows don't
-    come again, nor records that can't be read, which were written elsewhere already."""
-    is_repeatable = not any(table.is_unbounded or getattr(table, "divert_to", None) for table in plan.tables)
+    """The plan's DAG without fragments, where one that failed may be begun anew: not after a stream
+    was read, whose rows don't come again, nor records that can't be read, which were written
+    elsewhere already."""
+    is_repeatable = not any(
+        table.is_unbounded or getattr(table, "divert_to", None) for table in plan.tables
+    )
     return plan.own_dag if is_repeatable else None
 
 
@@ -67,7 +82,9 @@ def _nobody(job: Job) -> None:
     """Needs no word of a job's start."""
 
 
-def _otherwise(database: Database, plan: QueryPlan, call: Call, own_dag: Callable[[int], DAG]) -> Start:
+def _otherwise(
+    database: Database, plan: QueryPlan, call: Call, own_dag: Callable[[int], DAG]
+) -> Start:
     """How the query is begun anew without fragments."""
 
     def start(on_start: Callable[[Job], object]) -> Job:
@@ -75,14 +92,18 @@ def _otherwise(database: Database, plan: QueryPlan, call: Call, own_dag: Callabl
             on_start(job)
             call.on_start(job)
 
-        return replace(call, on_start=both).start(database, plan, own_dag(parallelism(database, plan.tables)))
+        return replace(call, on_start=both).start(
+            database, plan, own_dag(parallelism(database, plan.tables))
+        )
 
     return start
 
 
-def with_room(database: Database, plan: QueryPlan | WritePlan, run: Callable[[DAG], _Outcome]) -> _Outcome:
-    """What `run` makes of the plan's DAG; where a fragment failed as our own operators may not, what it makes of the one
-    without fragments. Nothing may be left of the first run then."""
+def with_room(
+    database: Database, plan: QueryPlan | WritePlan, run: Callable[[DAG], _Outcome]
+) -> _Outcome:
+    """What `run` makes of the plan's DAG; where a fragment failed as our own operators may not,
+    what it makes of the one without fragments. Nothing may be left of the first run then."""
     processors = parallelism(database, plan.tables)
     own_dag = _other_dag(plan)
     try:
@@ -110,7 +131,9 @@ def run_explain(database: Database, plan: ExplainPlan, call: Call) -> Result:
     if plan.stage == "analyze":
         from runnel.statements.analyze import analyze
 
-        return Result((Field("plan", VARCHAR),), [(line,) for line in analyze(database, plan, call)])
+        return Result(
+            (Field("plan", VARCHAR),), [(line,) for line in analyze(database, plan, call)]
+        )
     # Loaded on first use: few processes explain anything.
     from runnel.planner.explain.explain import explain
 
@@ -122,7 +145,9 @@ def run_explain(database: Database, plan: ExplainPlan, call: Call) -> Result:
         inner, heading, is_all = explain_job(database, inner)
         if is_all and plan.format == "text":
             return Result((Field("plan", VARCHAR),), [(line,) for line in heading])
-    workers = parallelism(database, inner.tables) if isinstance(inner, (QueryPlan, WritePlan)) else 1
+    workers = (
+        parallelism(database, inner.tables) if isinstance(inner, (QueryPlan, WritePlan)) else 1
+    )
     lines = explain(inner, plan.stage, plan.format, workers)
     if plan.format == "text":
         lines = heading + lines
@@ -130,8 +155,8 @@ def run_explain(database: Database, plan: ExplainPlan, call: Call) -> Result:
 
 
 def parallelism(database: Database, tables: tuple[Table, ...]) -> int:
-    """Into how many processors each vertex is divided: one for small tables, else one for each worker; or as many as the user
-    gave, where the tables have rows for them."""
+    """Into how many processors each vertex is divided: one for small tables, else one for each
+    worker; or as many as the user gave, where the tables have rows for them."""
     given = database.settings.integer("query_parallelism")
     if given:
         return given if given <= FREE_PROCESSORS else _usable(given, tables)
@@ -145,14 +170,19 @@ def parallelism(database: Database, tables: tuple[Table, ...]) -> int:
 
 
 def _usable(given: int, tables: tuple[Table, ...]) -> int:
-    """Of so many processors those that the tables have rows for: where rows are exchanged, each has a queue to each other."""
+    """Of so many processors those that the tables have rows for: where rows are exchanged, each has
+    a queue to each other."""
     counts = [table.row_count() for table in tables]
     if None in counts:
         return given
-    return max(FREE_PROCESSORS, min(given, sum(count or 0 for count in counts) // ROWS_PER_PROCESSOR))
+    return max(
+        FREE_PROCESSORS, min(given, sum(count or 0 for count in counts) // ROWS_PER_PROCESSOR)
+    )
 
 
-def constants(database: Database, plan: Plan, expressions: tuple[Expression, ...], call: Call) -> tuple[Any, ...]:
+def constants(
+    database: Database, plan: Plan, expressions: tuple[Expression, ...], call: Call
+) -> tuple[Any, ...]:
     """The values of expressions that are free of columns."""
     values = []
     context = None
@@ -167,9 +197,13 @@ def constants(database: Database, plan: Plan, expressions: tuple[Expression, ...
     return tuple(values)
 
 
-def evaluate_over_row(table: Table, row: Row, expressions: tuple[Expression, ...], context: EvaluationContext) -> Row:
+def evaluate_over_row(
+    table: Table, row: Row, expressions: tuple[Expression, ...], context: EvaluationContext
+) -> Row:
     """The values of expressions over all columns of a table, for one row of it."""
     fields = tuple(Field(column.name, column.type) for column in table.columns)
     frame = Frame(rows_as_batch([row], fields).columns, 1, context)
     arrays = [evaluate(compile_expression(item), frame) for item in expressions]
-    return tuple(python_values(array, item.type)[0] for array, item in zip(arrays, expressions, strict=True))
+    return tuple(
+        python_values(array, item.type)[0] for array, item in zip(arrays, expressions, strict=True)
+    )

@@ -79,11 +79,22 @@ def _load_handlers() -> None:
     )
 
 
-def run_many(database: Database, plan: plans.Plan, call: Call, types: tuple[SqlType, ...], rows: Rows) -> int:
-    """Carries out one plan for many argument lists, of which `call` has none yet; gives the number of rows written in all,
-    −1 where there is none."""
-    if isinstance(plan, plans.QueryPlan | plans.KeyGetPlan | plans.ExplainPlan | plans.ShowPlan | plans.VerifyJobPlan):
-        raise ProgrammingError("executemany is not for statements that give rows", hint="use execute")
+def run_many(
+    database: Database, plan: plans.Plan, call: Call, types: tuple[SqlType, ...], rows: Rows
+) -> int:
+    """Carries out one plan for many argument lists, of which `call` has none yet; gives the number
+    of rows written in all, −1 where there is none."""
+    if isinstance(
+        plan,
+        plans.QueryPlan
+        | plans.KeyGetPlan
+        | plans.ExplainPlan
+        | plans.ShowPlan
+        | plans.VerifyJobPlan,
+    ):
+        raise ProgrammingError(
+            "executemany is not for statements that give rows", hint="use execute"
+        )
     from runnel.statements.batches import run_batch, templates
 
     zone = database.settings.time_zone
@@ -96,7 +107,9 @@ def run_many(database: Database, plan: plans.Plan, call: Call, types: tuple[SqlT
     for args in rows:
         patience.check()
         patience.check_time()
-        count = run(database, plan, replace(call, arguments=converted(args, types, plan.parameters, zone)))
+        count = run(
+            database, plan, replace(call, arguments=converted(args, types, plan.parameters, zone))
+        )
         assert isinstance(count, int)
         if count >= 0:
             total = max(total, 0) + count

@@ -25,7 +25,9 @@ def run_show(database: Database, plan: ShowPlan, call: Call) -> Result:
     """Rows that say what there is at this moment."""
     if plan.what == "setting":
         setting = find(plan.name or "")
-        return Result((Field(setting.name, VARCHAR),), [(str(database.settings.get(setting.name)),)])
+        return Result(
+            (Field(setting.name, VARCHAR),), [(str(database.settings.get(setting.name)),)]
+        )
     if plan.what == "resources":
         return _resources(database, plan.name or "")
     if plan.what == "columns":
@@ -47,7 +49,11 @@ def run_set(database: Database, plan: SetPlan, call: Call) -> int:
     call.caller.require_owner("the settings of a server")
     if plan.name.upper() != "ALL":
         try:
-            if call.caller.access is not None and plan.name.lower() == "temp_directory" and plan.value:
+            if (
+                call.caller.access is not None
+                and plan.name.lower() == "temp_directory"
+                and plan.value
+            ):
                 call.caller.access.resolve(str(plan.value))
             database.set(plan.name, plan.value)
         except Error as error:
@@ -64,7 +70,12 @@ def run_set(database: Database, plan: SetPlan, call: Call) -> int:
 
 def _mappings(database: Database) -> Result:
     rows: list[Row] = [
-        (item.name, item.connector, item.external_name, ", ".join(f"{c.name} {c.type}" for c in _shown(item)))
+        (
+            item.name,
+            item.connector,
+            item.external_name,
+            ", ".join(f"{c.name} {c.type}" for c in _shown(item)),
+        )
         for item in database.catalog.snapshot
         if isinstance(item, Mapping)
     ]
@@ -72,14 +83,24 @@ def _mappings(database: Database) -> Result:
 
 
 def _indexes(database: Database) -> Result:
-    indexes = sorted(database.catalog.snapshot.indexes.values(), key=lambda index: index.name.lower())
-    rows: list[Row] = [(item.name, item.table_name, ", ".join(item.columns), item.kind) for item in indexes]
+    indexes = sorted(
+        database.catalog.snapshot.indexes.values(), key=lambda index: index.name.lower()
+    )
+    rows: list[Row] = [
+        (item.name, item.table_name, ", ".join(item.columns), item.kind) for item in indexes
+    ]
     return Result(_texts("name", "mapping", "columns", "type"), rows)
 
 
 def _settings(database: Database) -> Result:
     rows: list[Row] = [
-        (setting.name, str(database.settings.get(setting.name)), str(setting.default), setting.meaning) for setting in SETTINGS
+        (
+            setting.name,
+            str(database.settings.get(setting.name)),
+            str(setting.default),
+            setting.meaning,
+        )
+        for setting in SETTINGS
     ]
     return Result(_texts("name", "value", "default", "meaning"), rows)
 
@@ -97,8 +118,9 @@ def _snapshots(database: Database) -> Result:
 
 
 def _plans(database: Database, caller: Caller) -> Result:
-    """The cached plans, the last used first; then what the cache has done, with the numbers in `uses`. The texts of the owner's
-    statements are for the owner: literals in them may be secrets."""
+    """The cached plans, the last used first; then what the cache has done, with the numbers in
+    `uses`. The texts of the owner's statements are for the owner: literals in them may be
+    secrets."""
     rows: list[Row] = [
         ("plan", entry.key.sql, ", ".join(map(str, entry.key.types)), entry.uses)
         for entry in database.plans.entries()
@@ -120,13 +142,16 @@ def _functions(database: Database) -> Result:
     from runnel.statements.functions import function_rows
 
     return Result(
-        _texts("name", "kind", "arguments", "result", "family"), function_rows(database.catalog.snapshot.functions.values())
+        _texts("name", "kind", "arguments", "result", "family"),
+        function_rows(database.catalog.snapshot.functions.values()),
     )
 
 
 def _data_connections(database: Database) -> Result:
     rows: list[Row] = []
-    for item in sorted(database.catalog.snapshot.connections.values(), key=lambda item: item.name.lower()):
+    for item in sorted(
+        database.catalog.snapshot.connections.values(), key=lambda item: item.name.lower()
+    ):
         connector = database.connectors.get(item.connector)
         types = connector.resource_types if isinstance(connector, DataConnector) else ()
         rows.append((item.name, item.connector, json.dumps(list(types))))

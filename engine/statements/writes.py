@@ -1,4 +1,5 @@
-"""Plans that write rows: DML as a light job, by key without one, and a batch of argument lists at once."""
+"""Plans that write rows: DML as a light job, by key without one, and a batch of argument lists at
+once."""
 
 from __future__ import annotations
 
@@ -22,14 +23,16 @@ if TYPE_CHECKING:
 
 
 def run_write(database: Database, plan: WritePlan, call: Call) -> int:
-    """Runs a light job that writes, and waits for it. The table is held from before the scan until after the commit."""
+    """Runs a light job that writes, and waits for it. The table is held from before the scan until
+    after the commit."""
 
     def run(dag: DAG) -> int:
         job = call.start(database, plan, dag)
         try:
             return _count(job)
         finally:
-            # The sink may still be at work: nobody else may write before it has committed or given up.
+            # The sink may still be at work: nobody else may write before it has committed or given
+            # up.
             if not job.is_done:
                 job.cancel()
                 job.wait()
@@ -40,14 +43,18 @@ def run_write(database: Database, plan: WritePlan, call: Call) -> int:
 
 
 def _count(job: Job) -> int:
-    """The number of rows written: what the rows that the job gives add up to. They come after the commit, so a job that is
-    cancelled or out of time after them has written all the same."""
+    """The number of rows written: what the rows that the job gives add up to. They come after the
+    commit, so a job that is cancelled or out of time after them has written all the same."""
     count: int | None = None
     try:
         while (batch := job.results.next_batch()) is not None:
             count = (count or 0) + sum(batch.column(0).to_pylist())
     except OperationalError as error:
-        if count is None or error.code not in (ErrorCode.CANCELLED, ErrorCode.TIMEOUT, ErrorCode.OUT_OF_MEMORY):
+        if count is None or error.code not in (
+            ErrorCode.CANCELLED,
+            ErrorCode.TIMEOUT,
+            ErrorCode.OUT_OF_MEMORY,
+        ):
             raise
     return count or 0
 
@@ -60,7 +67,9 @@ def run_key_put(database: Database, plan: KeyPutPlan, call: Call) -> int:
         return _update(database, plan, call)
     if plan.mode is WriteMode.DELETE:
         row: list[Any] = [None] * len(table.columns)
-        for column, value in zip(table.key_columns, constants(database, plan, plan.rows[0], call), strict=True):
+        for column, value in zip(
+            table.key_columns, constants(database, plan, plan.rows[0], call), strict=True
+        ):
             row[column] = value
         return table.put(tuple(row), WriteMode.DELETE)
     if len(plan.rows) > 1:
@@ -68,7 +77,9 @@ def run_key_put(database: Database, plan: KeyPutPlan, call: Call) -> int:
         fields = tuple(Field(table.columns[i].name, table.columns[i].type) for i in plan.columns)
         return write_batch(table, plan.mode, plan.columns, rows_as_batch(rows, fields))
     row = [None] * len(table.columns)
-    for column, value in zip(plan.columns, constants(database, plan, plan.rows[0], call), strict=True):
+    for column, value in zip(
+        plan.columns, constants(database, plan, plan.rows[0], call), strict=True
+    ):
         row[column] = value
     return table.put(tuple(row), plan.mode)
 
@@ -100,7 +111,9 @@ def run_clear(database: Database, plan: ClearPlan, call: Call) -> int:
         return plan.table.clear()
 
 
-def write_batch(table: WritableTable, mode: WriteMode, columns: tuple[int, ...], batch: pa.RecordBatch) -> int:
+def write_batch(
+    table: WritableTable, mode: WriteMode, columns: tuple[int, ...], batch: pa.RecordBatch
+) -> int:
     """Writes rows through a sink, all or none; gives their number."""
     with table.exclusive():
         sink = table.sink(SinkRequest(mode, columns))

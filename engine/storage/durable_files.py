@@ -1,4 +1,5 @@
-"""Making files safe on the disk: what these functions have returned for survives a loss of power."""
+"""Making files safe on the disk: what these functions have returned for survives a loss of
+power."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from pathlib import Path
 from runnel.errors import ErrorCode, OperationalError
 
 OWN_FILE, OWN_FOLDER = 0o600, 0o700
-"""The modes of what only its owner may read: options of mappings and arguments of jobs may hold passwords."""
+"""The modes of what only its owner may read: options of mappings and arguments of jobs may hold
+passwords."""
 
 
 def own_file(path: str, flags: int) -> int:
@@ -18,7 +20,8 @@ def own_file(path: str, flags: int) -> int:
 
 
 class Held:
-    """A file that is kept open, to tell whether its path still leads to it. `what` names to the user what is gone otherwise."""
+    """A file that is kept open, to tell whether its path still leads to it. `what` names to the
+    user what is gone otherwise."""
 
     __slots__ = ("_identity", "_path", "_what")
 
@@ -30,14 +33,16 @@ class Held:
         self._identity = (status.st_dev, status.st_ino)
 
     def check(self) -> None:
-        """OperationalError where it was removed, renamed or replaced: what is written to it would be lost."""
+        """OperationalError where it was removed, renamed or replaced: what is written to it would
+        be lost."""
         try:
             status = self._path.stat()
         except OSError:
             status = None
         if status is None or (status.st_dev, status.st_ino) != self._identity:
             raise OperationalError(
-                f"{self._what} was removed, renamed or replaced while it was open; nothing was written",
+                f"{self._what} was removed, renamed or replaced while it was open; "
+                "nothing was written",
                 code=ErrorCode.GENERIC,
                 hint="put it back where it was, or close the connection",
             )
@@ -67,7 +72,8 @@ def sync_folder(path: str | Path) -> None:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Has a file, which only its owner can read, hold a text: all of it, or what it held before, whatever is cut short."""
+    """Has a file, which only its owner can read, hold a text: all of it, or what it held before,
+    whatever is cut short."""
     unfinished = path.with_name(f".{path.name}.new")
     with open(unfinished, "w", encoding="utf-8", opener=own_file) as file:
         file.write(text)

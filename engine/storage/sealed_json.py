@@ -1,4 +1,5 @@
-"""JSON in files with a checksum as its last member, so that what a fault of the disk changed isn't read as something else."""
+"""JSON in files with a checksum as its last member, so that what a fault of the disk changed isn't
+read as something else."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ def sealed(content: Mapping[str, Any]) -> str:
 
 
 def unsealed(data: bytes, since: int) -> Any:
-    """The value of a text; ValueError where it isn't what was written. One of the "format" `since` must have a checksum. The
-    formats before it had none; whether others can be read is for the caller to say."""
+    """The value of a text; ValueError where it isn't what was written. One of the "format" `since`
+    must have a checksum. The formats before it had none; whether others can be read is for the
+    caller to say."""
     seal = _SEAL.search(data)
     if seal is not None and seal[1] != b"%08x" % crc32(data[: seal.start()]):
         raise ValueError("its checksum is wrong: it was changed or cut short")

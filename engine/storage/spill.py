@@ -1,8 +1,8 @@
 """Files for rows that memory has no room for.
 
-A file has no name: it is gone when it is closed, also when the process is killed. A `SpillFile` is written bit by bit and read
-from the first row on. What is kept to be looked into again and again is `mapped` instead: it stays a batch like any other,
-whose columns lie in the file.
+A file has no name: it is gone when it is closed, also when the process is killed. A `SpillFile` is
+written bit by bit and read from the first row on. What is kept to be looked into again and again is
+`mapped` instead: it stays a batch like any other, whose columns lie in the file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ SPILLED_BYTES = 1 << 20
 
 
 class SpillFile:
-    """Batches of one schema on disk: written, then read, any number of times, in the order in which they were written."""
+    """Batches of one schema on disk: written, then read, any number of times, in the order in which
+    they were written."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -61,7 +62,8 @@ class SpillFile:
         self._memory.spilled(size)
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """The batches, from the first one on; nothing is written afterwards. Only one reader at a time."""
+        """The batches, from the first one on; nothing is written afterwards. Only one reader at a
+        time."""
         if self._file is None:
             return
         try:
@@ -89,8 +91,8 @@ class SpillFile:
 
 
 def mapped(batch: pa.RecordBatch, memory: Memory) -> pa.RecordBatch:
-    """The same rows in a file, from which the system reads what is looked at. The file goes when nothing refers to them any
-    more. Its columns can't be changed in place."""
+    """The same rows in a file, from which the system reads what is looked at. The file goes when
+    nothing refers to them any more. Its columns can't be changed in place."""
     size = batch.nbytes
     try:
         with _opened(memory) as file:
@@ -108,7 +110,8 @@ def _mapping(descriptor: int) -> pa.Buffer:
     """A file's content in the address space, which stays when the file is closed."""
     path = Path(f"/proc/self/fd/{descriptor}")
     if path.exists():
-        # Arrow gives the descriptor back, Python's mmap keeps one for as long as the mapping is there.
+        # Arrow gives the descriptor back, Python's mmap keeps one for as long as the mapping is
+        # there.
         with pa.memory_map(str(path)) as file:
             return file.read_buffer()
     import mmap
@@ -123,8 +126,9 @@ def _opened(memory: Memory) -> IO[bytes]:
 
 
 class PrivateFolder:
-    """A folder of this process's own within `base` (None: the system's), for what can't do without named files. It goes with
-    `close`; one that a killed process left behind goes when the next one is made."""
+    """A folder of this process's own within `base` (None: the system's), for what can't do without
+    named files. It goes with `close`; one that a killed process left behind goes when the next one
+    is made."""
 
     def __init__(self, base: str | None) -> None:
         self.path = mkdtemp(prefix=_PREFIX, dir=base)
@@ -151,7 +155,8 @@ _LOCK = "owner.lock"
 
 
 def _locked(folder: Path) -> int | None:
-    """Takes the lock of a folder, which ends with the process; None where another process has it."""
+    """Takes the lock of a folder, which ends with the process; None where another process has
+    it."""
     descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         import fcntl

@@ -1,4 +1,5 @@
-"""The bench on which `verify_processor` drives one processor: an inbox, an outbox with little room, saved state, a clock."""
+"""The bench on which `verify_processor` drives one processor: an inbox, an outbox with little room,
+saved state, a clock."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ Maker = Callable[[JobContext], tuple[Processor, Callable[["BaseException | None"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`call_seconds`: the CPU time that one call may take (a blocking processor may wait as long as it likes).
+    """`call_seconds`: the CPU time that one call may take (a blocking processor may wait as long as
+    it likes).
     `idle_calls`: how many calls in a row may neither take, nor give, nor wait for room or time."""
 
     call_seconds: float = 2.0
@@ -50,8 +52,8 @@ class BenchInbox(deque[pa.RecordBatch]):
 
 
 class BenchOutbox:
-    """Collects what is offered. A tight one takes an item only at every second offer, and one item per call at that; it
-    checks that a refused item is offered again before any other."""
+    """Collects what is offered. A tight one takes an item only at every second offer, and one item
+    per call at that; it checks that a refused item is offered again before any other."""
 
     def __init__(self, outputs: int, tight: bool) -> None:
         self.outputs: list[list[Item]] = [[] for _ in range(outputs)]
@@ -90,7 +92,9 @@ class BenchOutbox:
         if self._owed is not None:
             owed, place = self._owed
             same = owed is item or owed == item  # one made anew will do
-            assert same and place == ordinal, "after a refusal the same item must be offered again first"
+            assert same and place == ordinal, (
+                "after a refusal the same item must be offered again first"
+            )
         if self._tight:
             self._turn = not self._turn
             if self._turn or not self._room:
@@ -124,7 +128,8 @@ class BenchResults:
 
 
 class Bench:
-    """Drives one processor from `init` to `close` under the given conditions; `run` gives the items of each output."""
+    """Drives one processor from `init` to `close` under the given conditions; `run` gives the items
+    of each output."""
 
     def __init__(self, make: Maker, conditions: Conditions, limits: Limits) -> None:
         self.clock = ManualClock()
@@ -136,7 +141,9 @@ class Bench:
         self._alarm: int | None = None
         self._inbox = BenchInbox()
 
-    def run(self, job: JobContext, arrivals: Arrivals, inputs: int, outputs: int) -> list[list[Item]]:
+    def run(
+        self, job: JobContext, arrivals: Arrivals, inputs: int, outputs: int
+    ) -> list[list[Item]]:
         self._outbox = BenchOutbox(outputs, self._conditions.tight)
         self._job = job
         self._processor, self._close_supplier = self._make(job)
@@ -164,7 +171,9 @@ class Bench:
             if item is None:
                 self._until_true(partial(self._processor.complete_edge, ordinal), "complete_edge")
             elif isinstance(item, Watermark):
-                self._until_true(partial(self._processor.process_watermark, item), "process_watermark")
+                self._until_true(
+                    partial(self._processor.process_watermark, item), "process_watermark"
+                )
             else:
                 self._inbox.append(item)
                 if self._conditions.slicing != "all at once":
@@ -175,14 +184,19 @@ class Bench:
         while self._inbox and not self._processor.is_satisfied:
             before = len(self._inbox)
             self._call(lambda: self._processor.process(ordinal, self._inbox), "process")
-            idle = 0 if len(self._inbox) < before or self._moved() else self._count_idle(idle, "process")
+            idle = (
+                0
+                if len(self._inbox) < before or self._moved()
+                else self._count_idle(idle, "process")
+            )
         if self._conditions.snapshots:
             self._restore()  # without a flush, so that rows held back must be in the state
         else:
             self._until_true(self._processor.flush, "flush")
 
     def _restore(self) -> None:
-        """Saves the state, gives the processor up and goes on with a new one that is given the state."""
+        """Saves the state, gives the processor up and goes on with a new one that is given the
+        state."""
         self._outbox.saving = True
         self._until_true(self._processor.save_snapshot, "save_snapshot")
         self._outbox.saving = False
@@ -217,13 +231,25 @@ class Bench:
             if done:
                 return
             idle = 0 if self._moved() else self._count_idle(idle, name)
-            if restorable and self._conditions.snapshots and not self._outbox.refused and not self.results.refused:
+            if (
+                restorable
+                and self._conditions.snapshots
+                and not self._outbox.refused
+                and not self.results.refused
+            ):
                 self._restore()
                 method = self._processor.complete
 
     def _moved(self) -> bool:
-        """Whether the last call led to something: an item, a refusal, or a time to wait for, which then comes."""
-        if self._outbox.accepted or self._outbox.refused or self.results.accepted or self.results.refused or self._woken:
+        """Whether the last call led to something: an item, a refusal, or a time to wait for, which
+        then comes."""
+        if (
+            self._outbox.accepted
+            or self._outbox.refused
+            or self.results.accepted
+            or self.results.refused
+            or self._woken
+        ):
             return True
         if self._alarm is not None:
             self.clock.advance_to(self._alarm)
@@ -232,7 +258,9 @@ class Bench:
         return False
 
     def _count_idle(self, idle: int, name: str) -> int:
-        assert idle < self._limits.idle_calls, f"{name} made no progress in {idle} calls and waits for nothing"
+        assert idle < self._limits.idle_calls, (
+            f"{name} made no progress in {idle} calls and waits for nothing"
+        )
         if not self._processor.cooperative:
             time.sleep(0)
         return idle + 1
@@ -245,7 +273,9 @@ class Bench:
         started = time.thread_time_ns()
         result = method()
         seconds = (time.thread_time_ns() - started) / 1e9
-        assert seconds <= self._limits.call_seconds, f"a call of {name} took {seconds:.3f} s of CPU time"
+        assert seconds <= self._limits.call_seconds, (
+            f"a call of {name} took {seconds:.3f} s of CPU time"
+        )
         return result
 
     def _wake(self) -> None:

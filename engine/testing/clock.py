@@ -9,7 +9,8 @@ from threading import Lock
 class ManualClock:
     """Monotonic and wall time move together, and only by `advance`. Safe for threads.
 
-    `start` is the monotonic time in nanoseconds at the beginning, `wall_start` the wall time in µs since 1970 (UTC).
+    `start` is the monotonic time in nanoseconds at the beginning, `wall_start` the wall time in µs
+    since 1970 (UTC).
     """
 
     def __init__(self, start: int = 0, wall_start: int = 0) -> None:

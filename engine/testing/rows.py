@@ -1,4 +1,5 @@
-"""Comparing rows as SQL does: NULL equals NULL, NaN equals NaN, −0 equals 0, and doubles agree to a relative tolerance."""
+"""Comparing rows as SQL does: NULL equals NULL, NaN equals NaN, −0 equals 0, and doubles agree to a
+relative tolerance."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _MISSING = object()
 
 
 def rows_of(data: Any) -> list[Row]:
-    """The rows of a table, of batches, or of an iterable of tuples (or a mixture of both), as tuples."""
+    """The rows of a table, of batches, or of an iterable of tuples (or a mixture of both), as
+    tuples."""
     if isinstance(data, pa.Table | pa.RecordBatch):
         columns = [column.to_pylist() for column in data.columns]
         return list(zip(*columns, strict=True)) if columns else [()] * data.num_rows
@@ -28,11 +30,14 @@ def rows_of(data: Any) -> list[Row]:
     return rows
 
 
-def assert_rows(actual: Any, expected: Any, *, ordered: bool = True, tolerance: float = 1e-9) -> None:
+def assert_rows(
+    actual: Any, expected: Any, *, ordered: bool = True, tolerance: float = 1e-9
+) -> None:
     """Fails with the first difference where the rows differ.
 
-    Both sides may be a table, batches, or an iterable of tuples. With `ordered=False` they are compared as multisets.
-    Floats are equal when they differ by at most `tolerance` relative to the larger; everything else must be equal.
+    Both sides may be a table, batches, or an iterable of tuples. With `ordered=False` they are
+    compared as multisets. Floats are equal when they differ by at most `tolerance` relative to the
+    larger; everything else must be equal.
     """
     got, wanted = rows_of(actual), rows_of(expected)
     if _written(got, ordered) == _written(wanted, ordered):
@@ -43,7 +48,9 @@ def assert_rows(actual: Any, expected: Any, *, ordered: bool = True, tolerance: 
         if left is _MISSING or right is _MISSING:
             what = "missing" if left is _MISSING else "unexpected"
             row = right if left is _MISSING else left
-            raise AssertionError(f"{len(got)} rows instead of {len(wanted)}; row {number} is {what}: {row!r}")
+            raise AssertionError(
+                f"{len(got)} rows instead of {len(wanted)}; row {number} is {what}: {row!r}"
+            )
         if not same_value(left, right, tolerance):
             raise AssertionError(f"row {number} is {left!r}, expected {right!r}")
 
@@ -59,16 +66,25 @@ def same_value(left: Any, right: Any, tolerance: float) -> bool:
             return math.isnan(left) and math.isnan(right)
         return left == right or math.isclose(left, right, rel_tol=tolerance)
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same_value(left[k], right[k], tolerance) for k in left)
+        return left.keys() == right.keys() and all(
+            same_value(left[k], right[k], tolerance) for k in left
+        )
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(same_value(a, b, tolerance) for a, b in zip(left, right, strict=True))
+        return len(left) == len(right) and all(
+            same_value(a, b, tolerance) for a, b in zip(left, right, strict=True)
+        )
     return type(left) is type(right) and bool(left == right)
 
 
 def _sort_key(row: Row) -> tuple[Any, ...]:
-    """Floats last: two that differ only by rounding then change places only with rows that are equal otherwise."""
+    """Floats last: two that differ only by rounding then change places only with rows that are
+    equal otherwise."""
     exact = [(_rank(value), value) for value in row if not isinstance(value, float)]
-    floats = [(_rank(value), 0.0 if math.isnan(value) else value) for value in row if isinstance(value, float)]
+    floats = [
+        (_rank(value), 0.0 if math.isnan(value) else value)
+        for value in row
+        if isinstance(value, float)
+    ]
     return (*exact, *floats)
 
 

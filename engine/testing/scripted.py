@@ -1,4 +1,5 @@
-"""A source that follows a script, with the troubles of real ones in it: pauses, failures, an end."""
+"""A source that follows a script, with the troubles of real ones in it: pauses, failures, an
+end."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ from runnel.processor import JobContext
 class Cue(Enum):
     """An entry of a script that isn't a batch.
 
-    EOF: the partition ends here; what follows is read by the next execution. ABORT: reading fails with an OperationalError,
-    once; the next execution passes over it. PAUSE: nothing more until `ScriptedSource.resume`, once for each pause.
+    EOF: the partition ends here; what follows is read by the next execution. ABORT: reading fails
+    with an OperationalError, once; the next execution passes over it. PAUSE: nothing more until
+    `ScriptedSource.resume`, once for each pause.
     """
 
     EOF = "EOF"
@@ -33,7 +35,8 @@ Script = Sequence[pa.RecordBatch | Cue]
 
 
 class ScriptedSource(Source):
-    """One partition for each script. An execution starts at the beginning, or after the last EOF that one came to.
+    """One partition for each script. An execution starts at the beginning, or after the last EOF
+    that one came to.
 
     `opened` and `closed` count the partitions' `open` and `close`.
     """

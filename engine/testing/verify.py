@@ -1,8 +1,9 @@
 """`verify_processor`: one processor under every hard condition that the runtime may put it in.
 
-A processor must give the same rows whether it gets its batches one by one or all at once, row by row or in bulk, with room
-downstream or hardly any, and with its state saved and restored in a new instance at every pause. The idea is that of
-Hazelcast Jet's TestSupport. It needs no runtime: this module is the caller that the contract in `runnel.processor` speaks of.
+A processor must give the same rows whether it gets its batches one by one or all at once, row by
+row or in bulk, with room downstream or hardly any, and with its state saved and restored in a new
+instance at every pause. The idea is that of Hazelcast Jet's TestSupport. It needs no runtime: this
+module is the caller that the contract in `runnel.processor` speaks of.
 """
 
 from __future__ import annotations
@@ -22,17 +23,20 @@ from runnel.testing.bench import Bench, Conditions, Limits
 from runnel.testing.rows import assert_rows, rows_of
 
 Expected = Any
-"""Rows as `assert_rows` takes them, or a function that is given the list of items of an output and fails by itself."""
+"""Rows as `assert_rows` takes them, or a function that is given the list of items of an output and
+fails by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
     """What to verify, beyond inputs and outputs.
 
-    `priorities[i]` orders the inputs: a smaller one is read to its end first, equal ones take turns; by default input 0
-    comes first, then 1, and so on. `outputs` is the number of outputs; with 0 the rows are taken from the job's results.
-    `ordered`: whether the order of rows matters. `snapshots`: whether state is saved and restored. `row_by_row`: whether
-    to cut the batches into single rows too. With a `memory` of a small limit operators spill.
+    `priorities[i]` orders the inputs: a smaller one is read to its end first, equal ones take
+    turns; by default input 0 comes first, then 1, and so on. `outputs` is the number of outputs;
+    with 0 the rows are taken from the job's results.
+    `ordered`: whether the order of rows matters. `snapshots`: whether state is saved and restored.
+    `row_by_row`: whether to cut the batches into single rows too. With a `memory` of a small limit
+    operators spill.
     """
 
     priorities: tuple[int, ...] | None = None
@@ -55,19 +59,28 @@ def verify_processor(
     verification: Verification | None = None,
     **options: Any,
 ) -> None:
-    """Runs the processor that `supplier` makes (a factory, a supplier or a meta-supplier) under all conditions, and fails
-    with an AssertionError that names the conditions.
+    """Runs the processor that `supplier` makes (a factory, a supplier or a meta-supplier) under all
+    conditions, and fails with an AssertionError that names the conditions.
 
-    `inputs[i]` are the items of input i; `()` is a source. `expected` is what output 0 gives: rows, or a function of the
-    output's items; with several outputs, a sequence of such. `options` are fields of `Verification`.
+    `inputs[i]` are the items of input i; `()` is a source. `expected` is what output 0 gives: rows,
+    or a function of the output's items; with several outputs, a sequence of such. `options` are
+    fields of `Verification`.
 
-    Each mode is run with the whole input at once and batch by batch, if asked for row by row; with an outbox that takes
-    everything and one of a single place that refuses every other offer; with and without snapshots. A single call may
-    take `limits.call_seconds` of CPU time, and `limits.idle_calls` calls in a row may lead to nothing.
+    Each mode is run with the whole input at once and batch by batch, if asked for row by row; with
+    an outbox that takes everything and one of a single place that refuses every other offer; with
+    and without snapshots. A single call may take `limits.call_seconds` of CPU time, and
+    `limits.idle_calls` calls in a row may lead to nothing.
     """
     chosen = replace(verification or Verification(), **options)
-    wanted = [item if callable(item) else rows_of(item) for item in ([expected] if chosen.outputs < 2 else expected)]
-    slicings = ("all at once", "batch by batch", "row by row") if chosen.row_by_row else ("all at once", "batch by batch")
+    wanted = [
+        item if callable(item) else rows_of(item)
+        for item in ([expected] if chosen.outputs < 2 else expected)
+    ]
+    slicings = (
+        ("all at once", "batch by batch", "row by row")
+        if chosen.row_by_row
+        else ("all at once", "batch by batch")
+    )
     for slicing, tight, snapshots in product(slicings, (False, True), (False, True)):
         if snapshots and not chosen.snapshots:
             continue
@@ -83,13 +96,17 @@ def verify_processor(
             memory=chosen.memory,
         )
         try:
-            outputs = bench.run(job, schedule(inputs, chosen.priorities, slicing), len(inputs), chosen.outputs)
+            outputs = bench.run(
+                job, schedule(inputs, chosen.priorities, slicing), len(inputs), chosen.outputs
+            )
             _check(outputs, wanted, chosen)
         except AssertionError as error:
             raise AssertionError(f"{conditions}: {error}") from error
 
 
-def one_processor(supplier: Supplier, context: JobContext) -> tuple[Processor, Callable[[BaseException | None], None]]:
+def one_processor(
+    supplier: Supplier, context: JobContext
+) -> tuple[Processor, Callable[[BaseException | None], None]]:
     """A single processor, and what to call when it was closed."""
     if isinstance(supplier, ProcessorMetaSupplier):
         suppliers = supplier.get(context, 1, 1)
@@ -103,7 +120,9 @@ def one_processor(supplier: Supplier, context: JobContext) -> tuple[Processor, C
 
 
 def schedule(
-    inputs: Sequence[Sequence[pa.RecordBatch | Watermark]], priorities: Sequence[int] | None, slicing: str
+    inputs: Sequence[Sequence[pa.RecordBatch | Watermark]],
+    priorities: Sequence[int] | None,
+    slicing: str,
 ) -> Iterator[tuple[int, pa.RecordBatch | Watermark | None]]:
     """The items in the order of arrival, each with its input; None is the end of an input."""
     order = list(range(len(inputs))) if priorities is None else list(priorities)
@@ -119,7 +138,9 @@ def schedule(
                     yield ordinal, None
 
 
-def _sliced(items: Sequence[pa.RecordBatch | Watermark], slicing: str) -> Iterator[pa.RecordBatch | Watermark]:
+def _sliced(
+    items: Sequence[pa.RecordBatch | Watermark], slicing: str
+) -> Iterator[pa.RecordBatch | Watermark]:
     for item in items:
         if slicing == "row by row" and isinstance(item, pa.RecordBatch):
             for row in range(item.num_rows):

@@ -1,10 +1,11 @@
 """Common tables and views whose copies would be too many: each is planned and run once.
 
-A common table is bound once, and each use has its relation in it, so that conditions and columns of the use reach it. But where
-each of them reads the one before twice, the copies double with each: 30 tables would be a thousand million copies. So where the
-copies outgrow the text, a use gets a `CommonRows`, which to all rules is a leaf: its relation is planned by itself, and runs as
-what occurs several times in a plan does (`sharing_tables`). What can't run once (a stream, a volatile expression, what reads a
-query around, or a recursion) is copied, up to MOST_STEPS.
+A common table is bound once, and each use has its relation in it, so that conditions and columns of
+the use reach it. But where each of them reads the one before twice, the copies double with each: 30
+tables would be a thousand million copies. So where the copies outgrow the text, a use gets a
+`CommonRows`, which to all rules is a leaf: its relation is planned by itself, and runs as what
+occurs several times in a plan does (`sharing_tables`). What can't run once (a stream, a volatile
+expression, what reads a query around, or a recursion) is copied, up to MOST_STEPS.
 """
 
 from __future__ import annotations
@@ -23,7 +24,13 @@ from runnel.planner.estimates import estimate
 from runnel.planner.optimize import everything
 from runnel.relation.nodes import Aggregate, Relation
 from runnel.relation.over import Window
-from runnel.relation.subqueries import SUBQUERIES, CommonRows, Recursion, WorkingTable, outer_columns
+from runnel.relation.subqueries import (
+    SUBQUERIES,
+    CommonRows,
+    Recursion,
+    WorkingTable,
+    outer_columns,
+)
 
 if TYPE_CHECKING:
     from runnel.planner.bind.query import Numbers
@@ -32,7 +39,8 @@ COPIED_STEPS = 64
 """Up to this many relational nodes, copies counted, a common table is always copied."""
 
 COPIES = 4
-"""A common table is copied where its copies are at most this many times the nodes that were bound for it."""
+"""A common table is copied where its copies are at most this many times the nodes that were bound
+for it."""
 
 MOST_STEPS = 5_000
 """The most nodes, copies counted, of what can only be copied."""
@@ -40,7 +48,8 @@ MOST_STEPS = 5_000
 
 @frozen
 class _Size:
-    """Of a common table: the nodes bound for it alone, those with copies counted, and the tables in it, by identity."""
+    """Of a common table: the nodes bound for it alone, those with copies counted, and the tables in
+    it, by identity."""
 
     relation: Relation
     """Held, so that no other one gets its identity."""
@@ -62,8 +71,11 @@ class BoundTables:
         self.count = 0
         """How many of them run once."""
 
-    def relation(self, table: object, bind: Callable[[], Relation], watermarks: Numbers) -> Relation:
-        """What the uses of `table` read. It is bound once, but where it has watermarks: each use numbers its own."""
+    def relation(
+        self, table: object, bind: Callable[[], Relation], watermarks: Numbers
+    ) -> Relation:
+        """What the uses of `table` read. It is bound once, but where it has watermarks: each use
+        numbers its own."""
         known = self._relations.get(id(table))
         if known is not None:
             return known[1]
@@ -88,7 +100,8 @@ class BoundTables:
         return relation
 
     def bounded(self, relation: Relation) -> Relation:
-        """The statement's own relation, with leaves for the common tables in it where it would have too many copies of them."""
+        """The statement's own relation, with leaves for the common tables in it where it would have
+        too many copies of them."""
         if not self._outgrows(self._measured(relation), MOST_STEPS):
             return relation
         leaves: dict[int, Relation] = {}
@@ -107,7 +120,9 @@ class BoundTables:
 
     def _outgrows(self, size: _Size, most: int) -> bool:
         """Whether copies, more than `most` nodes with them, outgrow what was bound."""
-        return size.copied > most and size.copied > COPIES * (sum(map(self._own.__getitem__, size.inside)) + size.own)
+        return size.copied > most and size.copied > COPIES * (
+            sum(map(self._own.__getitem__, size.inside)) + size.own
+        )
 
     def _leaf(self, relation: Relation) -> CommonRows:
         self.count += 1
@@ -141,7 +156,10 @@ class BoundTables:
             return False
         nodes = list(everything(relation))
         recursions = {node.name for node in nodes if isinstance(node, Recursion)}
-        return not any(_is_volatile(node) or (isinstance(node, WorkingTable) and node.name not in recursions) for node in nodes)
+        return not any(
+            _is_volatile(node) or (isinstance(node, WorkingTable) and node.name not in recursions)
+            for node in nodes
+        )
 
 
 def _too_many_copies() -> ProgrammingError:
@@ -174,8 +192,9 @@ def commons_in(relation: Relation) -> dict[int, CommonRows]:
 
 
 def copied_where_needed(relation: Relation) -> Relation:
-    """The relation with copies of those common tables that one place alone reads, or that a recursion reads, whose steps run
-    apart from all else; of all of them in a statement on streams."""
+    """The relation with copies of those common tables that one place alone reads, or that a
+    recursion reads, whose steps run apart from all else; of all of them in a statement on
+    streams."""
     uses: dict[int, int] = {}
     for node in everything(relation):
         if isinstance(node, CommonRows):
@@ -185,7 +204,8 @@ def copied_where_needed(relation: Relation) -> Relation:
 
 
 class _Copies:
-    """Puts the relations of common tables in the place of the leaves that `is_copied` names, and of all within a recursion."""
+    """Puts the relations of common tables in the place of the leaves that `is_copied` names, and of
+    all within a recursion."""
 
     def __init__(self, is_copied: Callable[[CommonRows], bool]) -> None:
         self._is_copied = is_copied
@@ -207,7 +227,9 @@ class _Copies:
             return self.put_in(node.relation, in_recursion, True)
         kept = self._kept.get(node.number)
         if kept is None:
-            kept = self._kept[node.number] = replace(node, relation=self.put_in(node.relation, False, is_copy))
+            kept = self._kept[node.number] = replace(
+                node, relation=self.put_in(node.relation, False, is_copy)
+            )
         return kept
 
 
@@ -220,7 +242,11 @@ def rewritten(relation: Relation, rewrite: Callable[[Relation], Relation]) -> Re
             return _over(node, put_in)
         if node.number not in done:
             inner = rewrite(put_in(node.relation))
-            done[node.number] = node if inner is node.relation else replace(node, relation=inner, rows=estimate(inner))
+            done[node.number] = (
+                node
+                if inner is node.relation
+                else replace(node, relation=inner, rows=estimate(inner))
+            )
         return done[node.number]
 
     return rewrite(put_in(relation))

@@ -25,29 +25,41 @@ def converted(relation: Relation, types: tuple[SqlType, ...]) -> Relation:
             )
             for row in relation.rows
         )
-        columns = tuple(Field(item.name, wanted) for item, wanted in zip(fields, types, strict=True))
+        columns = tuple(
+            Field(item.name, wanted) for item, wanted in zip(fields, types, strict=True)
+        )
         return replace(relation, rows=rows, columns=columns)
     columns_as_are = references(fields)
     expressions = tuple(
         column if column.type == wanted else build.cast(column, wanted, implicit=True)
         for column, wanted in zip(columns_as_are, types, strict=True)
     )
-    return Project(input=relation, expressions=expressions, names=tuple(item.name for item in fields))
+    return Project(
+        input=relation, expressions=expressions, names=tuple(item.name for item in fields)
+    )
 
 
-def changed(relation: Relation, changes: Mapping[int, Callable[[Expression], Expression]]) -> Relation:
+def changed(
+    relation: Relation, changes: Mapping[int, Callable[[Expression], Expression]]
+) -> Relation:
     """The relation with some of its columns, by position, put through a function."""
     if not changes:
         return relation
     fields = relation.fields
     expressions = tuple(
-        changes[number](column) if number in changes else column for number, column in enumerate(references(fields))
+        changes[number](column) if number in changes else column
+        for number, column in enumerate(references(fields))
     )
-    return Project(input=relation, expressions=expressions, names=tuple(item.name for item in fields))
+    return Project(
+        input=relation, expressions=expressions, names=tuple(item.name for item in fields)
+    )
 
 
-def common_types(left: Relation, right: Relation, operation: str, position: Position | None) -> tuple[SqlType, ...]:
-    """The types in which the columns of two relations meet, by position; ProgrammingError where they don't."""
+def common_types(
+    left: Relation, right: Relation, operation: str, position: Position | None
+) -> tuple[SqlType, ...]:
+    """The types in which the columns of two relations meet, by position; ProgrammingError where
+    they don't."""
     if len(left.fields) != len(right.fields):
         raise ProgrammingError(
             f"the sides of {operation} have {len(left.fields)} and {len(right.fields)} columns",
@@ -59,7 +71,8 @@ def common_types(left: Relation, right: Relation, operation: str, position: Posi
         shared = common_type(first.type, second.type)
         if shared is None:
             raise ProgrammingError(
-                f"column {number} of {operation} is {first.type} on one side and {second.type} on the other",
+                f"column {number} of {operation} is {first.type} on one side and {second.type} on "
+                "the other",
                 hint="CAST one of them",
                 position=position,
             )
@@ -69,7 +82,9 @@ def common_types(left: Relation, right: Relation, operation: str, position: Posi
 
 def decimal_key(operand: Expression) -> Expression:
     """A VARCHAR that two exact numbers have in common if they are equal, whatever their types."""
-    return Call(function="decimal_key", arguments=(operand,), type=VARCHAR, position=operand.position)
+    return Call(
+        function="decimal_key", arguments=(operand,), type=VARCHAR, position=operand.position
+    )
 
 
 def exact_cast(operand: Expression, target: SqlType) -> Expression:
@@ -77,18 +92,25 @@ def exact_cast(operand: Expression, target: SqlType) -> Expression:
     return Call(function="exact_cast", arguments=(operand,), type=target, position=operand.position)
 
 
-def renamed(relation: Relation, names: tuple[str, ...], what: str, position: Position | None) -> Relation:
+def renamed(
+    relation: Relation, names: tuple[str, ...], what: str, position: Position | None
+) -> Relation:
     """The relation with its first columns called by `names`, as by a list of column aliases."""
     fields = relation.fields
     if len(names) > len(fields):
-        raise ProgrammingError(f"{what} has {len(fields)} columns, but {len(names)} names are given", position=position)
+        raise ProgrammingError(
+            f"{what} has {len(fields)} columns, but {len(names)} names are given", position=position
+        )
     if not names:
         return relation
     all_names = names + tuple(item.name for item in fields[len(names) :])
     if isinstance(relation, Project):
         return replace(relation, names=all_names)
     if isinstance(relation, Values):
-        return replace(relation, columns=tuple(Field(n, f.type) for n, f in zip(all_names, fields, strict=True)))
+        return replace(
+            relation,
+            columns=tuple(Field(n, f.type) for n, f in zip(all_names, fields, strict=True)),
+        )
     return Project(input=relation, expressions=references(fields), names=all_names)
 
 

@@ -1,4 +1,5 @@
-"""Remedies for names that other engines know, or that stand where they can't be seen; loaded when a statement has failed."""
+"""Remedies for names that other engines know, or that stand where they can't be seen; loaded when a
+statement has failed."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ from runnel.planner.parse.query.allow_list import function_call
 
 _READERS = {
     **dict.fromkeys(("READ_CSV", "READ_CSV_AUTO"), "CSV_FILE"),
-    **dict.fromkeys(("READ_JSON", "READ_JSON_AUTO", "READ_NDJSON", "READ_NDJSON_AUTO", "READ_JSON_OBJECTS"), "JSON_FILE"),
+    **dict.fromkeys(
+        ("READ_JSON", "READ_JSON_AUTO", "READ_NDJSON", "READ_NDJSON_AUTO", "READ_JSON_OBJECTS"),
+        "JSON_FILE",
+    ),
     **dict.fromkeys(("READ_PARQUET", "PARQUET_SCAN"), "PARQUET_FILE"),
     **dict.fromkeys(("READ_ARROW", "ARROW_SCAN", "READ_FEATHER"), "ARROW_FILE"),
     "READ_AVRO": "AVRO_FILE",
@@ -31,8 +35,25 @@ _EXTENSIONS = {
     **dict.fromkeys(("txt", "log"), "LINES_FILE"),
 }
 TABLE_FUNCTIONS = (
-    *("GENERATE_SERIES", "GENERATE_STREAM", "CSV_FILE", "JSON_FILE", "PARQUET_FILE", "ARROW_FILE", "AVRO_FILE"),
-    *("LINES_FILE", "JOB_STATE", "SNAPSHOT_STATE", "IMPOSE_ORDER", "TUMBLE", "HOP", "CUMULATE", "SESSION"),
+    *(
+        "GENERATE_SERIES",
+        "GENERATE_STREAM",
+        "CSV_FILE",
+        "JSON_FILE",
+        "PARQUET_FILE",
+        "ARROW_FILE",
+        "AVRO_FILE",
+    ),
+    *(
+        "LINES_FILE",
+        "JOB_STATE",
+        "SNAPSHOT_STATE",
+        "IMPOSE_ORDER",
+        "TUMBLE",
+        "HOP",
+        "CUMULATE",
+        "SESSION",
+    ),
 )
 _COLUMN = re.compile(r'column "(.+)" does not exist')
 _TABLE = re.compile(r'table "(.+)" is not in the FROM clause')
@@ -62,10 +83,19 @@ def alias_hint(error: Error, select: Any) -> str | None:
     for item in select.expressions:
         if isinstance(item, exp.Alias) and item.alias.lower() == match[1].lower():
             if item.this.find(exp.Window) is not None:
-                return f'"{item.alias}" is the value of a window function: filter by it with QUALIFY instead of WHERE'
+                return (
+                    f'"{item.alias}" is the value of a window function: filter by it with QUALIFY '
+                    "instead of WHERE"
+                )
             if any(is_aggregate((function_call(node) or ("", []))[0]) for node in item.this.walk()):
-                return f'"{item.alias}" is the value of an aggregate: filter by it with HAVING instead of WHERE'
-            return f'WHERE can\'t see "{item.alias}" of the select list: repeat its expression, or filter a subquery'
+                return (
+                    f'"{item.alias}" is the value of an aggregate: filter by it with HAVING '
+                    "instead of WHERE"
+                )
+            return (
+                f'WHERE can\'t see "{item.alias}" of the select list: repeat its expression, or '
+                "filter a subquery"
+            )
     return None
 
 
@@ -73,9 +103,14 @@ def lateral_hint(error: Error, left: Scope) -> str | None:
     """For an error of a subquery in FROM: the name may be one of the tables before it."""
     column, table = _COLUMN.fullmatch(error.message), _TABLE.fullmatch(error.message)
     names = (
-        {item.name.lower() for item in left.columns} if column else {(item.qualifier or "").lower() for item in left.columns}
+        {item.name.lower() for item in left.columns}
+        if column
+        else {(item.qualifier or "").lower() for item in left.columns}
     )
     match = column or table
     if match is None or match[1].lower() not in names:
         return None
-    return "to refer to tables before it, write LATERAL in front of the subquery: …, LATERAL (SELECT …) AS x"
+    return (
+        "to refer to tables before it, write LATERAL in front of the subquery: …, "
+        "LATERAL (SELECT …) AS x"
+    )

@@ -1,7 +1,7 @@
 """The schema information_schema: the catalog as tables, which queries read like any others.
 
-Their rows are those of the moment when the query starts. A view's columns are found out then, by binding it anew; one that
-can't be bound any more has none.
+Their rows are those of the moment when the query starts. A view's columns are found out then, by
+binding it anew; one that can't be bound any more has none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.catalog import CatalogObject, Mapping, TableColumn, View
 from runnel.columns.batches import empty_columns
-from runnel.connector import BATCH_ROWS, END, End, ReadableTable, ScanRequest, Source, SourcePartition, WritableTable
+from runnel.connector import (
+    BATCH_ROWS,
+    END,
+    End,
+    ReadableTable,
+    ScanRequest,
+    Source,
+    SourcePartition,
+    WritableTable,
+)
 from runnel.errors import DatabaseError, ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions.kernels.values import array_of
 from runnel.planner.bind.scope import CATALOG
@@ -34,11 +43,17 @@ Row = tuple[Any, ...]
 
 _CHARACTERS = "character_set_catalog character_set_schema character_set_name"
 _COLLATION = "collation_catalog collation_schema collation_name"
-_NUMBERS = "numeric_precision numeric_precision_radix numeric_scale datetime_precision interval_type interval_precision"
+_NUMBERS = (
+    "numeric_precision numeric_precision_radix numeric_scale datetime_precision interval_type "
+    "interval_precision"
+)
 _LENGTHS = "data_type character_maximum_length character_octet_length"
 _OF_NUMBERS = frozenset(
-    "ordinal_position numeric_precision numeric_precision_radix numeric_scale datetime_precision interval_precision "
-    "character_maximum_length character_octet_length maximum_cardinality".split()
+    (
+        "ordinal_position numeric_precision numeric_precision_radix numeric_scale "
+        "datetime_precision interval_precision character_maximum_length character_octet_length "
+        "maximum_cardinality"
+    ).split()
 )
 _TYPES: dict[str, SqlType] = {"shared": BOOLEAN, "options": JSON, "mapping_options": JSON}
 
@@ -88,11 +103,19 @@ def _tables(binder: Binder) -> list[Row]:
 
 
 def _is_insertable(item: CatalogObject) -> bool:
-    return not isinstance(item, View) and isinstance(item.table, WritableTable) and bool(item.table.write_modes)
+    return (
+        not isinstance(item, View)
+        and isinstance(item.table, WritableTable)
+        and bool(item.table.write_modes)
+    )
 
 
 def _views(binder: Binder) -> list[Row]:
-    return [(*_place(item), item.sql, "NONE", "NO", "NO") for item in binder.snapshot if isinstance(item, View)]
+    return [
+        (*_place(item), item.sql, "NONE", "NO", "NO")
+        for item in binder.snapshot
+        if isinstance(item, View)
+    ]
 
 
 def _data_connections(binder: Binder) -> list[Row]:
@@ -121,31 +144,43 @@ class _Definition:
 
 TABLES: dict[str, _Definition] = {
     "mappings": _Definition(
-        "table_catalog table_schema table_name mapping_external_name mapping_type mapping_options", _mappings
+        "table_catalog table_schema table_name mapping_external_name mapping_type mapping_options",
+        _mappings,
     ),
     "columns": _Definition(
-        "table_catalog table_schema table_name column_name column_external_name ordinal_position is_nullable data_type",
+        "table_catalog table_schema table_name column_name column_external_name ordinal_position "
+        "is_nullable data_type",
         _columns,
     ),
     "tables": _Definition(
-        "table_catalog table_schema table_name table_type self_referencing_column_name reference_generation "
-        "user_defined_type_catalog user_defined_type_schema user_defined_type_name is_insertable_into is_typed commit_action",
+        "table_catalog table_schema table_name table_type self_referencing_column_name "
+        "reference_generation user_defined_type_catalog user_defined_type_schema "
+        "user_defined_type_name is_insertable_into is_typed commit_action",
         _tables,
     ),
     "views": _Definition(
-        "table_catalog table_schema table_name view_definition check_option is_updatable insertable_into", _views
+        "table_catalog table_schema table_name view_definition check_option is_updatable "
+        "insertable_into",
+        _views,
     ),
-    "dataconnections": _Definition("catalog schema name type shared options source", _data_connections),
+    "dataconnections": _Definition(
+        "catalog schema name type shared options source", _data_connections
+    ),
     "user_defined_types": _Definition(
-        "user_defined_type_catalog user_defined_type_schema user_defined_type_name user_defined_type_category is_instantiable "
-        "is_final ordering_form ordering_category ordering_routine_catalog ordering_routine_schema ordering_routine_name "
-        f"reference_type {_LENGTHS} {_CHARACTERS} {_COLLATION} {_NUMBERS} source_dtd_identifier ref_dtd_identifier",
+        "user_defined_type_catalog user_defined_type_schema user_defined_type_name "
+        "user_defined_type_category is_instantiable is_final ordering_form ordering_category "
+        "ordering_routine_catalog ordering_routine_schema ordering_routine_name "
+        f"reference_type {_LENGTHS} {_CHARACTERS} {_COLLATION} {_NUMBERS} source_dtd_identifier "
+        "ref_dtd_identifier",
         _none,
     ),
     "attributes": _Definition(
-        "udt_catalog udt_schema udt_name attribute_name ordinal_position attribute_default is_nullable "
-        f"{_LENGTHS} {_CHARACTERS} {_COLLATION} {_NUMBERS} attribute_udt_catalog attribute_udt_schema attribute_udt_name "
-        "scope_catalog scope_schema scope_name maximum_cardinality dtd_identifier is_derived_reference_attribute",
+        "udt_catalog udt_schema udt_name attribute_name ordinal_position attribute_default "
+        "is_nullable "
+        f"{_LENGTHS} {_CHARACTERS} {_COLLATION} {_NUMBERS} attribute_udt_catalog "
+        "attribute_udt_schema attribute_udt_name "
+        "scope_catalog scope_schema scope_name maximum_cardinality dtd_identifier "
+        "is_derived_reference_attribute",
         _none,
     ),
 }
@@ -159,7 +194,9 @@ class SchemaTable(ReadableTable):
     def __init__(self, name: str, binder: Binder) -> None:
         definition = TABLES[name]
         self.name = name
-        self.columns = tuple(TableColumn(column, _type_of(column)) for column in definition.columns.split())
+        self.columns = tuple(
+            TableColumn(column, _type_of(column)) for column in definition.columns.split()
+        )
         self._rows = definition.rows
         self._binder = binder
 
@@ -189,8 +226,15 @@ class SchemaSource(Source):
         if not self._columns:
             return [SchemaPartition(empty_columns(len(rows)))]
         chosen = [self._table.columns[i] for i in self._columns]
-        arrays = [array_of([row[i] for row in rows], column.type) for i, column in zip(self._columns, chosen, strict=True)]
-        return [SchemaPartition(pa.RecordBatch.from_arrays(arrays, names=[column.name for column in chosen]))]
+        arrays = [
+            array_of([row[i] for row in rows], column.type)
+            for i, column in zip(self._columns, chosen, strict=True)
+        ]
+        return [
+            SchemaPartition(
+                pa.RecordBatch.from_arrays(arrays, names=[column.name for column in chosen])
+            )
+        ]
 
 
 class SchemaPartition(SourcePartition):

@@ -12,7 +12,8 @@ from runnel.planner.parse.query.allow_list import unwrapped
 
 
 def sort_key(expression: Expression, ordered: Any) -> SortKey:
-    """An ORDER BY item; NULL is the smallest value where the text doesn't say otherwise. ARRAY, ROW and MAP have no order."""
+    """An ORDER BY item; NULL is the smallest value where the text doesn't say otherwise. ARRAY, ROW
+    and MAP have no order."""
     if expression.type.is_nested:
         raise NotSupportedError(
             f"ORDER BY on a value of type {expression.type} is not supported",
@@ -21,11 +22,14 @@ def sort_key(expression: Expression, ordered: Any) -> SortKey:
         )
     descending = bool(ordered.args.get("desc"))
     nulls_first = ordered.args.get("nulls_first")
-    return SortKey(expression, descending, (not descending) if nulls_first is None else bool(nulls_first))
+    return SortKey(
+        expression, descending, (not descending) if nulls_first is None else bool(nulls_first)
+    )
 
 
 def ordinal(tree: Any) -> int | None:
-    """The number of an integer literal that stands alone, as in ORDER BY 2 or ORDER BY (2); None for anything else."""
+    """The number of an integer literal that stands alone, as in ORDER BY 2 or ORDER BY (2); None
+    for anything else."""
     tree = unwrapped(tree)
     if isinstance(tree, exp.Literal) and not tree.is_string and tree.this.isdigit():
         return int(tree.this)
@@ -35,5 +39,7 @@ def ordinal(tree: Any) -> int | None:
 def checked_ordinal(number: int, width: int, clause: str, position: Position | None) -> int:
     """The index for an ordinal; ProgrammingError where there is no such column."""
     if not 1 <= number <= width:
-        raise ProgrammingError(f"{clause} position {number} is not in the select list", position=position)
+        raise ProgrammingError(
+            f"{clause} position {number} is not in the select list", position=position
+        )
     return number - 1

@@ -1,8 +1,8 @@
 """Binding of queries: a sqlglot tree becomes relational nodes, every name and type settled.
 
-A common table expression and a view are bound once and shared by their uses (`bound_tables`). Set operations meet in
-common types. What comes after a query body (ORDER BY, LIMIT) is put on top of it here; one SELECT is the business
-of `bind_select.py`.
+A common table expression and a view are bound once and shared by their uses (`bound_tables`). Set
+operations meet in common types. What comes after a query body (ORDER BY, LIMIT) is put on top of it
+here; one SELECT is the business of `bind_select.py`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ FileTable = Callable[[str, list[Any], dict[str, Any], bool], Table]
 
 @frozen
 class Pushdown:
-    """What the planner knows of fragments: how to get DuckDB's engine, which is made when it is first needed, and from how
-    many rows on sub-plans over tables that aren't DuckDB's own are offered to it."""
+    """What the planner knows of fragments: how to get DuckDB's engine, which is made when it is
+    first needed, and from how many rows on sub-plans over tables that aren't DuckDB's own are
+    offered to it."""
 
     duckdb: Callable[[], FragmentEngine]
     rows: int
@@ -49,10 +50,11 @@ class Pushdown:
 
 @frozen
 class Environment:
-    """What planning needs from outside: how to open a file named in a table function, and what settings change plans.
-    Without `pushdown` no other engine runs any part of a plan. `check()` raises where the statement's time is over. `in_job`:
-    the statement is what a job runs, so it may write what a source without an end gives. `is_confined`: files that it names
-    are opened within bounds."""
+    """What planning needs from outside: how to open a file named in a table function, and what
+    settings change plans. Without `pushdown` no other engine runs any part of a plan. `check()`
+    raises where the statement's time is over. `in_job`: the statement is what a job runs, so it may
+    write what a source without an end gives. `is_confined`: files that it names are opened within
+    bounds."""
 
     file_table: FileTable
     zone: str = "UTC"
@@ -126,14 +128,19 @@ class Binder:
         return with_emission(self, self.query(query.expression, None), query.emission)
 
     def query(self, tree: Any, outer: Scope | None) -> Relation:
-        """The relation of any query expression; `outer` is the scope around a correlated subquery."""
+        """The relation of any query expression; `outer` is the scope around a correlated
+        subquery."""
         self.environment.check()
         with_ = tree.args.get("with_")
         if with_ is not None:
             return self._with(with_, tree, outer)
         if isinstance(tree, exp.Select):
             relation = SelectBinder(self, outer).bind(tree)
-            return self._with_state_name(relation, tree) if self.environment.in_job and self._has_hints else relation
+            return (
+                self._with_state_name(relation, tree)
+                if self.environment.in_job and self._has_hints
+                else relation
+            )
         if isinstance(tree, exp.SetOperation):
             return self._ordered(self._set_operation(tree, outer), tree)
         if isinstance(tree, exp.Values):
@@ -141,8 +148,12 @@ class Binder:
         if isinstance(tree, (exp.Subquery, exp.Paren)):
             return self._ordered(self.query(tree.this, outer), tree)
         if isinstance(tree, exp.Table):
-            return SelectBinder(self, outer).bind(exp.Select(expressions=[exp.Star()], from_=exp.From(this=tree)))
-        raise NotSupportedError(f"{tree.key.upper()} is not supported as a query", position=position_of(tree, self.sql))
+            return SelectBinder(self, outer).bind(
+                exp.Select(expressions=[exp.Star()], from_=exp.From(this=tree))
+            )
+        raise NotSupportedError(
+            f"{tree.key.upper()} is not supported as a query", position=position_of(tree, self.sql)
+        )
 
     def _with_state_name(self, relation: Relation, tree: Any) -> Relation:
         # Loaded on first use: few statements have such a hint.
@@ -167,7 +178,8 @@ class Binder:
         return self.query(tree, outer)
 
     def unqualified(self, tree: Any) -> str:
-        """The name of a table, which may stand with the schema "public" and the catalog before it."""
+        """The name of a table, which may stand with the schema "public" and the catalog before
+        it."""
         check_schema(tree.text("catalog"), tree.text("db"), position_of(tree, self.sql))
         return str(tree.name)
 
@@ -195,7 +207,8 @@ class Binder:
         self.dependencies[kind, name.lower()] = Dependency(kind, name, version)
 
     def common_table(self, name: str, outer: Scope | None) -> Relation | None:
-        """The relation of the CTE of that name, as it stands in a query with `outer` around; None where no CTE is called so."""
+        """The relation of the CTE of that name, as it stands in a query with `outer` around; None
+        where no CTE is called so."""
         common = self.common_tables.get(name.lower())
         if common is None:
             return None
@@ -204,7 +217,11 @@ class Binder:
         relation = self._tables.relation(common, lambda: self._bound(name, common), self.watermarks)
         if common.outer is not None and outer is not None:
             relation = deepened(relation, outer.level - common.outer.level)
-        return relation if common.is_recursive else renamed(relation, common.columns, f'"{name}"', None)
+        return (
+            relation
+            if common.is_recursive
+            else renamed(relation, common.columns, f'"{name}"', None)
+        )
 
     def _bound(self, name: str, common: CommonTable) -> Relation:
         if not common.is_recursive:
@@ -225,7 +242,9 @@ class Binder:
     def view_query(self, view: View) -> Relation:
         """The relation of a view's query."""
         if view.name.lower() in self.views:
-            raise ProgrammingError(f'view "{view.name}" refers to itself', hint="drop it and create it again")
+            raise ProgrammingError(
+                f'view "{view.name}" refers to itself', hint="drop it and create it again"
+            )
         return self._tables.relation(view, lambda: self._bound_view(view), self.watermarks)
 
     def _bound_view(self, view: View) -> Relation:
@@ -236,7 +255,17 @@ class Binder:
         if view.is_confined != environment.is_confined:
             # What the view's text names has the bounds of who wrote it.
             environment = replace(environment, is_confined=view.is_confined)
-        binder = Binder(view.sql, self.snapshot, (), environment, self.dependencies, {}, views, self.watermarks, self._tables)
+        binder = Binder(
+            view.sql,
+            self.snapshot,
+            (),
+            environment,
+            self.dependencies,
+            {},
+            views,
+            self.watermarks,
+            self._tables,
+        )
         binder.is_in_hinted = self._has_hints
         return binder.query(statement.expression, None)
 
@@ -257,7 +286,11 @@ class Binder:
                 )
         columns = [build.coerce([row[i] for row in rows], "VALUES") for i in range(width)]
         fields = tuple(Field(f"EXPR${i}", column[0].type) for i, column in enumerate(columns))
-        return Values(rows=tuple(zip(*columns, strict=True)), columns=fields, position=position_of(tree, self.sql))
+        return Values(
+            rows=tuple(zip(*columns, strict=True)),
+            columns=fields,
+            position=position_of(tree, self.sql),
+        )
 
     def limited(self, relation: Relation, tree: Any) -> Relation:
         """The relation under the LIMIT, FETCH and OFFSET of a query."""
@@ -276,7 +309,9 @@ class Binder:
         position = position_of(tree, self.sql)
         bound = ExpressionBinder(self, Scope(), clause).bind(tree)
         if not (bound.type.is_integer or bound.type == NULL):
-            raise ProgrammingError(f"{clause} must be a whole number, not {bound.type}", position=position)
+            raise ProgrammingError(
+                f"{clause} must be a whole number, not {bound.type}", position=position
+            )
         return bound if bound.type == BIGINT else build.cast(bound, BIGINT, position, implicit=True)
 
     def inside(self, common_tables: Mapping[str, CommonTable]) -> Binder:
@@ -299,16 +334,24 @@ class Binder:
         for item in with_.expressions:
             name = item.alias
             if name.lower() in own:
-                raise ProgrammingError(f'"{name}" is defined twice in WITH', position=position_of(item, self.sql))
+                raise ProgrammingError(
+                    f'"{name}" is defined twice in WITH', position=position_of(item, self.sql)
+                )
             own.add(name.lower())
             alias = item.args["alias"]
             columns = tuple(column.name for column in alias.args.get("columns") or [])
             is_recursive = bool(with_.args.get("recursive")) and _refers_to(item.this, name)
-            visible = {**visible, name.lower(): CommonTable(item.this, columns, visible, outer, is_recursive)}
+            visible = {
+                **visible,
+                name.lower(): CommonTable(item.this, columns, visible, outer, is_recursive),
+            }
             try:
                 self.inside(visible).common_table(name, outer)
             except ProgrammingError as error:
-                if not is_recursive and error.message.lower() == f'object "{name.lower()}" not found':
+                if (
+                    not is_recursive
+                    and error.message.lower() == f'object "{name.lower()}" not found'
+                ):
                     error.hint = f"for a table that reads itself, write WITH RECURSIVE {name} …"
                 raise
         body = tree.copy()
@@ -316,9 +359,12 @@ class Binder:
         return self.inside(visible).query(body, outer)
 
     def _set_operation(self, tree: Any, outer: Scope | None) -> Relation:
-        """A run of set operations, from the left, without recursion: generated SQL has thousands."""
+        """A run of set operations, from the left, without recursion: generated SQL has
+        thousands."""
         operations = [tree]
-        while isinstance(operations[-1].this, exp.SetOperation) and not _has_tail(operations[-1].this):
+        while isinstance(operations[-1].this, exp.SetOperation) and not _has_tail(
+            operations[-1].this
+        ):
             operations.append(operations[-1].this)
         relation = self.query(operations[-1].this, outer)
         for operation in reversed(operations):
@@ -327,7 +373,10 @@ class Binder:
 
     def _combined(self, left: Relation, right: Relation, tree: Any) -> Relation:
         position = position_of(tree.expression, self.sql)
-        from runnel.planner.bind.set_operations import intersect_or_except, union  # few queries need it
+        from runnel.planner.bind.set_operations import (
+            intersect_or_except,
+            union,
+        )  # few queries need it
 
         distinct = bool(tree.args.get("distinct"))
         if isinstance(tree, exp.Union):
@@ -346,7 +395,9 @@ class Binder:
                     key = binder.bind(item.this)
                 else:
                     key = references(relation.fields)[
-                        checked_ordinal(number, len(relation.fields), "ORDER BY", position_of(item, self.sql))
+                        checked_ordinal(
+                            number, len(relation.fields), "ORDER BY", position_of(item, self.sql)
+                        )
                     ]
                 keys.append(sort_key(key, item))
             relation = Sort(input=relation, keys=tuple(keys), position=position_of(order, self.sql))

@@ -1,7 +1,8 @@
 """Binding of a recursive common table expression: WITH RECURSIVE r AS (anchor UNION [ALL] step).
 
-The types of the columns are the common ones of anchor and step, found by binding the step until they no longer grow. Where the
-step may refer to the table is PostgreSQL's rule: once, in its FROM clause, and nowhere that would need all rows at once.
+The types of the columns are the common ones of anchor and step, found by binding the step until
+they no longer grow. Where the step may refer to the table is PostgreSQL's rule: once, in its FROM
+clause, and nowhere that would need all rows at once.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ from runnel.planner.bind.convert import common_types, converted, renamed
 from runnel.planner.bind.scope import Scope
 from runnel.planner.bind.set_operations import union, unrounded
 from runnel.planner.parse.query.allow_list import position_of
-from runnel.relation.nodes import Aggregate, Field, Join, JoinKind, Relation, SetOperation, Union, walk
+from runnel.relation.nodes import (
+    Aggregate,
+    Field,
+    Join,
+    JoinKind,
+    Relation,
+    SetOperation,
+    Union,
+    walk,
+)
 from runnel.relation.subqueries import SUBQUERIES, DependentJoin, Recursion, WorkingTable
 
 if TYPE_CHECKING:
@@ -34,16 +44,25 @@ def refers_to(tree: Any, name: str) -> bool:
 
 def _references(tree: Any, name: str) -> list[Any]:
     """Where a table of that name stands in a query, inner places after outer ones."""
-    return [table for table in tree.find_all(exp.Table) if table.name.lower() == name.lower() and not table.text("db")]
+    return [
+        table
+        for table in tree.find_all(exp.Table)
+        if table.name.lower() == name.lower() and not table.text("db")
+    ]
 
 
 def recursion(binder: Binder, name: str, common: CommonTable, outer: Scope | None) -> Relation:
     """The rows of the recursive common table `name`."""
     tree = common.tree
     position = position_of(tree, binder.sql)
-    if not isinstance(tree, exp.Union) or tree.args.get("with_") is not None or refers_to(tree.this, name):
+    if (
+        not isinstance(tree, exp.Union)
+        or tree.args.get("with_") is not None
+        or refers_to(tree.this, name)
+    ):
         raise ProgrammingError(
-            f'recursive query "{name}" does not have the form: non-recursive term UNION [ALL] recursive term',
+            f'recursive query "{name}" does not have the form: '
+            "non-recursive term UNION [ALL] recursive term",
             hint=f'let the last part after UNION be the only one that reads "{name}"',
             position=position,
         )
@@ -54,13 +73,20 @@ def recursion(binder: Binder, name: str, common: CommonTable, outer: Scope | Non
                 hint=f'put it where "{name}" is read',
                 position=position_of(tree.args[clause], binder.sql) or position,
             )
-    anchor = renamed(binder.inside(common.visible).query(tree.this, outer), common.columns, f'"{name}"', position)
+    anchor = renamed(
+        binder.inside(common.visible).query(tree.this, outer), common.columns, f'"{name}"', position
+    )
     inner = _inner_name(name, common)
     distinct = bool(tree.args.get("distinct"))
     step = anchor
     for _ in range(MOST_WIDENINGS):
-        working = WorkingTable(name=inner, columns=tuple(Field(*field) for field in anchor.fields), position=position)
-        visible = {**common.visible, name.lower(): replace(common, working=working, is_recursive=False)}
+        working = WorkingTable(
+            name=inner, columns=tuple(Field(*field) for field in anchor.fields), position=position
+        )
+        visible = {
+            **common.visible,
+            name.lower(): replace(common, working=working, is_recursive=False),
+        }
         step = binder.inside(visible).query(tree.expression, outer)
         types = common_types(anchor, step, "UNION", position_of(tree.expression, binder.sql))
         if types == tuple(field.type for field in anchor.fields):
@@ -94,7 +120,9 @@ def _check_step(step: Relation, name: str, inner: str, position: Position | None
     found = list(_places(step, inner))
     for place in found:
         if place:
-            raise ProgrammingError(f'recursive reference to query "{name}" must not appear {place}', position=position)
+            raise ProgrammingError(
+                f'recursive reference to query "{name}" must not appear {place}', position=position
+            )
     if len(found) > 1:
         raise ProgrammingError(
             f'recursive reference to query "{name}" must not appear more than once',

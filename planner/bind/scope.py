@@ -1,7 +1,8 @@
 """Names that an expression may use at one place of a query, and what they refer to.
 
-A scope lists the columns of the FROM clause in the order of `*`. Names match without regard to case. A name that isn't
-found is looked for in the query around (a correlated subquery), then in the one around that.
+A scope lists the columns of the FROM clause in the order of `*`. Names match without regard to
+case. A name that isn't found is looked for in the query around (a correlated subquery), then in the
+one around that.
 """
 
 from __future__ import annotations
@@ -27,10 +28,13 @@ _SCHEMAS = (PUBLIC, INFORMATION_SCHEMA)
 
 
 def check_schema(catalog: str, schema: str, position: Position | None) -> None:
-    """Refuses the catalog and the schema before a name ("" where none is written) that don't exist."""
+    """Refuses the catalog and the schema before a name ("" where none is written) that don't
+    exist."""
     if catalog and catalog.lower() != CATALOG:
         raise ProgrammingError(
-            f'catalog "{catalog}" does not exist', hint=f'the only catalog is "{CATALOG}"', position=position
+            f'catalog "{catalog}" does not exist',
+            hint=f'the only catalog is "{CATALOG}"',
+            position=position,
         )
     if schema and schema.lower() not in _SCHEMAS:
         raise ProgrammingError(
@@ -42,7 +46,8 @@ def check_schema(catalog: str, schema: str, position: Position | None) -> None:
 
 @frozen
 class ScopeColumn:
-    """A column that can be named: as `name`, or as `qualifier.name`. `index` is its place in the relation.
+    """A column that can be named: as `name`, or as `qualifier.name`. `index` is its place in the
+    relation.
 
     A hidden one is not part of `*`. One that a USING merged is reached by its qualifier only.
     """
@@ -72,10 +77,13 @@ class Scope:
     """Where aggregates of this query go that a subquery has; None in FROM, where there are none."""
 
     def within(self, schema: str) -> Scope:
-        """The scope of names with that schema before them, which only the columns of its tables have."""
+        """The scope of names with that schema before them, which only the columns of its tables
+        have."""
         lower = schema.lower()
         columns = tuple(column for column in self.columns if column.schema == lower)
-        return replace(self, columns=columns, outer=None if self.outer is None else self.outer.within(schema))
+        return replace(
+            self, columns=columns, outer=None if self.outer is None else self.outer.within(schema)
+        )
 
     def find(self, name: str, qualifier: str | None) -> list[ScopeColumn]:
         """The columns that a name may mean."""
@@ -83,7 +91,11 @@ class Scope:
         if qualifier is None:
             return [c for c in self.columns if c.name.lower() == lower and not c.qualified_only]
         table = qualifier.lower()
-        return [c for c in self.columns if c.name.lower() == lower and (c.qualifier or "").lower() == table]
+        return [
+            c
+            for c in self.columns
+            if c.name.lower() == lower and (c.qualifier or "").lower() == table
+        ]
 
     def resolve(self, name: str, qualifier: str | None, position: Position | None) -> Expression:
         """The column that a name means; ProgrammingError where there is none, or more than one."""
@@ -94,21 +106,33 @@ class Scope:
             owners = sorted({c.qualifier for c in found if c.qualifier})
             raise ProgrammingError(
                 f'column "{name}" is ambiguous',
-                detail="it is in " + " and ".join(f'"{owner}"' for owner in owners) if len(owners) > 1 else None,
-                hint="write the table's name before it" if len(owners) > 1 else "give the columns different names",
+                detail="it is in " + " and ".join(f'"{owner}"' for owner in owners)
+                if len(owners) > 1
+                else None,
+                hint="write the table's name before it"
+                if len(owners) > 1
+                else "give the columns different names",
                 position=position,
             )
         if self.outer is not None:
             return self._resolve_outside(name, qualifier, position)
         raise self.unknown(name, qualifier, position)
 
-    def _resolve_outside(self, name: str, qualifier: str | None, position: Position | None) -> Expression:
+    def _resolve_outside(
+        self, name: str, qualifier: str | None, position: Position | None
+    ) -> Expression:
         depth, scope = 1, self.outer
         while scope is not None:
             found = scope.find(name, qualifier)
             if len(found) == 1:
                 column = found[0]
-                return OuterColumn(index=column.index, name=column.name, type=column.type, depth=depth, position=position)
+                return OuterColumn(
+                    index=column.index,
+                    name=column.name,
+                    type=column.type,
+                    depth=depth,
+                    position=position,
+                )
             if found:
                 return scope.resolve(name, qualifier, position)
             depth, scope = depth + 1, scope.outer
@@ -119,7 +143,9 @@ class Scope:
         """How many queries are around, this one counted."""
         return 1 if self.outer is None else 1 + self.outer.level
 
-    def unknown(self, name: str, qualifier: str | None, position: Position | None) -> ProgrammingError:
+    def unknown(
+        self, name: str, qualifier: str | None, position: Position | None
+    ) -> ProgrammingError:
         """The error for a name that is in no scope, with the nearest name there is."""
         scopes = [self]
         while scopes[-1].outer is not None:
@@ -127,16 +153,34 @@ class Scope:
         names = [c.name for scope in scopes for c in scope.columns]
         tables = {c.qualifier for scope in scopes for c in scope.columns if c.qualifier}
         if qualifier is not None and qualifier.lower() not in {table.lower() for table in tables}:
-            rows = [c for s in scopes for c in s.columns if c.type.kind is Kind.ROW and c.name.lower() == qualifier.lower()]
-            hint = f"for a field of a column write ({rows[0].name}).{name}" if rows else suggest(qualifier, tables)
-            return ProgrammingError(f'table "{qualifier}" is not in the FROM clause', hint=hint, position=position)
+            rows = [
+                c
+                for s in scopes
+                for c in s.columns
+                if c.type.kind is Kind.ROW and c.name.lower() == qualifier.lower()
+            ]
+            hint = (
+                f"for a field of a column write ({rows[0].name}).{name}"
+                if rows
+                else suggest(qualifier, tables)
+            )
+            return ProgrammingError(
+                f'table "{qualifier}" is not in the FROM clause', hint=hint, position=position
+            )
         where = f' of table "{qualifier}"' if qualifier is not None else ""
         if qualifier is not None:
-            names = [c.name for s in scopes for c in s.columns if (c.qualifier or "").lower() == qualifier.lower()]
+            names = [
+                c.name
+                for s in scopes
+                for c in s.columns
+                if (c.qualifier or "").lower() == qualifier.lower()
+            ]
         known = ", ".join(dict.fromkeys(names[:20]))
         otherwise = f"there are: {known}" if known else "no column can be named here"
         return ProgrammingError(
-            f'column "{name}"{where} does not exist', hint=suggest(name, names, otherwise), position=position
+            f'column "{name}"{where} does not exist',
+            hint=suggest(name, names, otherwise),
+            position=position,
         )
 
     def star(self, qualifier: str | None, position: Position | None) -> list[ScopeColumn]:
@@ -150,7 +194,9 @@ class Scope:
         if not shown:
             tables = {c.qualifier for c in self.columns if c.qualifier}
             raise ProgrammingError(
-                f'table "{qualifier}" is not in the FROM clause', hint=suggest(qualifier, tables), position=position
+                f'table "{qualifier}" is not in the FROM clause',
+                hint=suggest(qualifier, tables),
+                position=position,
             )
         return shown
 
@@ -159,7 +205,8 @@ class Scope:
         return tuple(replace(column, index=column.index + by) for column in self.columns)
 
     def beside(self, right: Scope, width: int, position: Position | None) -> Scope:
-        """The scope of a join whose left side has `width` columns; a table name may not come twice."""
+        """The scope of a join whose left side has `width` columns; a table name may not come
+        twice."""
         mine = {c.qualifier.lower() for c in self.columns if c.qualifier}
         for column in right.columns:
             if column.qualifier and column.qualifier.lower() in mine:
@@ -181,4 +228,6 @@ class Bound:
 
 def scope_of(fields: tuple[Field, ...], qualifier: str | None, outer: Scope | None = None) -> Scope:
     """The scope of a relation whose columns all belong to one table name."""
-    return Scope(tuple(ScopeColumn(f.name, f.type, i, qualifier) for i, f in enumerate(fields)), outer)
+    return Scope(
+        tuple(ScopeColumn(f.name, f.type, i, qualifier) for i, f in enumerate(fields)), outer
+    )

@@ -1,7 +1,8 @@
 """Binding of one SELECT: FROM, WHERE, GROUP BY, HAVING, the select list, DISTINCT, ORDER BY, LIMIT.
 
-Names follow PostgreSQL: GROUP BY prefers an input column to an alias of the select list, ORDER BY the other way round;
-HAVING may use aliases as well. A column without a name is called EXPR$ and its number.
+Names follow PostgreSQL: GROUP BY prefers an input column to an alias of the select list, ORDER BY
+the other way round; HAVING may use aliases as well. A column without a name is called EXPR$ and its
+number.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class _Named:
 
 @frozen
 class Upper:
-    """What is computed over the groups, or over the rows where there are none: HAVING, then the windows, then the rest."""
+    """What is computed over the groups, or over the rows where there are none: HAVING, then the
+    windows, then the rest."""
 
     items: tuple[Item, ...]
     having: Expression | None
@@ -93,11 +95,15 @@ class SelectBinder:
 
     def bind(self, tree: Any) -> Relation:
         """The relation of the whole SELECT."""
-        bound = FromBinder(self._binder, self._outer).bind(tree.args.get("from_"), tree.args.get("joins") or [])
+        bound = FromBinder(self._binder, self._outer).bind(
+            tree.args.get("from_"), tree.args.get("joins") or []
+        )
         relation, self._scope = bound.relation, bound.scope
         where = tree.args.get("where")
         if where is not None:
-            relation = Filter(input=relation, condition=self._where(tree, where), position=self._at(where))
+            relation = Filter(
+                input=relation, condition=self._where(tree, where), position=self._at(where)
+            )
         if tree.find(exp.Window) is not None or tree.args.get("qualify") is not None:
             self._windows = self._new_windows(tree)
         keys, upper = self._parts(tree)
@@ -105,21 +111,32 @@ class SelectBinder:
             from runnel.planner.bind.set_returning import sets_before_groups
 
             relation, keys, upper = sets_before_groups(relation, keys, upper)
-        if keys or self._aggregates.calls or tree.args.get("group") is not None or upper.having is not None:
+        if (
+            keys
+            or self._aggregates.calls
+            or tree.args.get("group") is not None
+            or upper.having is not None
+        ):
             relation, upper = self._grouped(tree, relation, keys, upper)
         elif self._aggregates.groupings:
-            raise ProgrammingError("GROUPING needs GROUP BY", position=self._aggregates.groupings[0].position)
+            raise ProgrammingError(
+                "GROUPING needs GROUP BY", position=self._aggregates.groupings[0].position
+            )
         if upper.sets:
             from runnel.planner.bind.set_returning import check_no_set
 
             check_no_set(upper.having, "HAVING")
             check_no_set(upper.qualify, "QUALIFY")
         if upper.having is not None:
-            relation = Filter(input=relation, condition=upper.having, position=upper.having.position)
+            relation = Filter(
+                input=relation, condition=upper.having, position=upper.having.position
+            )
         if upper.windows:
             relation, upper = self._windowed(tree, relation, upper)
         if upper.qualify is not None:
-            relation = Filter(input=relation, condition=upper.qualify, position=upper.qualify.position)
+            relation = Filter(
+                input=relation, condition=upper.qualify, position=upper.qualify.position
+            )
         if upper.sets:
             from runnel.planner.bind.set_returning import with_sets
 
@@ -132,10 +149,16 @@ class SelectBinder:
         """The keys of GROUP BY, and the expressions of the clauses that are evaluated after it."""
         items = self._items(tree.expressions)
         keys = self._group_keys(tree, items)
-        having, order, qualify = self._having(tree, items), self._order(tree, items), self._qualify(tree, items)
+        having, order, qualify = (
+            self._having(tree, items),
+            self._order(tree, items),
+            self._qualify(tree, items),
+        )
         on = self._distinct_on(tree, items)
         calls = () if self._windows is None else tuple(self._windows.calls)
-        return keys, Upper(tuple(items), having, calls, tuple(order), qualify, tuple(on), tuple(self._set_calls))
+        return keys, Upper(
+            tuple(items), having, calls, tuple(order), qualify, tuple(on), tuple(self._set_calls)
+        )
 
     def _where(self, tree: Any, where: Any) -> Expression:
         try:
@@ -157,7 +180,9 @@ class SelectBinder:
     def _at(self, tree: Any) -> Position | None:
         return position_of(tree, self._binder.sql)
 
-    def _row_binder(self, clause: str, aggregates: Aggregates | None, windows: Windows | None) -> ExpressionBinder:
+    def _row_binder(
+        self, clause: str, aggregates: Aggregates | None, windows: Windows | None
+    ) -> ExpressionBinder:
         """A binder for a clause in which UNNEST may stand."""
         if not self._binder.may_have_sets:
             return ExpressionBinder(self._binder, self._scope, clause, aggregates, windows)
@@ -183,26 +208,39 @@ class SelectBinder:
                 from runnel.planner.bind.scalars.special import fields_of
 
                 row = binder.bind(tree.this)
-                items += [Item(field, field_name, None) for field, field_name in fields_of(row, self._at(tree))]
+                items += [
+                    Item(field, field_name, None)
+                    for field, field_name in fields_of(row, self._at(tree))
+                ]
                 continue
             alias = tree.alias if isinstance(tree, exp.Alias) else None
             inner = tree.this if isinstance(tree, exp.Alias) else tree
             name = alias or (inner.name if isinstance(inner, exp.Column) else f"EXPR${len(items)}")
             items.append(Item(binder.bind(inner), name, alias))
         if not items:
-            raise ProgrammingError("the select list is empty", position=self._at(trees[0]) if trees else None)
+            raise ProgrammingError(
+                "the select list is empty", position=self._at(trees[0]) if trees else None
+            )
         return items
 
     def _chosen(self, star: Any, found: list[Item], binder: ExpressionBinder) -> list[Item]:
-        """The columns of a * without those that EXCLUDE names, and with what REPLACE has for them."""
+        """The columns of a * without those that EXCLUDE names, and with what REPLACE has for
+        them."""
         excluded = {self._star_column(item, found): item for item in star.args.get("except_") or ()}
-        replaced = {self._star_column(item.args["alias"], found): item for item in star.args.get("replace") or ()}
+        replaced = {
+            self._star_column(item.args["alias"], found): item
+            for item in star.args.get("replace") or ()
+        }
         both = excluded.keys() & replaced.keys()
         if both:
             place = replaced[both.pop()]
-            raise ProgrammingError(f'column "{place.alias}" is both excluded and replaced', position=self._at(place))
+            raise ProgrammingError(
+                f'column "{place.alias}" is both excluded and replaced', position=self._at(place)
+            )
         return [
-            item if i not in replaced else replace(item, expression=binder.bind(replaced[i].this), alias=item.name)
+            item
+            if i not in replaced
+            else replace(item, expression=binder.bind(replaced[i].this), alias=item.name)
             for i, item in enumerate(found)
             if i not in excluded
         ]
@@ -221,7 +259,8 @@ class SelectBinder:
         )
 
     def _group_keys(self, tree: Any, items: list[Item]) -> list[Expression]:
-        """The different keys of GROUP BY; with grouping sets `self._sets` says which go together."""
+        """The different keys of GROUP BY; with grouping sets `self._sets` says which go
+        together."""
         group = tree.args.get("group")
         keys: list[Expression] = []
         if group is None:
@@ -260,11 +299,14 @@ class SelectBinder:
         from runnel.planner.bind.grouping.grouped_scope import is_above_groups
 
         if is_above_groups(key):
-            raise ProgrammingError("GROUP BY can't group by an aggregate or a window function", position=self._at(item))
+            raise ProgrammingError(
+                "GROUP BY can't group by an aggregate or a window function", position=self._at(item)
+            )
         return key
 
     def _alias_of(self, tree: Any, items: list[Item], prefer: bool = False) -> Expression | None:
-        """The select list's expression that a bare name means; input columns come first unless `prefer`."""
+        """The select list's expression that a bare name means; input columns come first unless
+        `prefer`."""
         tree = unwrapped(tree)
         if not isinstance(tree, exp.Column) or tree.table:
             return None
@@ -294,7 +336,9 @@ class SelectBinder:
         condition = _AliasBinder(self, items, "QUALIFY", self._windows).condition(qualify.this)
         if self._windows is None or not self._windows.calls:
             raise ProgrammingError(
-                "QUALIFY needs a window function", hint="filter rows with WHERE, groups with HAVING", position=self._at(qualify)
+                "QUALIFY needs a window function",
+                hint="filter rows with WHERE, groups with HAVING",
+                position=self._at(qualify),
             )
         return condition
 
@@ -304,15 +348,21 @@ class SelectBinder:
             return []
         if len(order.expressions) == 1 and _is_all(order.expressions[0].this):
             return [sort_key(item.expression, order.expressions[0]) for item in items]
-        return [sort_key(self._order_expression(item.this, items, "ORDER BY"), item) for item in order.expressions]
+        return [
+            sort_key(self._order_expression(item.this, items, "ORDER BY"), item)
+            for item in order.expressions
+        ]
 
     def _order_expression(self, tree: Any, items: list[Item], clause: str) -> Expression:
-        """What an item of ORDER BY or DISTINCT ON means: a number or a name of the select list, else an expression."""
+        """What an item of ORDER BY or DISTINCT ON means: a number or a name of the select list,
+        else an expression."""
         number = ordinal(tree)
         if number is not None:
             return items[checked_ordinal(number, len(items), clause, self._at(tree))].expression
         if _is_all(tree):
-            raise NotSupportedError("ORDER BY ALL with other keys is not supported", hint="list the columns")
+            raise NotSupportedError(
+                "ORDER BY ALL with other keys is not supported", hint="list the columns"
+            )
         binder = self._row_binder(clause, self._aggregates, self._windows)
         return self._alias_of(tree, items, prefer=True) or binder.bind(tree)
 
@@ -323,13 +373,19 @@ class SelectBinder:
             return []
         on = unwrapped(on)
         trees = on.expressions if isinstance(on, exp.Tuple) else [on]
-        return list(dict.fromkeys(self._order_expression(item, items, "DISTINCT ON") for item in trees))
+        return list(
+            dict.fromkeys(self._order_expression(item, items, "DISTINCT ON") for item in trees)
+        )
 
-    def _grouped(self, tree: Any, relation: Relation, keys: list[Expression], upper: Upper) -> tuple[Relation, Upper]:
+    def _grouped(
+        self, tree: Any, relation: Relation, keys: list[Expression], upper: Upper
+    ) -> tuple[Relation, Upper]:
         """Puts the aggregation in, and rewrites what comes after it in terms of its result."""
         calls: tuple[AggregateCall, ...] = tuple(self._aggregates.calls)
         group_keys, names = tuple(keys), tuple(_key_name(key, i) for i, key in enumerate(keys))
-        if self._sets is not None and any(len(kept) < len(keys) for kept in self._sets) | (len(self._sets) > 1):
+        if self._sets is not None and any(len(kept) < len(keys) for kept in self._sets) | (
+            len(self._sets) > 1
+        ):
             from runnel.planner.bind.grouping.grouping_sets import grouped_by_sets
 
             found = grouped_by_sets(relation, keys, self._sets, calls)
@@ -337,7 +393,11 @@ class SelectBinder:
             names = (*names, "$set")
         names = (*names, *(f"${i}" for i in range(len(calls))))
         grouped = Aggregate(
-            input=relation, keys=group_keys, aggregates=calls, names=names, position=self._at(tree.args.get("group") or tree)
+            input=relation,
+            keys=group_keys,
+            aggregates=calls,
+            names=names,
+            position=self._at(tree.args.get("group") or tree),
         )
         from runnel.planner.bind.grouping.grouped_scope import AboveGroups
 
@@ -355,9 +415,13 @@ class SelectBinder:
             if not isinstance(node, WindowValue):
                 return node
             index = width + node.index
-            return Column(index=index, name=window.fields[index].name, type=node.type, position=node.position)
+            return Column(
+                index=index, name=window.fields[index].name, type=node.type, position=node.position
+            )
 
-        return window, replace(upper, having=None, windows=()).mapped(lambda expression: transform(expression, above))
+        return window, replace(upper, having=None, windows=()).mapped(
+            lambda expression: transform(expression, above)
+        )
 
     def _projected(self, tree: Any, relation: Relation, upper: Upper) -> Relation:
         """The select list, DISTINCT and ORDER BY over the rows."""
@@ -372,7 +436,8 @@ class SelectBinder:
         extra = [item for item in (*on, *(key.expression for key in order)) if item not in places]
         if distinct and extra:
             raise ProgrammingError(
-                "with SELECT DISTINCT, ORDER BY can only use columns of the select list", position=extra[0].position
+                "with SELECT DISTINCT, ORDER BY can only use columns of the select list",
+                position=extra[0].position,
             )
         extra = list(dict.fromkeys(extra))
         everything = expressions + extra
@@ -390,18 +455,28 @@ class SelectBinder:
         if on:
             from runnel.planner.bind.grouping.over import first_rows
 
-            projected = first_rows(projected, [columns[places[item]] for item in on], keys, self._at(tree))
+            projected = first_rows(
+                projected, [columns[places[item]] for item in on], keys, self._at(tree)
+            )
         if order:
             projected = Sort(input=projected, keys=keys, position=self._at(tree.args["order"]))
         if len(projected.fields) == len(names):
             return projected
-        return Project(input=projected, expressions=columns[: len(names)], names=tuple(names), position=self._at(tree))
+        return Project(
+            input=projected,
+            expressions=columns[: len(names)],
+            names=tuple(names),
+            position=self._at(tree),
+        )
 
 
 class _AliasBinder(ExpressionBinder):
-    """Binds HAVING and QUALIFY: a name that no input column has may be an alias of the select list."""
+    """Binds HAVING and QUALIFY: a name that no input column has may be an alias of the select
+    list."""
 
-    def __init__(self, select: SelectBinder, items: list[Item], clause: str, windows: Windows | None) -> None:
+    def __init__(
+        self, select: SelectBinder, items: list[Item], clause: str, windows: Windows | None
+    ) -> None:
         super().__init__(select._binder, select._scope, clause, select._aggregates, windows)
         self._select = select
         self._items = items

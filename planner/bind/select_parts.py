@@ -1,5 +1,5 @@
-"""What the clauses of one SELECT have in common while they are bound: the calls that are gathered aside, and what stands in
-their place until the SELECT is put together."""
+"""What the clauses of one SELECT have in common while they are bound: the calls that are gathered
+aside, and what stands in their place until the SELECT is put together."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ class GroupingValue(Expression):
 
 @frozen(kw_only=True)
 class OuterCollected(OuterValue):
-    """In a subquery, an aggregate or a GROUPING that belongs to a query around: what stands for it there."""
+    """In a subquery, an aggregate or a GROUPING that belongs to a query around: what stands for it
+    there."""
 
     value: AggregateValue | GroupingValue
 
@@ -83,8 +84,8 @@ class Aggregates:
 
 @frozen
 class Collector:
-    """Where the aggregates go that stand in a subquery of a clause and belong to the query of the clause; None where the
-    clause may have none."""
+    """Where the aggregates go that stand in a subquery of a clause and belong to the query of the
+    clause; None where the clause may have none."""
 
     clause: str
     aggregates: Aggregates | None

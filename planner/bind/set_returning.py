@@ -1,7 +1,8 @@
 """Binding of UNNEST and GENERATE_SERIES in a select list: each row comes once per element.
 
-Several of them run side by side, as many rows as the longest has, NULL behind the end of the shorter ones. That is done after
-WHERE, grouping and the windows, before DISTINCT and ORDER BY; but where GROUP BY names one of them, before the grouping.
+Several of them run side by side, as many rows as the longest has, NULL behind the end of the
+shorter ones. That is done after WHERE, grouping and the windows, before DISTINCT and ORDER BY; but
+where GROUP BY names one of them, before the grouping.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class SetValue(Expression):
 
 @frozen(kw_only=True)
 class SetCall:
-    """UNNEST of one array, or GENERATE_SERIES(start, stop, step) where `is_series`; `type` is that of an element."""
+    """UNNEST of one array, or GENERATE_SERIES(start, stop, step) where `is_series`; `type` is that
+    of an element."""
 
     index: int = field(compare=False)
     arguments: tuple[Expression, ...]
@@ -88,18 +90,34 @@ class SetBinder(ExpressionBinder):
             )
         array = self._inner("UNNEST").bind(tree.this)
         if array.type.kind is not Kind.ARRAY or array.type.element is None:
-            raise ProgrammingError(f"UNNEST needs an ARRAY, not {array.type}", position=array.position or position)
+            raise ProgrammingError(
+                f"UNNEST needs an ARRAY, not {array.type}", position=array.position or position
+            )
         return self._add((array,), False, array.type.element, position)
 
     def _series(self, tree: Any, given: Sequence[Any]) -> Expression:
         position = self._at(tree)
         inner = self._inner("GENERATE_SERIES")
-        series = generator("generate_series", [inner.bind(item) for item in given], {}, False, position)
+        series = generator(
+            "generate_series", [inner.bind(item) for item in given], {}, False, position
+        )
         assert isinstance(series, Generate | Series)
         return self._add(series.arguments, True, series.fields[-1].type, position)
 
-    def _add(self, arguments: tuple[Expression, ...], is_series: bool, kind: SqlType, position: Position | None) -> Expression:
-        call = SetCall(index=len(self.calls), arguments=arguments, is_series=is_series, type=kind, position=position)
+    def _add(
+        self,
+        arguments: tuple[Expression, ...],
+        is_series: bool,
+        kind: SqlType,
+        position: Position | None,
+    ) -> Expression:
+        call = SetCall(
+            index=len(self.calls),
+            arguments=arguments,
+            is_series=is_series,
+            type=kind,
+            position=position,
+        )
         if call not in self.calls:
             self.calls.append(call)
         return SetValue(index=self.calls.index(call), type=kind, position=position)
@@ -121,7 +139,9 @@ def check_no_set(expression: Expression | None, clause: str) -> None:
             )
 
 
-def sets_before_groups(relation: Relation, keys: list[Expression], upper: Upper) -> tuple[Relation, list[Expression], Upper]:
+def sets_before_groups(
+    relation: Relation, keys: list[Expression], upper: Upper
+) -> tuple[Relation, list[Expression], Upper]:
     """The rows, keys and what comes after with those sets in place that GROUP BY names."""
     named = sets_in(keys)
     calls = [call for call in upper.sets if call.index in named]
@@ -130,24 +150,34 @@ def sets_before_groups(relation: Relation, keys: list[Expression], upper: Upper)
     for call in calls:
         for argument in call.arguments:
             if any(isinstance(node, AggregateValue | WindowValue) for node in walk(argument)):
-                raise ProgrammingError("GROUP BY can't group by an aggregate or a window function", position=call.position)
+                raise ProgrammingError(
+                    "GROUP BY can't group by an aggregate or a window function",
+                    position=call.position,
+                )
     relation, change = with_sets(relation, calls)
     left = tuple(call for call in upper.sets if call.index not in named)
     return relation, list(map(change, keys)), replace(upper, sets=left).mapped(change)
 
 
 def with_sets(relation: Relation, calls: Sequence[SetCall]) -> tuple[Relation, Change]:
-    """The rows with the elements of all the sets as last columns, and what puts these in the place of `SetValue`s."""
+    """The rows with the elements of all the sets as last columns, and what puts these in the place
+    of `SetValue`s."""
     width = len(relation.fields)
     names = tuple(f"$set{call.index}" for call in calls)
     first = calls[0]
     if len(calls) > 1:
         arrays = tuple(map(_as_array, calls))
-        relation = UnnestTogether(input=relation, arrays=arrays, names=names, position=first.position)
+        relation = UnnestTogether(
+            input=relation, arrays=arrays, names=names, position=first.position
+        )
     elif first.is_series:
-        relation = Series(input=relation, arguments=first.arguments, name=names[0], position=first.position)
+        relation = Series(
+            input=relation, arguments=first.arguments, name=names[0], position=first.position
+        )
     else:
-        relation = Unnest(input=relation, array=first.arguments[0], name=names[0], position=first.position)
+        relation = Unnest(
+            input=relation, array=first.arguments[0], name=names[0], position=first.position
+        )
     places = {call.index: width + i for i, call in enumerate(calls)}
     fields = relation.fields
 

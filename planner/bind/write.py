@@ -1,4 +1,5 @@
-"""Binding of INSERT, SINK, UPDATE and DELETE: which rows are written to which columns of which table."""
+"""Binding of INSERT, SINK, UPDATE and DELETE: which rows are written to which columns of which
+table."""
 
 from __future__ import annotations
 
@@ -23,8 +24,9 @@ from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery
 class Write:
     """A bound DML statement: the rows of `relation` go to `columns` of the table.
 
-    `rows` are the same rows where all are free of columns, else None. `key` is set where an UPDATE or DELETE is for one key,
-    `assignments` are those of an UPDATE, over the table's columns. `relation` is None for a DELETE of everything.
+    `rows` are the same rows where all are free of columns, else None. `key` is set where an UPDATE
+    or DELETE is for one key, `assignments` are those of an UPDATE, over the table's columns.
+    `relation` is None for a DELETE of everything.
     """
 
     table: WritableTable
@@ -54,7 +56,8 @@ def bind_insert(binder: Binder, statement: Insert) -> Write:
         )
     if len(source.fields) != len(columns):
         raise ProgrammingError(
-            f"{statement.mode.name} has {len(columns)} target columns, but the query gives {len(source.fields)}",
+            f"{statement.mode.name} has {len(columns)} target columns, but the query gives "
+            f"{len(source.fields)}",
             position=statement.query.position,
         )
     expressions = tuple(
@@ -62,7 +65,9 @@ def bind_insert(binder: Binder, statement: Insert) -> Write:
         for column, i in zip(references(source.fields), columns, strict=True)
     )
     names = tuple(table.columns[i].name for i in columns)
-    return Write(table, statement.mode, columns, Project(input=source, expressions=expressions, names=names))
+    return Write(
+        table, statement.mode, columns, Project(input=source, expressions=expressions, names=names)
+    )
 
 
 def bind_update(binder: Binder, statement: Update) -> Write:
@@ -72,15 +77,26 @@ def bind_update(binder: Binder, statement: Update) -> Write:
     source, condition = _source(binder, table, scope, statement.where)
     if isinstance(table, RowAddressedTable):
         return _addressed(table, source, assigned)
-    expressions = tuple(assigned.get(i, column) for i, column in enumerate(references(source.fields)))
+    expressions = tuple(
+        assigned.get(i, column) for i, column in enumerate(references(source.fields))
+    )
     names = tuple(column.name for column in table.columns)
     relation = Project(input=source, expressions=expressions, names=names)
     simple = all(not _has_subquery(value) for value in assigned.values())
     key = equated_key(table, conjuncts(condition)) if simple else None
-    return Write(table, WriteMode.UPDATE, tuple(range(len(names))), relation, key=key, assignments=tuple(assigned.items()))
+    return Write(
+        table,
+        WriteMode.UPDATE,
+        tuple(range(len(names))),
+        relation,
+        key=key,
+        assignments=tuple(assigned.items()),
+    )
 
 
-def _assigned(binder: Binder, table: KeyedTable | RowAddressedTable, scope: Scope, statement: Update) -> dict[int, Expression]:
+def _assigned(
+    binder: Binder, table: KeyedTable | RowAddressedTable, scope: Scope, statement: Update
+) -> dict[int, Expression]:
     """The values of SET, over the table's columns, by the column that each is for."""
     assigned: dict[int, Expression] = {}
     for item in statement.assignments:
@@ -93,16 +109,21 @@ def _assigned(binder: Binder, table: KeyedTable | RowAddressedTable, scope: Scop
             )
         if isinstance(table, RowAddressedTable) and index == table.row_id:
             raise ProgrammingError(
-                f'cannot update "{item.column.text}", which tells where a row is', position=item.column.position
+                f'cannot update "{item.column.text}", which tells where a row is',
+                position=item.column.position,
             )
         if index in assigned:
-            raise ProgrammingError(f'column "{item.column.text}" is assigned twice', position=item.column.position)
+            raise ProgrammingError(
+                f'column "{item.column.text}" is assigned twice', position=item.column.position
+            )
         value = ExpressionBinder(binder, scope, "SET").bind(item.value)
         assigned[index] = build.assign(value, table.columns[index].type, table.columns[index].name)
     return assigned
 
 
-def _addressed(table: RowAddressedTable, source: Relation, assigned: dict[int, Expression]) -> Write:
+def _addressed(
+    table: RowAddressedTable, source: Relation, assigned: dict[int, Expression]
+) -> Write:
     """The rows to change, or to take out where nothing is assigned, by their addresses."""
     columns = (table.row_id, *assigned)
     relation = Project(
@@ -127,14 +148,22 @@ def bind_delete(binder: Binder, statement: Delete) -> Write:
         expressions=tuple(columns[i] for i in table.key_columns),
         names=tuple(table.columns[i].name for i in table.key_columns),
     )
-    return Write(table, WriteMode.DELETE, table.key_columns, relation, key=equated_key(table, conjuncts(condition)))
+    return Write(
+        table,
+        WriteMode.DELETE,
+        table.key_columns,
+        relation,
+        key=equated_key(table, conjuncts(condition)),
+    )
 
 
 def _has_subquery(expression: Expression) -> bool:
     return any(isinstance(node, (Exists, InSubquery, ScalarSubquery)) for node in walk(expression))
 
 
-def _source(binder: Binder, table: ReadableTable, scope: Scope, where: Any) -> tuple[Relation, Expression | None]:
+def _source(
+    binder: Binder, table: ReadableTable, scope: Scope, where: Any
+) -> tuple[Relation, Expression | None]:
     scan = Scan(table=table, columns=tuple(range(len(table.columns))))
     if where is None:
         return scan, None
@@ -143,10 +172,14 @@ def _source(binder: Binder, table: ReadableTable, scope: Scope, where: Any) -> t
 
 
 def _is_values(tree: Any) -> bool:
-    return tree.key == "values" and not any(tree.args.get(k) for k in ("with_", "order", "limit", "offset"))
+    return tree.key == "values" and not any(
+        tree.args.get(k) for k in ("with_", "order", "limit", "offset")
+    )
 
 
-def _value_rows(binder: Binder, table: Table, columns: tuple[int, ...], tree: Any) -> tuple[tuple[Expression, ...], ...]:
+def _value_rows(
+    binder: Binder, table: Table, columns: tuple[int, ...], tree: Any
+) -> tuple[tuple[Expression, ...], ...]:
     values = ExpressionBinder(binder, Scope(), "VALUES")
     rows = []
     for number, row in enumerate(tree.expressions, 1):
@@ -160,7 +193,11 @@ def _value_rows(binder: Binder, table: Table, columns: tuple[int, ...], tree: An
             )
         targets = [table.columns[i] for i in columns]
         pairs = zip(items, targets, strict=True)
-        rows.append(tuple(build.assign(values.bind(item), target.type, target.name) for item, target in pairs))
+        rows.append(
+            tuple(
+                build.assign(values.bind(item), target.type, target.name) for item, target in pairs
+            )
+        )
     return tuple(rows)
 
 
@@ -168,7 +205,9 @@ def _table(binder: Binder, name: Name) -> Table:
     found = binder.lookup(name.text, name.position)
     if isinstance(found, View):
         raise NotSupportedError(
-            f'view "{found.name}" can\'t be written to', hint="write to the mappings it reads", position=name.position
+            f'view "{found.name}" can\'t be written to',
+            hint="write to the mappings it reads",
+            position=name.position,
         )
     return found.table
 
@@ -178,26 +217,33 @@ def writable(binder: Binder, name: Name, mode: WriteMode) -> WritableTable:
     table = _table(binder, name)
     if not isinstance(table, WritableTable) or mode not in table.write_modes:
         raise NotSupportedError(
-            f'{mode.name} is not supported by table "{name.text}" of connector {table.connector}', position=name.position
+            f'{mode.name} is not supported by table "{name.text}" of connector {table.connector}',
+            position=name.position,
         )
     return table
 
 
-def _keyed(binder: Binder, name: Name, alias: Name | None, mode: WriteMode) -> tuple[KeyedTable | RowAddressedTable, Scope]:
+def _keyed(
+    binder: Binder, name: Name, alias: Name | None, mode: WriteMode
+) -> tuple[KeyedTable | RowAddressedTable, Scope]:
     table = _table(binder, name)
     if not isinstance(table, KeyedTable | RowAddressedTable):
         raise NotSupportedError(
-            f'cannot {mode.name} table "{name.text}": connector {table.connector} has no primary key',
+            f'cannot {mode.name} table "{name.text}": '
+            f"connector {table.connector} has no primary key",
             hint="UPDATE and DELETE work on IMap and DuckDB mappings",
             position=name.position,
         )
     if mode not in table.write_modes:
         raise NotSupportedError(
-            f'cannot {mode.name} table "{name.text}" of connector {table.connector}: it can only be read or added to',
+            f'cannot {mode.name} table "{name.text}" of connector {table.connector}: it can only '
+            "be read or added to",
             position=name.position,
         )
     qualifier = alias.text if alias is not None else name.text
-    columns = tuple(ScopeColumn(c.name, c.type, i, qualifier, c.hidden) for i, c in enumerate(table.columns))
+    columns = tuple(
+        ScopeColumn(c.name, c.type, i, qualifier, c.hidden) for i, c in enumerate(table.columns)
+    )
     return table, Scope(columns)
 
 
@@ -207,7 +253,10 @@ def _target_columns(table: Table, name: Name, listed: tuple[Name, ...] | None) -
     columns = tuple(_column_index(table, name, item) for item in listed)
     for position, index in enumerate(columns):
         if index in columns[:position]:
-            raise ProgrammingError(f'column "{listed[position].text}" is listed twice', position=listed[position].position)
+            raise ProgrammingError(
+                f'column "{listed[position].text}" is listed twice',
+                position=listed[position].position,
+            )
         if isinstance(table, RowAddressedTable) and index == table.row_id:
             raise ProgrammingError(
                 f'column "{listed[position].text}" can\'t be written: it tells where a row is',
@@ -216,7 +265,8 @@ def _target_columns(table: Table, name: Name, listed: tuple[Name, ...] | None) -
     for key in table.key_columns:
         if key not in columns:
             raise ProgrammingError(
-                f'the key column "{table.columns[key].name}" must be among the target columns', position=name.position
+                f'the key column "{table.columns[key].name}" must be among the target columns',
+                position=name.position,
             )
     return columns
 

@@ -1,7 +1,7 @@
 """Which columns of a relation a watermark bounds.
 
-The bounds come from `ImposeOrder` and from windows, and go through what keeps columns as they are. A column that is computed
-loses its bound, but for a constant that is added to it.
+The bounds come from `ImposeOrder` and from windows, and go through what keeps columns as they are.
+A column that is computed loses its bound, but for a constant that is added to it.
 """
 
 from __future__ import annotations
@@ -44,10 +44,15 @@ def time_bounds(relation: Relation) -> Bounds:
 
 
 def bound_of(expression: Expression, bounds: Bounds) -> TimeBound | None:
-    """The bound of a column, of what is not much less than one (a constant added to it or taken from it, a cast that keeps
-    times, the beginning of its day), or of a choice among such with one watermark, as of COALESCE."""
+    """The bound of a column, of what is not much less than one (a constant added to it or taken
+    from it, a cast that keeps times, the beginning of its day), or of a choice among such with one
+    watermark, as of COALESCE."""
     if isinstance(expression, Case):
-        return _least(bound_of(item, bounds) for item in (*expression.results, expression.otherwise) if item is not None)
+        return _least(
+            bound_of(item, bounds)
+            for item in (*expression.results, expression.otherwise)
+            if item is not None
+        )
     if isinstance(expression, Column):
         return bounds.get(expression.index)
     step = _exact_step(expression)
@@ -61,7 +66,8 @@ def bound_of(expression: Expression, bounds: Bounds) -> TimeBound | None:
 
 
 def _least(bounds: Iterable[TimeBound | None]) -> TimeBound | None:
-    """What holds for a value that has one of the bounds; None where there is none, or they are of several watermarks."""
+    """What holds for a value that has one of the bounds; None where there is none, or they are of
+    several watermarks."""
     found = set(bounds)
     known = [bound for bound in found if bound is not None]
     if len(known) < len(found) or len({bound.watermark for bound in known}) != 1:
@@ -70,7 +76,8 @@ def _least(bounds: Iterable[TimeBound | None]) -> TimeBound | None:
 
 
 def moved_column(expression: Expression) -> tuple[Column, int] | None:
-    """The column that an expression is, and the constant that is added to it, in event time; None for what isn't that."""
+    """The column that an expression is, and the constant that is added to it, in event time; None
+    for what isn't that."""
     added = 0
     while not isinstance(expression, Column):
         step = _exact_step(expression)
@@ -82,11 +89,15 @@ def moved_column(expression: Expression) -> tuple[Column, int] | None:
 
 
 def _exact_step(expression: Expression) -> tuple[Expression, int] | None:
-    """What an expression is made of by adding a constant in event time, which is 0 for a cast that keeps times, and that
-    constant; None for what isn't that."""
+    """What an expression is made of by adding a constant in event time, which is 0 for a cast that
+    keeps times, and that constant; None for what isn't that."""
     if isinstance(expression, Cast):
         return (expression.operand, 0) if _keeps_time(expression) else None
-    if not isinstance(expression, Call) or expression.function not in ("add", "subtract") or len(expression.arguments) != 2:
+    if (
+        not isinstance(expression, Call)
+        or expression.function not in ("add", "subtract")
+        or len(expression.arguments) != 2
+    ):
         return None
     left, right = expression.arguments
     if expression.function == "add" and isinstance(left, Literal):
@@ -102,7 +113,11 @@ def _exact_step(expression: Expression) -> tuple[Expression, int] | None:
 def _keeps_time(cast: Cast) -> bool:
     """Whether a cast gives the same event time, or fails."""
     old, new = cast.operand.type, cast.type
-    return (old.is_integer and new.is_integer) or (old.kind is Kind.DATE and new.kind is Kind.TIMESTAMP) or old == new
+    return (
+        (old.is_integer and new.is_integer)
+        or (old.kind is Kind.DATE and new.kind is Kind.TIMESTAMP)
+        or old == new
+    )
 
 
 def constant_of(expression: Expression) -> int | None:
@@ -139,7 +154,8 @@ def _sort(node: Sort) -> Bounds:
 
 def _window(node: Window) -> Bounds:
     if not node.input.never_ends:
-        # The rows come at the end of the input, which others that the watermark comes from may outlive.
+        # The rows come at the end of the input, which others that the watermark comes from may
+        # outlive.
         return {}
     # Loaded on first use: few queries on streams have one.
     from runnel.planner.event_time.over_streams import bounds_above
@@ -200,35 +216,50 @@ def _join(node: Join) -> Bounds:
 
 
 def as_tied(right: Bounds, tie: tuple[int, int] | None) -> Bounds:
-    """The bounds of the right side of a join further on, where one of its watermarks goes with one of the left side."""
+    """The bounds of the right side of a join further on, where one of its watermarks goes with one
+    of the left side."""
     if tie is None:
         return right
-    return {place: TimeBound(tie[1], b.offset) if b.watermark == tie[0] else b for place, b in right.items()}
+    return {
+        place: TimeBound(tie[1], b.offset) if b.watermark == tie[0] else b
+        for place, b in right.items()
+    }
 
 
 def union_watermarks(node: Union) -> tuple[Bounds, tuple[Mapping[int, int], ...]]:
-    """The bounds of a UNION ALL, and for each part which of its watermarks count, and as which: what bounds a column in all
-    parts gets the number that it has in the first. A part that ends has no watermark of its own: it is said to bring all, so
-    that the others' wait until it did end."""
+    """The bounds of a UNION ALL, and for each part which of its watermarks count, and as which:
+    what bounds a column in all parts gets the number that it has in the first. A part that ends has
+    no watermark of its own: it is said to bring all, so that the others' wait until it did end."""
     parts = [time_bounds(part) for part in node.parts]
     endless = [number for number, part in enumerate(node.parts) if part.is_unbounded]
     bounds: dict[int, TimeBound] = {}
     renamed: list[dict[int, int]] = [{} for _ in parts]
-    for place in sorted(set.intersection(*(set(parts[number]) for number in endless)) if endless else ()):
+    for place in sorted(
+        set.intersection(*(set(parts[number]) for number in endless)) if endless else ()
+    ):
         target = parts[endless[0]][place].watermark
         old = [parts[number][place].watermark for number in endless]
-        if all(_may_become(target, renamed[number], name) for number, name in zip(endless, old, strict=True)):
+        if all(
+            _may_become(target, renamed[number], name)
+            for number, name in zip(endless, old, strict=True)
+        ):
             for number, name in zip(endless, old, strict=True):
                 renamed[number][name] = target
-            bounds[place] = TimeBound(target, min(parts[number][place].offset for number in endless))
+            bounds[place] = TimeBound(
+                target, min(parts[number][place].offset for number in endless)
+            )
     targets = {bound.watermark: bound.watermark for bound in bounds.values()}
-    return bounds, tuple(renamed[number] if number in endless else targets for number in range(len(parts)))
+    return bounds, tuple(
+        renamed[number] if number in endless else targets for number in range(len(parts))
+    )
 
 
 def _may_become(target: int, renamed: Mapping[int, int], number: int) -> bool:
-    """Whether a watermark can get a number further on: each has one, and two of one part can't share it, as neither waits for
-    the other."""
-    return renamed.get(number, target) == target and all(of == number for of, to in renamed.items() if to == target)
+    """Whether a watermark can get a number further on: each has one, and two of one part can't
+    share it, as neither waits for the other."""
+    return renamed.get(number, target) == target and all(
+        of == number for of, to in renamed.items() if to == target
+    )
 
 
 def _union(node: Union) -> Bounds:

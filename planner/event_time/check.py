@@ -1,7 +1,7 @@
 """What a query may do over an input without end, and the refusal of the rest.
 
-Checked on the tree after the rules, when joins already have their sides: the right side of a join is read to its end first.
-A LIMIT makes an end, so anything may stand above one.
+Checked on the tree after the rules, when joins already have their sides: the right side of a join
+is read to its end first. A LIMIT makes an end, so anything may stand above one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from runnel.relation.subqueries import GroupLimit, Recursion
 
 
 def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
-    """NotSupportedError, with position and remedy, where a query would wait for the end of an input that has none; or keep rows
-    for ever, unless it may (`unbounded_state`)."""
+    """NotSupportedError, with position and remedy, where a query would wait for the end of an input
+    that has none; or keep rows for ever, unless it may (`unbounded_state`)."""
     for item in relation.inputs:
         check_streaming(item, unbounded_state)
     if isinstance(relation, Join | AsOfJoin):
@@ -49,23 +49,35 @@ def _aggregate(node: Aggregate) -> None:
     if any(bound_of(key, bounds) is not None for key in node.keys):
         return
     what = "aggregation" if node.aggregates else "DISTINCT"
-    message = f"streaming {what} is supported only for window aggregation, with imposed order, grouping by a window bound"
+    message = (
+        f"streaming {what} is supported only for window aggregation, with imposed order, grouping "
+        "by a window bound"
+    )
     windows = any(isinstance(item, AssignWindows) for item in walk(node.input))
     is_timed = any(isinstance(item, ImposeOrder) for item in walk(node.input))
     if windows and not is_timed:
         detail = "the windows' input has no order imposed, so no window would ever be complete"
-        hint = "add WATERMARK FOR to the mapping, or give the window function TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(ts), lag))"
+        hint = (
+            "add WATERMARK FOR to the mapping, or give the window function "
+            "TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(ts), lag))"
+        )
     elif windows and any(columns_of(key) & set(bounds) for key in node.keys):
-        message = "in window aggregation, window_start and window_end must be used directly, without any transformation"
+        message = (
+            "in window aggregation, window_start and window_end must be used directly, "
+            "without any transformation"
+        )
         detail, hint = "a computed key has no bound", "group by window_start or window_end as well"
     elif windows or bounds:
-        detail = "an input of this query has no end, and none of the keys tells when a group is complete"
+        detail = (
+            "an input of this query has no end, and none of the keys tells when a group is complete"
+        )
         hint = "group by window_end or window_start of TUMBLE, HOP, CUMULATE or SESSION as well"
     else:
         detail = "an input of this query has no end, so the groups would never be complete"
         hint = (
-            "aggregate over TABLE(TUMBLE(TABLE t, DESCRIPTOR(time), INTERVAL '1' MINUTE)) by window_end, put a LIMIT into a "
-            "subquery over the stream, or aggregate a table that has an end"
+            "aggregate over TABLE(TUMBLE(TABLE t, DESCRIPTOR(time), INTERVAL '1' MINUTE)) by "
+            "window_end, put a LIMIT into a subquery over the stream, "
+            "or aggregate a table that has an end"
         )
     raise NotSupportedError(message, detail=detail, hint=hint, position=node.position)
 
@@ -80,8 +92,10 @@ def _sort(node: Sort) -> None:
         raise NotSupportedError(
             "sorting is not supported for a streaming query",
             detail="an input of this query has no end, so there is no last row to wait for",
-            hint="leave ORDER BY out, begin it with the column that has a watermark, ascending, or put a LIMIT into a subquery "
-            "over the stream and sort that",
+            hint=(
+                "leave ORDER BY out, begin it with the column that has a watermark, ascending, or "
+                "put a LIMIT into a subquery over the stream and sort that"
+            ),
             position=node.position,
         )
 
@@ -110,7 +124,9 @@ def _group_limit(node: GroupLimit) -> None:
     if node.input.never_ends:
         raise NotSupportedError(
             "a LIMIT for each outer row is not supported for a streaming query",
-            detail="an input of this query has no end, so the first rows of a group are never known",
+            detail=(
+                "an input of this query has no end, so the first rows of a group are never known"
+            ),
             hint="put the stream on the left side of the join",
             position=node.position,
         )
@@ -123,7 +139,10 @@ def _assign_windows(node: AssignWindows) -> None:
         raise NotSupportedError(
             "SESSION over a stream needs an order imposed on its time column",
             detail="without a watermark no session would ever be complete",
-            hint="add WATERMARK FOR to the mapping, or put TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(time), lag)) into SESSION",
+            hint=(
+                "add WATERMARK FOR to the mapping, or put TABLE(IMPOSE_ORDER(TABLE t, "
+                "DESCRIPTOR(time), lag)) into SESSION"
+            ),
             position=node.position,
         )
 

@@ -1,7 +1,8 @@
 """What the condition of a join says of the times of both sides, and how long rows must wait for it.
 
-Read are conjuncts that compare a column of one side, perhaps with a constant added, with one of the other: =, <, <=, > and >=
-(BETWEEN is two of them), also between a difference and a constant. A link is turned into low ≤ right − left ≤ high.
+Read are conjuncts that compare a column of one side, perhaps with a constant added, with one of the
+other: =, <, <=, > and >= (BETWEEN is two of them), also between a difference and a constant. A link
+is turned into low ≤ right − left ≤ high.
 """
 
 from __future__ import annotations
@@ -36,19 +37,35 @@ def sum_of(expression: Expression) -> Sum | None:
     if isinstance(expression, Column):
         return Sum(expression.index, 0) if _is_time(expression.type) else None
     if isinstance(expression, Cast):
-        same = _is_time(expression.type) and _family(expression.type) == _family(expression.operand.type)
+        same = _is_time(expression.type) and _family(expression.type) == _family(
+            expression.operand.type
+        )
         widens = expression.operand.type.kind is Kind.DATE or expression.type.is_integer
-        return sum_of(expression.operand) if same and widens and expression.type.kind is not Kind.DATE else None
-    if isinstance(expression, Call) and expression.function in ("add", "subtract") and len(expression.arguments) == 2:
+        return (
+            sum_of(expression.operand)
+            if same and widens and expression.type.kind is not Kind.DATE
+            else None
+        )
+    if (
+        isinstance(expression, Call)
+        and expression.function in ("add", "subtract")
+        and len(expression.arguments) == 2
+    ):
         first, second = expression.arguments
         if expression.function == "add" and constant_of(first) is not None:
             first, second = second, first
         found, constant = sum_of(first), constant_of(second)
         is_interval, of_days = second.type.kind is Kind.INTERVAL, expression.type.kind is Kind.DATE
-        if found is None or constant is None or is_interval == (expression.type.is_integer or of_days):
+        if (
+            found is None
+            or constant is None
+            or is_interval == (expression.type.is_integer or of_days)
+        ):
             return None
         constant *= DAY_US if of_days else 1
-        return Sum(found.column, found.plus + (constant if expression.function == "add" else -constant))
+        return Sum(
+            found.column, found.plus + (constant if expression.function == "add" else -constant)
+        )
     return None
 
 
@@ -125,22 +142,37 @@ def links_of(node: Join) -> dict[TimeLink, Expression | None]:
     return found
 
 
-def waiting_sides(links: Iterable[TimeLink], left: Bounds, right: Bounds) -> tuple[WaitingSide, WaitingSide]:
+def waiting_sides(
+    links: Iterable[TimeLink], left: Bounds, right: Bounds
+) -> tuple[WaitingSide, WaitingSide]:
     """How long the rows of both sides wait, given the bounds of their columns."""
     given = tuple(links)
-    from_right = [(link.left, link.high, right.get(link.right)) for link in given if link.high is not None]
-    from_left = [(link.right, -link.low, left.get(link.left)) for link in given if link.low is not None]
+    from_right = [
+        (link.left, link.high, right.get(link.right)) for link in given if link.high is not None
+    ]
+    from_left = [
+        (link.right, -link.low, left.get(link.left)) for link in given if link.low is not None
+    ]
     sides = []
     for found, bounds in ((from_right, left), (from_left, right)):
-        ends = [(column, plus - bound.offset, bound.watermark) for column, plus, bound in found if bound is not None]
+        ends = [
+            (column, plus - bound.offset, bound.watermark)
+            for column, plus, bound in found
+            if bound is not None
+        ]
         watermark = min(ends, key=lambda end: end[1])[2] if ends else None
-        expiry = tuple(sorted({(column, offset) for column, offset, number in ends if number == watermark}))
-        sides.append(WaitingSide(watermark=watermark, expiry=expiry, bounds=tuple(sorted(bounds.items()))))
+        expiry = tuple(
+            sorted({(column, offset) for column, offset, number in ends if number == watermark})
+        )
+        sides.append(
+            WaitingSide(watermark=watermark, expiry=expiry, bounds=tuple(sorted(bounds.items())))
+        )
     return sides[0], sides[1]
 
 
 def interval_shape(node: Join) -> tuple[IntervalShape, Expression | None]:
-    """How a join of streams waits, and what is left of its condition when rows are searched by time."""
+    """How a join of streams waits, and what is left of its condition when rows are searched by
+    time."""
     links = links_of(node)
     bounds = (time_bounds(node.left), time_bounds(node.right))
     left, right = waiting_sides(links, *bounds)
@@ -153,19 +185,35 @@ def interval_shape(node: Join) -> tuple[IntervalShape, Expression | None]:
         pairs[link.left, link.right] = link if before is None else _narrower(before, link)
     chosen = min(pairs.values(), key=_width, default=None)
     if chosen is None:
-        return IntervalShape(link=None, condition=None, left=left, right=right, tie=tie), node.condition
-    said = [part for link, part in links.items() if part is not None and (link.left, link.right) == (chosen.left, chosen.right)]
-    rest = conjunction(part for part in conjuncts(node.condition) if not any(part is item for item in said))
-    return IntervalShape(link=chosen, condition=conjunction(said), left=left, right=right, tie=tie), rest
+        return IntervalShape(
+            link=None, condition=None, left=left, right=right, tie=tie
+        ), node.condition
+    said = [
+        part
+        for link, part in links.items()
+        if part is not None and (link.left, link.right) == (chosen.left, chosen.right)
+    ]
+    rest = conjunction(
+        part for part in conjuncts(node.condition) if not any(part is item for item in said)
+    )
+    return IntervalShape(
+        link=chosen, condition=conjunction(said), left=left, right=right, tie=tie
+    ), rest
 
 
 def tied(node: Join, left: Bounds, right: Bounds) -> tuple[int, int] | None:
-    """The numbers of the right and the left watermark of the times that a FULL JOIN has as equal, which are one further on: of
-    the two columns, or of COALESCE of both, it is the lesser one that counts."""
+    """The numbers of the right and the left watermark of the times that a FULL JOIN has as equal,
+    which are one further on: of the two columns, or of COALESCE of both, it is the lesser one that
+    counts."""
     if node.kind is not JoinKind.FULL:
         return None
     for link in links_of(node):
-        if link.low is not None and link.low == link.high and link.left in left and link.right in right:
+        if (
+            link.low is not None
+            and link.low == link.high
+            and link.left in left
+            and link.right in right
+        ):
             mine, other = left[link.left].watermark, right[link.right].watermark
             if mine not in {bound.watermark for bound in right.values()}:
                 return other, mine
@@ -179,8 +227,15 @@ def timed_shape(node: Join) -> TimedShape | None:
         if part is None and node.kind in (JoinKind.MARK, JoinKind.NULL_ANTI):
             # The two sides of IN: a NULL among them counts for all rows.
             continue
-        if link.low is not None and link.low == link.high and link.left in left and link.right in right:
-            return TimedShape(link=link, bounds=(tuple(sorted(left.items())), tuple(sorted(right.items()))))
+        if (
+            link.low is not None
+            and link.low == link.high
+            and link.left in left
+            and link.right in right
+        ):
+            return TimedShape(
+                link=link, bounds=(tuple(sorted(left.items())), tuple(sorted(right.items())))
+            )
     return None
 
 

@@ -1,7 +1,7 @@
 """Joins of which an input has no end: what may be joined, and how it is run.
 
-A stream joins what ends as a probe: the other side is read first. Two streams join where each row needs to wait only for so
-long: their times bound each other, or they are joined window by window.
+A stream joins what ends as a probe: the other side is read first. Two streams join where each row
+needs to wait only for so long: their times bound each other, or they are joined window by window.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _NULL_AWARE = (JoinKind.MARK, JoinKind.NULL_ANTI)
 
 
 def check_join(node: Join | AsOfJoin, unbounded_state: bool = False) -> None:
-    """NotSupportedError where a join would have to wait for the end of an input that has none, or to keep its rows for ever
-    (unless it may: `unbounded_state`)."""
+    """NotSupportedError where a join would have to wait for the end of an input that has none, or
+    to keep its rows for ever (unless it may: `unbounded_state`)."""
     if isinstance(node, AsOfJoin):
         _check_as_of_join(node, unbounded_state)
     else:
@@ -48,9 +48,13 @@ def _check_join(node: Join, unbounded_state: bool) -> None:
     elif right:
         name = _NAMES.get(node.kind)
         raise NotSupportedError(
-            f"the right side of {name} cannot be a streaming source" if name else "a subquery cannot read a streaming source",
+            f"the right side of {name} cannot be a streaming source"
+            if name
+            else "a subquery cannot read a streaming source",
             detail="that side is read to its end before the first row comes out",
-            hint="put the stream on the left side of the join" if name else "put a LIMIT into the subquery",
+            hint="put the stream on the left side of the join"
+            if name
+            else "put a LIMIT into the subquery",
             position=node.right.position or node.position,
         )
     elif left and node.kind not in _STREAM_ON_THE_LEFT:
@@ -74,10 +78,16 @@ _NAMES = {
 def _check_two_streams(node: Join, unbounded_state: bool) -> None:
     if node.kind in _NULL_AWARE and timed_shape(node) is None:
         raise NotSupportedError(
-            "NOT IN and IN as a value need windows that are equal on both sides, where both are streams",
-            detail="a NULL among the rows of the subquery, which has no end, would change the answer for all rows",
-            hint="add a condition such as a.window_end = b.window_end to the subquery; or use [NOT] EXISTS with a condition "
-            "that bounds the difference of the times of both",
+            "NOT IN and IN as a value need windows that are equal on both sides, "
+            "where both are streams",
+            detail=(
+                "a NULL among the rows of the subquery, which has no end, "
+                "would change the answer for all rows"
+            ),
+            hint=(
+                "add a condition such as a.window_end = b.window_end to the subquery; or use [NOT] "
+                "EXISTS with a condition that bounds the difference of the times of both"
+            ),
             position=node.position,
         )
     if unbounded_state:
@@ -89,15 +99,18 @@ def _check_two_streams(node: Join, unbounded_state: bool) -> None:
             raise NotSupportedError(
                 "for stream-to-stream join, both joined sides must have an order imposed",
                 detail="without a watermark on both sides all rows would have to be kept for ever",
-                hint="add WATERMARK FOR to the mapping, or read TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(ts), lag)); or end the "
-                "SELECT with OPTIONS ('allowUnboundedState'='true')",
+                hint=(
+                    "add WATERMARK FOR to the mapping, or read TABLE(IMPOSE_ORDER(TABLE t, "
+                    "DESCRIPTOR(ts), lag)); or end the "
+                    "SELECT with OPTIONS ('allowUnboundedState'='true')"
+                ),
                 position=side.position or node.position,
             )
     shape, _ = interval_shape(node)
     if shape.left.watermark is None or shape.right.watermark is None:
         raise NotSupportedError(
-            "a stream-to-stream join must have a join condition constraining the maximum difference between time values of the "
-            "joined tables in both directions",
+            "a stream-to-stream join must have a join condition constraining the maximum "
+            "difference between time values of the joined tables in both directions",
             detail=f"time columns on the left side: [{_listed(names[0])}], "
             f"on the right side: [{_listed(names[1])}]"
             f"{_missing(shape.left.watermark, shape.right.watermark)}",
@@ -110,11 +123,14 @@ _Times = list[tuple[str, SqlType]]
 
 
 def _times(side: Relation, bounds: Bounds) -> _Times:
-    """The time columns of one side of a join; where none comes to the join, those that it has further down."""
+    """The time columns of one side of a join; where none comes to the join, those that it has
+    further down."""
     if bounds:
         fields = [side.fields[place] for place in sorted(bounds)]
     else:
-        fields = [part.input.fields[part.time] for part in walk(side) if isinstance(part, ImposeOrder)]
+        fields = [
+            part.input.fields[part.time] for part in walk(side) if isinstance(part, ImposeOrder)
+        ]
     return [(field.name, field.type) for field in fields]
 
 
@@ -133,14 +149,15 @@ def _remedy(left: _Times, right: _Times) -> str:
     (first, kind), (second, _) = left[0], right[0]
     some = "10" if kind.is_integer else "INTERVAL '10' SECOND"
     return (
-        f"add a condition such as right.{second} BETWEEN left.{first} - {some} AND left.{first} + {some}, or "
+        f"add a condition such as right.{second} BETWEEN left.{first} - {some} AND left.{first} + "
+        f"{some}, or "
         "end the SELECT with OPTIONS ('allowUnboundedState'='true')"
     )
 
 
 def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
-    """The operator that joins a stream with another one or with a table that is looked up; None where a side ends, and is read
-    first."""
+    """The operator that joins a stream with another one or with a table that is looked up; None
+    where a side ends, and is read first."""
     if not node.left.never_ends:
         return None
     if not node.right.never_ends:
@@ -164,18 +181,25 @@ def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
     )
 
 
-def _told(late: tuple[physical_streams.LateRows | None, physical_streams.LateRows | None]) -> tuple[bool, bool]:
+def _told(
+    late: tuple[physical_streams.LateRows | None, physical_streams.LateRows | None],
+) -> tuple[bool, bool]:
     return late[0] is not None, late[1] is not None
 
 
-def _late(node: Join | AsOfJoin) -> tuple[physical_streams.LateRows | None, physical_streams.LateRows | None]:
+def _late(
+    node: Join | AsOfJoin,
+) -> tuple[physical_streams.LateRows | None, physical_streams.LateRows | None]:
     """Where the late rows of each side go."""
     if node.late is None:
         return None, None
     # Loaded on first use: few joins have it.
     from runnel.planner.physical.stream_aggregates import late_rows_into
 
-    left, right = (late_rows_into(node.late.table, node.late.columns, side) for side in (node.late.left, node.late.right))
+    left, right = (
+        late_rows_into(node.late.table, node.late.columns, side)
+        for side in (node.late.left, node.late.right)
+    )
     return left, right
 
 
@@ -199,7 +223,12 @@ def _timed_join(node: Join, choose: Choose) -> Physical:
 def _look_up(node: Join, choose: Choose) -> Physical | None:
     """The join of a stream with a table by the table's key; None where it isn't one."""
     scan = node.right
-    if not isinstance(scan, Scan) or not isinstance(scan.table, KeyedTable) or node.null_safe or scan.limit is not None:
+    if (
+        not isinstance(scan, Scan)
+        or not isinstance(scan.table, KeyedTable)
+        or node.null_safe
+        or scan.limit is not None
+    ):
         return None
     # Loaded on first use: it brings the operator with it.
     from runnel.processors.joins.lookup import KINDS, Lookup
@@ -208,7 +237,11 @@ def _look_up(node: Join, choose: Choose) -> Physical | None:
     rest = []
     for left, right in zip(node.left_keys, node.right_keys, strict=True):
         place = _stored_column(right)
-        if place is not None and scan.columns[place] in scan.table.key_columns and scan.columns[place] not in keys:
+        if (
+            place is not None
+            and scan.columns[place] in scan.table.key_columns
+            and scan.columns[place] not in keys
+        ):
             keys[scan.columns[place]] = left
         else:
             rest.append(build.call("eq", [left, shift(right, len(node.left.fields))]))
@@ -227,8 +260,8 @@ def _look_up(node: Join, choose: Choose) -> Physical | None:
 
 
 def refreshed(chosen: physical.HashJoin, node: Join) -> physical.HashJoin:
-    """The join of a stream with a table that is read again at times, where its tables say so and its rows come straight from
-    them, or from an engine that has them."""
+    """The join of a stream with a table that is read again at times, where its tables say so and
+    its rows come straight from them, or from an engine that has them."""
     times = [table.refresh_millis for table in _tables(node.right)]
     known = [time for time in times if time is not None]
     if not node.left.never_ends or not known or len(known) < len(times):
@@ -257,7 +290,8 @@ def _stored_column(key: Expression) -> int | None:
 
 
 def _check_as_of_join(node: AsOfJoin, unbounded_state: bool) -> None:
-    """An as-of join of streams must be able to tell the version of a row, and when a version isn't needed any more."""
+    """An as-of join of streams must be able to tell the version of a row, and when a version isn't
+    needed any more."""
     if not node.right.never_ends:
         return
     if not node.left.never_ends:
@@ -275,17 +309,25 @@ def _check_as_of_join(node: AsOfJoin, unbounded_state: bool) -> None:
         )
     if bound_of(node.right_time, time_bounds(node.right)) is None:
         raise NotSupportedError(
-            "the right side of an ASOF JOIN between streams must have an order imposed on the column that is compared",
+            "the right side of an ASOF JOIN between streams must have an order imposed on the "
+            "column that is compared",
             detail="nothing says when the version of a row is known",
-            hint="add WATERMARK FOR to its mapping, or read TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(ts), lag))",
+            hint=(
+                "add WATERMARK FOR to its mapping, or read TABLE(IMPOSE_ORDER(TABLE t, "
+                "DESCRIPTOR(ts), lag))"
+            ),
             position=node.right.position or node.position,
         )
     if bound_of(node.left_time, time_bounds(node.left)) is None and not unbounded_state:
         raise NotSupportedError(
-            "the left side of an ASOF JOIN between streams must have an order imposed on the column that is compared",
+            "the left side of an ASOF JOIN between streams must have an order imposed on the "
+            "column that is compared",
             detail="nothing says which versions of the right side aren't needed any more",
-            hint="add WATERMARK FOR to its mapping, or read TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(ts), lag)); or end the "
-            "SELECT with OPTIONS ('allowUnboundedState'='true')",
+            hint=(
+                "add WATERMARK FOR to its mapping, or read TABLE(IMPOSE_ORDER(TABLE t, "
+                "DESCRIPTOR(ts), lag)); or end the "
+                "SELECT with OPTIONS ('allowUnboundedState'='true')"
+            ),
             position=node.left.position or node.position,
         )
 

@@ -1,4 +1,5 @@
-"""OVER in order of a bounded column: what of earlier rows, and how many later ones, the value of a call depends on."""
+"""OVER in order of a bounded column: what of earlier rows, and how many later ones, the value of a
+call depends on."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from runnel.relation.over import Bound, BoundKind, Exclusion, FrameUnit, WindowC
 from runnel.relation.window_reach import Reach
 from runnel.sqltypes import Kind
 
-RUNNING_AGGREGATES = frozenset(("count", "count_star", "sum", "avg", "min", "max", "bool_and", "every", "bool_or"))
+RUNNING_AGGREGATES = frozenset(
+    ("count", "count_star", "sum", "avg", "min", "max", "bool_and", "every", "bool_or")
+)
 NUMBERINGS = frozenset(("row_number", "rank", "dense_rank"))
 _WHOLE = frozenset(("percent_rank", "cume_dist", "ntile"))
 
@@ -31,7 +34,8 @@ def reach_of(call: WindowCall) -> Reach | Refusal:
         return Reach(is_running=True)
     if function in _WHOLE:
         return Refusal(
-            f"{name} depends on the last row of its partition", "PARTITION BY window_end of TABLE(TUMBLE(…)) as well"
+            f"{name} depends on the last row of its partition",
+            "PARTITION BY window_end of TABLE(TUMBLE(…)) as well",
         )
     if function in ("lag", "lead"):
         return _shift(call, function, name)
@@ -42,11 +46,16 @@ def reach_of(call: WindowCall) -> Reach | Refusal:
 
 def _shift(call: WindowCall, function: str, name: str) -> Reach | Refusal:
     if call.ignore_nulls:
-        return Refusal(f"{name} IGNORE NULLS may reach back as far as it likes", "use LAST_VALUE IGNORE NULLS")
+        return Refusal(
+            f"{name} IGNORE NULLS may reach back as far as it likes", "use LAST_VALUE IGNORE NULLS"
+        )
     arguments = call.call.arguments
     steps = _whole(arguments[1]) if len(arguments) > 1 else 1
     if steps is None:
-        return Refusal(f"how far {name} reaches must be known beforehand", "give a literal number as its second argument")
+        return Refusal(
+            f"how far {name} reaches must be known beforehand",
+            "give a literal number as its second argument",
+        )
     back = steps if function == "lag" else -steps
     if back < 0:
         return Refusal(
@@ -59,31 +68,47 @@ def _shift(call: WindowCall, function: str, name: str) -> Reach | Refusal:
 def _running(call: WindowCall, function: str, name: str) -> Reach | Refusal:
     frame = call.frame
     if frame.end.kind is not BoundKind.CURRENT_ROW:
-        what = "is known only at the end of the input" if frame.end.kind is BoundKind.UNBOUNDED_FOLLOWING else "needs all rows"
-        return Refusal(f"{frame} {what}", "end the frame at CURRENT ROW, or begin it at an offset PRECEDING")
+        what = (
+            "is known only at the end of the input"
+            if frame.end.kind is BoundKind.UNBOUNDED_FOLLOWING
+            else "needs all rows"
+        )
+        return Refusal(
+            f"{frame} {what}", "end the frame at CURRENT ROW, or begin it at an offset PRECEDING"
+        )
     if frame.exclusion is not Exclusion.NO_OTHERS:
-        return Refusal(f"EXCLUDE needs all rows of {frame}", "begin the frame at an offset PRECEDING")
+        return Refusal(
+            f"EXCLUDE needs all rows of {frame}", "begin the frame at an offset PRECEDING"
+        )
     if function in ("first_value", "last_value"):
         return Reach(is_running=True)
     if function in WINDOW_FUNCTIONS or function not in RUNNING_AGGREGATES or call.call.distinct:
         what = f"{name}(DISTINCT …)" if call.call.distinct else name
-        return Refusal(f"{what} over all earlier rows would have to keep them all", "begin the frame at an offset PRECEDING")
+        return Refusal(
+            f"{what} over all earlier rows would have to keep them all",
+            "begin the frame at an offset PRECEDING",
+        )
     return Reach(is_running=True)
 
 
 def _framed(call: WindowCall) -> Reach | Refusal:
     frame = call.frame
     if BoundKind.UNBOUNDED_FOLLOWING in (frame.start.kind, frame.end.kind):
-        return Refusal(f"{frame} is known only at the end of the input", "end the frame at CURRENT ROW")
+        return Refusal(
+            f"{frame} is known only at the end of the input", "end the frame at CURRENT ROW"
+        )
     if frame.unit is FrameUnit.RANGE:
         return _range(call)
     if BoundKind.FOLLOWING in (frame.start.kind, frame.end.kind):
         return Refusal(
-            f"{frame} depends on rows that may be far away in time", "use RANGE BETWEEN … AND INTERVAL … FOLLOWING instead"
+            f"{frame} depends on rows that may be far away in time",
+            "use RANGE BETWEEN … AND INTERVAL … FOLLOWING instead",
         )
     back = 0 if frame.start.offset is None else _whole(frame.start.offset)
     if back is None:
-        return Refusal("the frame's reach must be known beforehand", "give the offset as a literal number")
+        return Refusal(
+            "the frame's reach must be known beforehand", "give the offset as a literal number"
+        )
     return Reach(rows=back) if frame.unit is FrameUnit.ROWS else Reach(groups=back)
 
 
@@ -91,7 +116,10 @@ def _range(call: WindowCall) -> Reach | Refusal:
     key = call.order[0].expression
     spans = [_span(bound, key) for bound in (call.frame.start, call.frame.end)]
     if None in spans:
-        hint = f"give the offset as a literal {'INTERVAL of days or less' if key.type.is_temporal else 'whole number'}"
+        hint = (
+            "give the offset as a literal "
+            f"{'INTERVAL of days or less' if key.type.is_temporal else 'whole number'}"
+        )
         return Refusal("the frame's reach in event time must be known beforehand", hint)
     start, end = (span for span in spans if span is not None)
     return Reach(span=max(0, -start), lead=max(0, end))
@@ -104,9 +132,15 @@ def _span(bound: Bound, key: Expression) -> int | None:
     if key.type.is_temporal is not (bound.offset.type.kind is Kind.INTERVAL):
         return None
     span = constant_of(bound.offset)
-    return None if span is None or span < 0 else -span if bound.kind is BoundKind.PRECEDING else span
+    return (
+        None if span is None or span < 0 else -span if bound.kind is BoundKind.PRECEDING else span
+    )
 
 
 def _whole(expression: Expression) -> int | None:
-    is_whole = isinstance(expression, Literal) and expression.type.is_integer and expression.value is not None
+    is_whole = (
+        isinstance(expression, Literal)
+        and expression.type.is_integer
+        and expression.value is not None
+    )
     return int(expression.value) if isinstance(expression, Literal) and is_whole else None

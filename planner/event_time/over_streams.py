@@ -1,8 +1,9 @@
 """OVER on streams: when the values of its calls are known, and which columns stay bounded above it.
 
-A call is known for the rows of a partition when that is complete, which a bounded column among those it partitions by tells. Or
-rows are in order of a bounded column, and a row's value depends on none that is later (`window_order`). Calls that have
-nothing of it in common are computed one after the other, in stages.
+A call is known for the rows of a partition when that is complete, which a bounded column among
+those it partitions by tells. Or rows are in order of a bounded column, and a row's value depends on
+none that is later (`window_order`). Calls that have nothing of it in common are computed one after
+the other, in stages.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ Held = tuple[tuple[Expression, TimeBound], ...]
 
 @frozen
 class Stage:
-    """Calls, by their places, that are computed together: `held` are the bounded expressions by which their rows wait. With
-    `reaches`, one per call, it is the one that they are ordered by, and not one of their partitions."""
+    """Calls, by their places, that are computed together: `held` are the bounded expressions by
+    which their rows wait. With `reaches`, one per call, it is the one that they are ordered by, and
+    not one of their partitions."""
 
     calls: tuple[int, ...]
     held: Held
@@ -41,11 +43,14 @@ class Stage:
 
 
 def stages_of(node: Window, bounds: Bounds) -> list[Stage] | None:
-    """The stages in which the calls of a window can be computed on a stream; None where one of them can't be."""
+    """The stages in which the calls of a window can be computed on a stream; None where one of them
+    can't be."""
     found = []
     for stage in _together(node, bounds) or ():
         # Rows that waited in the stages before are behind the watermark by more.
-        held = tuple((item, bound) for item, _ in stage.held if (bound := bound_of(item, bounds)) is not None)
+        held = tuple(
+            (item, bound) for item, _ in stage.held if (bound := bound_of(item, bounds)) is not None
+        )
         if not held:
             return None
         found.append(Stage(stage.calls, held, stage.reaches))
@@ -79,7 +84,8 @@ def _partition_bounds(call: WindowCall, bounds: Bounds) -> Held:
 
 
 def _join_stage(stages: list[Stage], place: int, held: Held) -> None:
-    """Puts a call into the first stage with which it has a bounded expression in common, or into a new one."""
+    """Puts a call into the first stage with which it has a bounded expression in common, or into a
+    new one."""
     for number, stage in enumerate(stages):
         shared = tuple(item for item in stage.held if item in held)
         if shared:
@@ -94,12 +100,17 @@ def _in_order(place: int, call: WindowCall, bounds: Bounds) -> Stage | None:
     key = call.order[0].expression
     bound = bound_of(key, bounds)
     reach = None if bound is None else reach_of(call)
-    return Stage((place,), ((key, bound),), (reach,)) if bound is not None and isinstance(reach, Reach) else None
+    return (
+        Stage((place,), ((key, bound),), (reach,))
+        if bound is not None and isinstance(reach, Reach)
+        else None
+    )
 
 
 def bounds_above(node: Window, below: Bounds) -> Bounds:
-    """The bounds of the columns of a window on a stream. Rows that wait keep the watermark from bounding what isn't among
-    the expressions by which they wait, or known to be no less than one of these and a constant."""
+    """The bounds of the columns of a window on a stream. Rows that wait keep the watermark from
+    bounding what isn't among the expressions by which they wait, or known to be no less than one of
+    these and a constant."""
     bounds = below
     for stage in stages_of(node, below) or ():
         bounds = _kept(node.input, bounds, stage.after())
@@ -107,7 +118,8 @@ def bounds_above(node: Window, below: Bounds) -> Bounds:
 
 
 def sort_bound(node: Sort) -> TimeBound | None:
-    """The bound of the first key of ORDER BY; None where rows don't come in the order of event time."""
+    """The bound of the first key of ORDER BY; None where rows don't come in the order of event
+    time."""
     first = node.keys[0]
     return None if first.descending else bound_of(first.expression, time_bounds(node.input))
 
@@ -115,7 +127,11 @@ def sort_bound(node: Sort) -> TimeBound | None:
 def bounds_above_sort(node: Sort) -> Bounds:
     """The bounds of the columns of ORDER BY on a stream."""
     bound = sort_bound(node)
-    return {} if bound is None else _kept(node.input, time_bounds(node.input), ((node.keys[0].expression, bound),))
+    return (
+        {}
+        if bound is None
+        else _kept(node.input, time_bounds(node.input), ((node.keys[0].expression, bound),))
+    )
 
 
 def _kept(relation: Relation, bounds: Bounds, held: Held) -> Bounds:
@@ -126,7 +142,9 @@ def _kept(relation: Relation, bounds: Bounds, held: Held) -> Bounds:
         origin = _origin(relation, Column(index=index, name=field.name, type=field.type))
         offsets = []
         for other, held_bound in origins:
-            distance = _least_distance(origin, other) if held_bound.watermark == bound.watermark else None
+            distance = (
+                _least_distance(origin, other) if held_bound.watermark == bound.watermark else None
+            )
             if distance is not None:
                 offsets.append(held_bound.offset + distance)
         if offsets:
@@ -157,7 +175,8 @@ def _origin(relation: Relation, expression: Expression, added: int = 0) -> _Orig
 
 
 def _below(node: Relation, index: int) -> tuple[Relation, Expression] | None:
-    """The input that gives a column, and the expression over it that it is; None where it begins here."""
+    """The input that gives a column, and the expression over it that it is; None where it begins
+    here."""
     if isinstance(node, Project):
         return node.input, node.expressions[index]
     if isinstance(node, Aggregate):
@@ -168,7 +187,9 @@ def _below(node: Relation, index: int) -> tuple[Relation, Expression] | None:
         return (side, _column(side, place)) if place < len(side.fields) else None
     if isinstance(node, AssignWindows) and index == node.time.index:
         return None
-    if isinstance(node, Filter | Limit | Sort | Unnest | Window | ImposeOrder | AssignWindows | Emission):
+    if isinstance(
+        node, Filter | Limit | Sort | Unnest | Window | ImposeOrder | AssignWindows | Emission
+    ):
         return (node.input, _column(node.input, index)) if index < len(node.input.fields) else None
     return None
 
@@ -182,7 +203,8 @@ _TIME, _START, _END, _LAST = -1, 0, 1, 2
 
 
 def _least_distance(column: _Origin | None, other: _Origin | None) -> int | None:
-    """By how much the value of one column is above that of another at least, in each row; None if nothing is known."""
+    """By how much the value of one column is above that of another at least, in each row; None if
+    nothing is known."""
     if column is None or other is None or column.node is not other.node:
         return None
     difference = column.added - other.added
@@ -217,8 +239,16 @@ def _window_distances(node: AssignWindows) -> Mapping[tuple[int, int], int]:
             (_END, _END): 0,
         }
     # window_time is window_end − 1.
-    ends = {(_LAST, other): distance - 1 for (column, other), distance in least.items() if column == _END}
-    below = {(column, _LAST): distance + 1 for (column, other), distance in (least | ends).items() if other == _END}
+    ends = {
+        (_LAST, other): distance - 1
+        for (column, other), distance in least.items()
+        if column == _END
+    }
+    below = {
+        (column, _LAST): distance + 1
+        for (column, other), distance in (least | ends).items()
+        if other == _END
+    }
     return {**least, **ends, **below}
 
 

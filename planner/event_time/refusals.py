@@ -10,7 +10,10 @@ from runnel.relation.nodes import walk
 from runnel.relation.over import Window, WindowCall
 from runnel.relation.streams import ImposeOrder
 
-_ORDER = "PARTITION BY window_end of TUMBLE, HOP, CUMULATE or SESSION as well, or ORDER BY the event time, ascending"
+_ORDER = (
+    "PARTITION BY window_end of TUMBLE, HOP, CUMULATE or SESSION as well, "
+    "or ORDER BY the event time, ascending"
+)
 
 _DIFFERENT = Refusal(
     "its calls wait for different watermarks, and rows that wait for one are behind the other",
@@ -19,8 +22,8 @@ _DIFFERENT = Refusal(
 
 
 def check_window(node: Window, unbounded_state: bool = False) -> None:
-    """NotSupportedError where a call on a stream would never be known, or where state would be kept for ever for each partition
-    (unless it may: `unbounded_state`)."""
+    """NotSupportedError where a call on a stream would never be known, or where state would be kept
+    for ever for each partition (unless it may: `unbounded_state`)."""
     bounds = time_bounds(node.input)
     stages = stages_of(node, bounds)
     if stages is None:
@@ -36,26 +39,40 @@ def check_window(node: Window, unbounded_state: bool = False) -> None:
             what = ", ".join(map(str, call.partition))
             raise NotSupportedError(
                 "OVER would keep something for each of its partitions for ever",
-                detail=f"a stream may bring ever new values of {what}, and none tells that it is the last",
-                hint="use a frame RANGE BETWEEN INTERVAL … PRECEDING AND CURRENT ROW, PARTITION BY window_end as well, or "
-                "end the SELECT with OPTIONS ('allowUnboundedState'='true')",
+                detail=(
+                    f"a stream may bring ever new values of {what}, "
+                    "and none tells that it is the last"
+                ),
+                hint=(
+                    "use a frame RANGE BETWEEN INTERVAL … PRECEDING AND CURRENT ROW, "
+                    "PARTITION BY window_end as well, or "
+                    "end the SELECT with OPTIONS ('allowUnboundedState'='true')"
+                ),
                 position=node.position,
             )
 
 
 def _refusal(call: WindowCall, bounds: Bounds, is_timed: bool) -> Refusal | None:
-    """Why a call can't be computed; None if it can. `is_timed`: there is a watermark, if perhaps of no column that is left."""
+    """Why a call can't be computed; None if it can. `is_timed`: there is a watermark, if perhaps of
+    no column that is left."""
     if any(bound_of(item, bounds) is not None for item in call.partition):
         return None
     if not bounds and not is_timed:
         return Refusal(
-            "an input of this query has no end and no watermark, so no row's value would ever be known",
-            "add WATERMARK FOR to the mapping, or read TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(time), lag))",
+            "an input of this query has no end and no watermark, "
+            "so no row's value would ever be known",
+            "add WATERMARK FOR to the mapping, or read TABLE(IMPOSE_ORDER(TABLE t, "
+            "DESCRIPTOR(time), lag))",
         )
     if not call.order or bound_of(call.order[0].expression, bounds) is None:
-        return Refusal("no watermark tells when a partition is complete, or in which order its rows come", _ORDER)
+        return Refusal(
+            "no watermark tells when a partition is complete, or in which order its rows come",
+            _ORDER,
+        )
     if call.order[0].descending:
-        return Refusal("the first row in descending order of event time is the last to come", _ORDER)
+        return Refusal(
+            "the first row in descending order of event time is the last to come", _ORDER
+        )
     reach = reach_of(call)
     return reach if isinstance(reach, Refusal) else None
 

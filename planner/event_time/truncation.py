@@ -1,8 +1,9 @@
 """Times that are rounded down, on streams: how much less than the time they are at most.
 
-The beginning of the day of a time is no more than a day less one instant before it. So where no earlier time comes than a
-watermark says, no earlier day comes than that of the watermark: a group of rows by their day is complete when the day is over.
-Months have no fixed length; of them the longest counts, or the shortest.
+The beginning of the day of a time is no more than a day less one instant before it. So where no
+earlier time comes than a watermark says, no earlier day comes than that of the watermark: a group
+of rows by their day is complete when the day is over. Months have no fixed length; of them the
+longest counts, or the shortest.
 """
 
 from __future__ import annotations
@@ -35,10 +36,12 @@ _MOST_OF_MONTH, _LEAST_OF_MONTH = 31 * DAY_US, 28 * DAY_US
 
 
 def rounded(expression: Expression) -> tuple[Expression, int] | None:
-    """What a monotone expression rounds, and the least that it adds to that in event time, which is negative for what rounds
-    down; None for an expression that isn't known to be that."""
+    """What a monotone expression rounds, and the least that it adds to that in event time, which is
+    negative for what rounds down; None for an expression that isn't known to be that."""
     if isinstance(expression, Cast):
-        is_day = expression.operand.type.kind is Kind.TIMESTAMP and expression.type.kind is Kind.DATE
+        is_day = (
+            expression.operand.type.kind is Kind.TIMESTAMP and expression.type.kind is Kind.DATE
+        )
         return (expression.operand, 1 - DAY_US) if is_day else None
     if not isinstance(expression, Call):
         return None
@@ -48,7 +51,11 @@ def rounded(expression: Expression) -> tuple[Expression, int] | None:
 
 def _date_trunc(call: Call) -> tuple[Expression, int] | None:
     unit, time = call.arguments[:2]
-    if len(call.arguments) > 2 or call.type.kind is not Kind.TIMESTAMP or not isinstance(unit, Literal):
+    if (
+        len(call.arguments) > 2
+        or call.type.kind is not Kind.TIMESTAMP
+        or not isinstance(unit, Literal)
+    ):
         return None
     length = _UNITS.get(str(unit.value).lower().removesuffix("s"))
     return None if length is None else (time, 1 - length)
@@ -56,9 +63,15 @@ def _date_trunc(call: Call) -> tuple[Expression, int] | None:
 
 def _date_bin(call: Call) -> tuple[Expression, int] | None:
     stride, time, *origin = call.arguments
-    if not isinstance(stride, Literal) or stride.type.kind is not Kind.INTERVAL or stride.value is None:
+    if (
+        not isinstance(stride, Literal)
+        or stride.type.kind is not Kind.INTERVAL
+        or stride.value is None
+    ):
         return None
-    if call.type.kind is not Kind.TIMESTAMP or any(not isinstance(item, Literal) or item.value is None for item in origin):
+    if call.type.kind is not Kind.TIMESTAMP or any(
+        not isinstance(item, Literal) or item.value is None for item in origin
+    ):
         return None
     return time, 1 - stride.value // timedelta(microseconds=1)
 
@@ -68,9 +81,15 @@ def _multiply(call: Call) -> tuple[Expression, int] | None:
     quotient, number = call.arguments
     if isinstance(quotient, Literal):
         quotient, number = number, quotient
-    while isinstance(quotient, Cast) and quotient.type.is_integer and quotient.operand.type.is_integer:
+    while (
+        isinstance(quotient, Cast) and quotient.type.is_integer and quotient.operand.type.is_integer
+    ):
         quotient = quotient.operand
-    if not isinstance(quotient, Call) or quotient.function != "divide" or not quotient.type.is_integer:
+    if (
+        not isinstance(quotient, Call)
+        or quotient.function != "divide"
+        or not quotient.type.is_integer
+    ):
         return None
     value, by = quotient.arguments
     size = _positive(number)
@@ -98,7 +117,11 @@ def _add(call: Call) -> tuple[Expression, int] | None:
 
 
 def _months(value: Expression, months: Expression, sign: int) -> tuple[Expression, int] | None:
-    if not isinstance(months, Literal) or months.type.kind is not Kind.INTERVAL_MONTH or months.value is None:
+    if (
+        not isinstance(months, Literal)
+        or months.type.kind is not Kind.INTERVAL_MONTH
+        or months.value is None
+    ):
         return None
     if value.type.kind not in (Kind.DATE, Kind.TIMESTAMP):
         return None
@@ -108,7 +131,12 @@ def _months(value: Expression, months: Expression, sign: int) -> tuple[Expressio
 
 def _positive(number: Expression) -> int | None:
     number = _uncast(number)
-    if not isinstance(number, Literal) or not number.type.is_integer or number.value is None or number.value <= 0:
+    if (
+        not isinstance(number, Literal)
+        or not number.type.is_integer
+        or number.value is None
+        or number.value <= 0
+    ):
         return None
     return int(number.value)
 

@@ -31,7 +31,11 @@ def mapping_ddl(mapping: Mapping) -> str:
     columns = [column for column in mapping.table.columns if not column.hidden]
     texts = []
     for column in columns:
-        external = "" if column.external_name is None else " EXTERNAL NAME " + _external(column.external_name)
+        external = (
+            ""
+            if column.external_name is None
+            else " EXTERNAL NAME " + _external(column.external_name)
+        )
         texts.append(f"  {quoted(column.name)} {type_text(column.type)}{external}")
     if mapping.watermark is not None:
         texts.append(f"  {_watermark(mapping.watermark)}")
@@ -60,8 +64,8 @@ def _behind(name: str, lag: int, is_interval: bool) -> str:
 
 
 def watermark_of(table: Table, column: int) -> str | None:
-    """What DESCRIBE says of the watermark that a column of a table gives: what it is, and when a partition counts as idle. None
-    for a column that gives none."""
+    """What DESCRIBE says of the watermark that a column of a table gives: what it is, and when a
+    partition counts as idle. None for a column that gives none."""
     times = table.event_time
     if times is None or times.column != column:
         return None
@@ -70,7 +74,9 @@ def watermark_of(table: Table, column: int) -> str | None:
 
     time = table.columns[column]
     idle = IDLE_TIMEOUT if times.idle_timeout is None else times.idle_timeout
-    return f"{_behind(time.name, times.lag, time.type.is_temporal)}, " + (f"idle after {idle} ms" if idle else "never idle")
+    return f"{_behind(time.name, times.lag, time.type.is_temporal)}, " + (
+        f"idle after {idle} ms" if idle else "never idle"
+    )
 
 
 def view_ddl(view: View) -> str:
@@ -83,16 +89,24 @@ def view_ddl(view: View) -> str:
 def connection_ddl(connection: DataConnection) -> str:
     """CREATE DATA CONNECTION."""
     shared = "SHARED" if connection.is_shared else "NOT SHARED"
-    lines = [f"CREATE OR REPLACE DATA CONNECTION {quoted(connection.name)}", f"TYPE {quoted(connection.connector)}", shared]
+    lines = [
+        f"CREATE OR REPLACE DATA CONNECTION {quoted(connection.name)}",
+        f"TYPE {quoted(connection.connector)}",
+        shared,
+    ]
     return "\n".join(lines + _options(connection.options))
 
 
 def get_ddl(
-    snapshot: Snapshot, arguments: list[Expression], position: Position | None, *, hides_secrets: bool = False
+    snapshot: Snapshot,
+    arguments: list[Expression],
+    position: Position | None,
+    *,
+    hides_secrets: bool = False,
 ) -> Expression:
-    """GET_DDL(kind, name [, schema]): text where the name is a literal, else a choice among all names, NULL for others. The
-    name of a relation may stand with the schema, and the catalog, before it. `hides_secrets`: values of options that give
-    access to other systems are left out."""
+    """GET_DDL(kind, name [, schema]): text where the name is a literal, else a choice among all
+    names, NULL for others. The name of a relation may stand with the schema, and the catalog,
+    before it. `hides_secrets`: values of options that give access to other systems are left out."""
     if len(arguments) not in (2, 3):
         raise ProgrammingError(
             f"GET_DDL takes 2 or 3 arguments, not {len(arguments)}",
@@ -102,7 +116,10 @@ def get_ddl(
     kind, name = arguments[:2]
     for argument in arguments:
         if argument.type != VARCHAR:
-            raise ProgrammingError(f"GET_DDL takes VARCHAR, not {argument.type}", position=argument.position or position)
+            raise ProgrammingError(
+                f"GET_DDL takes VARCHAR, not {argument.type}",
+                position=argument.position or position,
+            )
     if not isinstance(kind, Literal) or str(kind.value).lower() not in KINDS:
         raise ProgrammingError(
             "the first argument of GET_DDL is the kind of the object",
@@ -124,7 +141,10 @@ def get_ddl(
 def _texts(snapshot: Snapshot, kind: str, hides_secrets: bool) -> dict[str, str]:
     if kind == "dataconnection":
         connections = snapshot.connections.values()
-        return {item.name: connection_ddl(_public(item) if hides_secrets else item) for item in connections}
+        return {
+            item.name: connection_ddl(_public(item) if hides_secrets else item)
+            for item in connections
+        }
     found = {}
     for item in snapshot:
         if isinstance(item, Mapping):
@@ -152,7 +172,10 @@ def _one(texts: dict[str, str], kind: str, name: str, position: Position | None)
         name = last
     what = "data connection" if kind == "dataconnection" else "mapping or view"
     raise ProgrammingError(
-        f'{what} "{name}" not found', code=ErrorCode.OBJECT_NOT_FOUND, hint=suggest(name, texts), position=position
+        f'{what} "{name}" not found',
+        code=ErrorCode.OBJECT_NOT_FOUND,
+        hint=suggest(name, texts),
+        position=position,
     )
 
 
@@ -167,7 +190,11 @@ def quoted(name: str) -> str:
 def type_text(sql_type: SqlType) -> str:
     """A type as a column definition has it."""
     if sql_type.kind is Kind.ROW:
-        return "ROW(" + ", ".join(f"{quoted(name)} {type_text(item)}" for name, item in sql_type.fields) + ")"
+        return (
+            "ROW("
+            + ", ".join(f"{quoted(name)} {type_text(item)}" for name, item in sql_type.fields)
+            + ")"
+        )
     if sql_type.kind is Kind.ARRAY and sql_type.element is not None:
         return f"{type_text(sql_type.element)}[]"
     if sql_type.kind is Kind.MAP and sql_type.key is not None and sql_type.element is not None:

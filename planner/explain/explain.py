@@ -1,7 +1,7 @@
 """EXPLAIN: the plan of a statement as text, as a graph for Graphviz, or as JSON.
 
-Text is an indented tree with a line per node, the root first; a DAG is a list of its vertices, sources first, each with
-the edges that lead into it. A statement that needs no job is one line.
+Text is an indented tree with a line per node, the root first; a DAG is a list of its vertices,
+sources first, each with the edges that lead into it. A statement that needs no job is one line.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ STAGES = ("logical", "physical", "dag")
 
 
 def explain(plan: Plan, stage: str, output: str, parallelism: int = 1) -> list[str]:
-    """The lines that explain a plan. `stage` is one of STAGES, "state" or "all", `output` is "text", "dot" or "json"; the DAG
-    is the one for `parallelism` worker threads. NotSupportedError for a plan that isn't a query or DML."""
+    """The lines that explain a plan. `stage` is one of STAGES, "state" or "all", `output` is
+    "text", "dot" or "json"; the DAG is the one for `parallelism` worker threads. NotSupportedError
+    for a plan that isn't a query or DML."""
     wanted = STAGES if stage == "all" else (stage,)
     parts = {name: _part(plan, name, parallelism) for name in wanted}
     return _FORMATS[output](parts)
@@ -35,7 +36,8 @@ def _part(plan: Plan, stage: str, parallelism: int) -> Node | DAG:
     rule = _PLANS.get(type(plan))
     if rule is None:
         raise NotSupportedError(
-            "EXPLAIN is supported for queries and DML only", hint="use SHOW or SELECT to look at the catalog"
+            "EXPLAIN is supported for queries and DML only",
+            hint="use SHOW or SELECT to look at the catalog",
         )
     return rule(plan, stage, parallelism)
 
@@ -58,7 +60,9 @@ def _job(plan: QueryPlan | WritePlan, stage: str, parallelism: int) -> Node | DA
         return replace(root, properties={**root.properties, "own operators": plan.left_out})
     if isinstance(plan, WritePlan) and stage == "logical":
         columns = ", ".join(plan.table.columns[i].name for i in plan.columns)
-        return Node(f"Write {plan.table.name}", {"mode": plan.mode.value, "columns": columns}, None, (root,))
+        return Node(
+            f"Write {plan.table.name}", {"mode": plan.mode.value, "columns": columns}, None, (root,)
+        )
     return root
 
 
@@ -67,8 +71,15 @@ def _key_get(plan: KeyGetPlan, stage: str, parallelism: int) -> Node | DAG:
         return describe(plan.logical)
     names = [column.name for column in plan.table.columns]
     keys = zip(plan.table.key_columns, plan.key, strict=True)
-    columns = listed(plan.expressions) if plan.columns is None else ", ".join(names[i] for i in plan.columns)
-    properties = {"key": ", ".join(f"{names[i]} = {value}" for i, value in keys), "columns": columns}
+    columns = (
+        listed(plan.expressions)
+        if plan.columns is None
+        else ", ".join(names[i] for i in plan.columns)
+    )
+    properties = {
+        "key": ", ".join(f"{names[i]} = {value}" for i, value in keys),
+        "columns": columns,
+    }
     return Node(f"Get from {plan.table.name} by key, without a job", properties, None, ())
 
 
@@ -82,7 +93,9 @@ def _key_put(plan: KeyPutPlan, stage: str, parallelism: int) -> Node | DAG:
         keys = zip(plan.table.key_columns, plan.rows[0], strict=True)
         properties = {"key": ", ".join(f"{names[i]} = {value}" for i, value in keys)}
     if plan.assignments:
-        properties["set"] = ", ".join(f"{names[i]} = {plain(value)}" for i, value in plan.assignments)
+        properties["set"] = ", ".join(
+            f"{names[i]} = {plain(value)}" for i, value in plan.assignments
+        )
     return Node(title, properties, None, ())
 
 
@@ -160,7 +173,9 @@ def _tree_dot(root: Node, stage: str) -> list[str]:
 
     def add(node: Node) -> str:
         name = f"{stage}_{len(lines)}"
-        label = "\n".join([node.title, *(f"{key}: {text}" for key, text in node.properties.items())])
+        label = "\n".join(
+            [node.title, *(f"{key}: {text}" for key, text in node.properties.items())]
+        )
         lines.append(f"  {name} [label={_quoted(label)}];")
         for item in node.inputs:
             below = add(item)
@@ -178,7 +193,9 @@ def _dag_dot(dag: DAG) -> list[str]:
         lines.append(f"  {_quoted(vertex.name)} [label={_quoted(vertex.name + count)}];")
     for edge in dag.edges:
         label = _edge(edge, edge.priority > 0)
-        lines.append(f"  {_quoted(edge.source)} -> {_quoted(edge.target)} [label={_quoted(label)}];")
+        lines.append(
+            f"  {_quoted(edge.source)} -> {_quoted(edge.target)} [label={_quoted(label)}];"
+        )
     return lines
 
 
@@ -188,7 +205,10 @@ def _quoted(text: str) -> str:
 
 
 def _json(parts: dict[str, Node | DAG]) -> list[str]:
-    values = {stage: _dag_json(part) if isinstance(part, DAG) else _tree_json(part) for stage, part in parts.items()}
+    values = {
+        stage: _dag_json(part) if isinstance(part, DAG) else _tree_json(part)
+        for stage, part in parts.items()
+    }
     value = values if len(values) > 1 else next(iter(values.values()))
     return json.dumps(value, indent=2, ensure_ascii=False).split("\n")
 
@@ -204,7 +224,9 @@ def _tree_json(node: Node) -> dict[str, Any]:
 
 def _dag_json(dag: DAG) -> dict[str, Any]:
     return {
-        "vertices": [{"name": item.name, "parallelism": item.parallelism} for item in dag.validate()],
+        "vertices": [
+            {"name": item.name, "parallelism": item.parallelism} for item in dag.validate()
+        ],
         "edges": [
             {
                 "source": edge.source,
@@ -220,4 +242,8 @@ def _dag_json(dag: DAG) -> dict[str, Any]:
     }
 
 
-_FORMATS: dict[str, Callable[[dict[str, Node | DAG]], list[str]]] = {"text": _text, "dot": _dot, "json": _json}
+_FORMATS: dict[str, Callable[[dict[str, Node | DAG]], list[str]]] = {
+    "text": _text,
+    "dot": _dot,
+    "json": _json,
+}

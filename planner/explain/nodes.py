@@ -33,12 +33,20 @@ from runnel.planner.physical.nodes import Physical
 from runnel.relation import nodes as logical
 from runnel.relation.nodes import Relation
 from runnel.relation.over import Window
-from runnel.relation.subqueries import CommonRows, GroupLimit, Recursion, Series, UnnestTogether, WorkingTable
+from runnel.relation.subqueries import (
+    CommonRows,
+    GroupLimit,
+    Recursion,
+    Series,
+    UnnestTogether,
+    WorkingTable,
+)
 
 
 @frozen
 class Node:
-    """A node of a plan as people read it. `rows` is the estimate, None where it isn't known or not asked for."""
+    """A node of a plan as people read it. `rows` is the estimate, None where it isn't known or not
+    asked for."""
 
     title: str
     properties: Properties
@@ -47,7 +55,8 @@ class Node:
 
 
 def describe(plan: Relation | Physical) -> Node:
-    """The tree of a logical or physical plan; a common table that runs once is written out where it comes first."""
+    """The tree of a logical or physical plan; a common table that runs once is written out where it
+    comes first."""
     return _described(plan, set())
 
 
@@ -105,13 +114,15 @@ def _hash_join(node: physical.HashJoin) -> Description:
     return join_title(node.kind, how), {
         "on": pairs(node.probe_keys, node.build_keys, node.null_safe),
         "where": optional(node.condition),
-        "build": "second input" + (", divided by key" if node.is_partitioned else refreshed_every(node)),
+        "build": "second input"
+        + (", divided by key" if node.is_partitioned else refreshed_every(node)),
         "columns": "" if node.columns is None else ", ".join(field_names(node.fields)) or "none",
     }
 
 
 def refreshed_every(node: physical.HashJoin) -> str:
-    """How often a join reads its table again, as people read it, after a comma; empty where it reads it once."""
+    """How often a join reads its table again, as people read it, after a comma; empty where it
+    reads it once."""
     if node.refresh is None:
         return ""
     time = f"{node.refresh} ms" if node.refresh % 1000 else f"{node.refresh // 1000} s"
@@ -149,14 +160,19 @@ def _unnest_together(node: UnnestTogether) -> Description:
 
 def _expand(node: logical.Expand | physical.Expand) -> Description:
     """Of each list only what isn't the same in all of them."""
-    differing = [i for i, items in enumerate(zip(*node.projections, strict=True)) if len(set(items)) > 1]
+    differing = [
+        i for i, items in enumerate(zip(*node.projections, strict=True)) if len(set(items)) > 1
+    ]
     lists = "; ".join(", ".join(str(items[i]) for i in differing) for items in node.projections)
     columns = ", ".join(node.fields[i].name for i in differing)
     return f"Expand, {len(node.projections)} times", {"columns": columns, "lists": lists}
 
 
 def _series(node: Series | physical.Series) -> Description:
-    return "Generate_series per row", {"arguments": listed(node.arguments), "outer": "yes" if node.outer else ""}
+    return "Generate_series per row", {
+        "arguments": listed(node.arguments),
+        "outer": "yes" if node.outer else "",
+    }
 
 
 def _recursion(node: Recursion | physical.Recursion) -> Description:
@@ -200,7 +216,9 @@ def _lookup(table: Table, lookup: IndexLookup) -> str:
     conditions = []
     if lookup.points is not None:
         one = len(lookup.points) == 1
-        conditions.append(f"{column} = {lookup.points[0]}" if one else f"{column} IN ({listed(lookup.points)})")
+        conditions.append(
+            f"{column} = {lookup.points[0]}" if one else f"{column} IN ({listed(lookup.points)})"
+        )
     if lookup.lower is not None:
         conditions.append(f"{column} {'>=' if lookup.lower_inclusive else '>'} {lookup.lower}")
     if lookup.upper is not None:
@@ -237,12 +255,20 @@ def _physical_values(node: physical.Values) -> Description:
 
 
 def _calc(node: physical.Calc) -> Description:
-    columns = "" if node.projections is None else named(node.projections, field_names(node.fields)) or "none"
+    columns = (
+        ""
+        if node.projections is None
+        else named(node.projections, field_names(node.fields)) or "none"
+    )
     return "Calc", {"where": optional(node.condition), "columns": columns}
 
 
 def _top(node: physical.TopN) -> Description:
-    return "Top", {"count": plain(node.count), "offset": optional(node.offset), "by": sort_keys(node.keys)}
+    return "Top", {
+        "count": plain(node.count),
+        "offset": optional(node.offset),
+        "by": sort_keys(node.keys),
+    }
 
 
 def _write(node: physical.Write) -> Description:

@@ -1,5 +1,5 @@
-"""Texts of what the nodes of a plan are made of: expressions, keys, spans of event time; and what nodes of streams say as those
-of tables do."""
+"""Texts of what the nodes of a plan are made of: expressions, keys, spans of event time; and what
+nodes of streams say as those of tables do."""
 
 from __future__ import annotations
 
@@ -57,9 +57,14 @@ def field_names(fields: Iterable[Field]) -> tuple[str, ...]:
     return tuple(item.name for item in fields)
 
 
-def pairs(left: Sequence[Expression], right: Sequence[Expression], null_safe: tuple[int, ...]) -> str:
+def pairs(
+    left: Sequence[Expression], right: Sequence[Expression], null_safe: tuple[int, ...]
+) -> str:
     pairs = zip(left, right, strict=True)
-    return ", ".join(f"{a} {'IS NOT DISTINCT FROM' if i in null_safe else '='} {b}" for i, (a, b) in enumerate(pairs))
+    return ", ".join(
+        f"{a} {'IS NOT DISTINCT FROM' if i in null_safe else '='} {b}"
+        for i, (a, b) in enumerate(pairs)
+    )
 
 
 def sort_keys(keys: Sequence[SortKey]) -> str:
@@ -71,7 +76,8 @@ def join_title(kind: JoinKind, how: str = "") -> str:
 
 
 def time_span(units: int, time: SqlType) -> str:
-    """A distance in event time as people read it: of an integer column a number, else hours, minutes and seconds."""
+    """A distance in event time as people read it: of an integer column a number, else hours,
+    minutes and seconds."""
     return str(units) if time.is_integer else str(timedelta(microseconds=units))
 
 
@@ -105,7 +111,11 @@ def sort(node: logical.Sort | physical.Sort) -> Description:
 
 def window(node: Window | physical.Window) -> Description:
     names = field_names(node.fields)[-len(node.calls) :]
-    properties = {"compute": ", ".join(f"{call} AS {name}" for call, name in zip(node.calls, names, strict=True))}
+    properties = {
+        "compute": ", ".join(
+            f"{call} AS {name}" for call, name in zip(node.calls, names, strict=True)
+        )
+    }
     if isinstance(node, physical.Window) and node.most is not None:
         properties["keep"] = f"{names[node.most.call]} <= {node.most.number}"
     return "Window", properties

@@ -1,7 +1,8 @@
-"""The OPTIONS of mappings and data connections as they are shown: without the values that give access to other systems.
+"""The OPTIONS of mappings and data connections as they are shown: without the values that give
+access to other systems.
 
-information_schema shows them so to everyone, and GET_DDL to callers within bounds. To the owner GET_DDL shows them whole, since
-its text is to create the object again.
+information_schema shows them so to everyone, and GET_DDL to callers within bounds. To the owner
+GET_DDL shows them whole, since its text is to create the object again.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ _SECRET = re.compile(
 """What names of options have in them whose values give access."""
 
 _HARMLESS = frozenset(
-    "acks auto.offset.reset bootstrap.servers client.id compression.type enable.idempotence group.id isolation.level linger.ms "
-    "max.poll.records metadata.broker.list sasl.mechanism sasl.mechanisms security.protocol session.timeout.ms "
-    "spark.app.name spark.master transaction.timeout.ms".split()
+    (
+        "acks auto.offset.reset bootstrap.servers client.id compression.type enable.idempotence "
+        "group.id isolation.level linger.ms max.poll.records metadata.broker.list sasl.mechanism "
+        "sasl.mechanisms security.protocol session.timeout.ms "
+        "spark.app.name spark.master transaction.timeout.ms"
+    ).split()
 )
-"""Options of other libraries whose values are shown. Names of these have dots (`storage.…`, `sasl.…`, `catalog.…`); Runnel's
-own have none. Any other may hold a secret under a name that this module doesn't know."""
+"""Options of other libraries whose values are shown. Names of these have dots (`storage.…`,
+`sasl.…`, `catalog.…`); Runnel's own have none. Any other may hold a secret under a name that this
+module doesn't know."""
 
 
 def is_shown(name: str) -> bool:
@@ -34,7 +39,10 @@ def is_shown(name: str) -> bool:
 
 def without_secrets(options: Mapping[str, str]) -> dict[str, str]:
     """The options with their values as they may be shown."""
-    return {name: without_password(value) if is_shown(name) else HIDDEN for name, value in options.items()}
+    return {
+        name: without_password(value) if is_shown(name) else HIDDEN
+        for name, value in options.items()
+    }
 
 
 def shown_options(options: Mapping[str, str]) -> str:

@@ -28,12 +28,22 @@ def describe_state(plan: Physical) -> Node:
     held = _held_in_memory(plan)
     if held is not None:
         properties["must fit in memory"] = held
-    return replace(node, properties=properties, rows=None, inputs=tuple(describe_state(item) for item in plan.inputs))
+    return replace(
+        node,
+        properties=properties,
+        rows=None,
+        inputs=tuple(describe_state(item) for item in plan.inputs),
+    )
 
 
 def _held_in_memory(node: Physical) -> str | None:
-    """What of an operator on a stream stays in memory, where memory_limit has no room for it; all else goes to files."""
-    if isinstance(node, physical_streams.TimedAggregate) and node.lateness and any(call.distinct for call in node.aggregates):
+    """What of an operator on a stream stays in memory, where memory_limit has no room for it; all
+    else goes to files."""
+    if (
+        isinstance(node, physical_streams.TimedAggregate)
+        and node.lateness
+        and any(call.distinct for call in node.aggregates)
+    ):
         return "all, since what was given may change"
     if isinstance(node, physical_streams.TimedWindow) and node.reaches:
         return "rows behind the watermark"
@@ -54,7 +64,10 @@ def _timed_aggregate(node: physical_streams.TimedAggregate) -> str:
     bounds = ", ".join(str(node.keys[number]) for number, _ in node.bounds)
     until = f"until the watermark completes its {bounds}"
     if node.lateness:
-        until = f"until the watermark is {time_span(node.lateness, node.keys[node.bounds[0][0]].type)} past its {bounds}"
+        until = (
+            f"until the watermark is {time_span(node.lateness, node.keys[node.bounds[0][0]].type)} "
+            f"past its {bounds}"
+        )
     return f"a row for each group, {until}"
 
 
@@ -79,14 +92,17 @@ def _timed_window(node: physical_streams.TimedWindow) -> str:
         return "the rows of each partition, until the watermark completes it"
     reach, time = furthest(node.reaches), node.held[0][0].type
     kept = [
-        f"rows until the watermark is {time_span(reach.lead, time)} past them" if reach.lead else "rows until the watermark"
+        f"rows until the watermark is {time_span(reach.lead, time)} past them"
+        if reach.lead
+        else "rows until the watermark"
     ]
     if reach.span > 0:
         kept.append(f"rows of the last {time_span(reach.span, time)}")
     ever = f" of each partition, {FOR_EVER}" if node.calls[0].partition else ""
     if reach.rows or reach.groups:
         kept.append(
-            f"the last {max(reach.rows, reach.groups)} {'rows' if reach.rows >= reach.groups else 'groups of peers'}{ever}"
+            f"the last {max(reach.rows, reach.groups)} "
+            f"{'rows' if reach.rows >= reach.groups else 'groups of peers'}{ever}"
         )
     if reach.is_running:
         kept.append(f"a row{ever}")
@@ -101,7 +117,9 @@ def _interval_join(node: physical_streams.IntervalJoin) -> str:
 def _waiting(name: str, side: WaitingSide, own: Sequence[Field], other: Sequence[Field]) -> str:
     if side.watermark is None:
         return f"{name} rows {FOR_EVER}"
-    ends = [f"{own[column].name}{_moved(offset, own[column].type)}" for column, offset in side.expiry]
+    ends = [
+        f"{own[column].name}{_moved(offset, own[column].type)}" for column, offset in side.expiry
+    ]
     return f"{name} rows until the other side's watermark is past {' or '.join(ends)}"
 
 
@@ -112,7 +130,10 @@ def _moved(units: int, time: SqlType) -> str:
 def _timed_join(node: physical_streams.TimedJoin) -> str:
     link = node.times.link
     left, right = node.left.fields[link.left].name, node.right.fields[link.right].name
-    return f"the rows of both sides until both watermarks are past their {left if left == right else f'{left} and {right}'}"
+    return (
+        "the rows of both sides until both watermarks are past their "
+        f"{left if left == right else f'{left} and {right}'}"
+    )
 
 
 def _as_of_join(node: physical_streams.AsOfJoin) -> str:
@@ -126,7 +147,10 @@ def _as_of_join(node: physical_streams.AsOfJoin) -> str:
 
 def _hash_join(node: physical.HashJoin) -> str:
     if node.refresh is not None:
-        return f"all rows of the second input{refreshed_every(node)}, and those of its next version while that is read"
+        return (
+            f"all rows of the second input{refreshed_every(node)}, and those of its next version "
+            "while that is read"
+        )
     return "all rows of the second input, which is read once, first"
 
 

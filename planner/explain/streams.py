@@ -37,7 +37,9 @@ def _timed_aggregate(node: physical_streams.TimedAggregate) -> Description:
 
 
 def _session_aggregate(node: physical_streams.SessionAggregate) -> Description:
-    by = ", ".join(WINDOW_COLUMNS[place] if place < 0 else str(node.keys[place]) for place in node.columns)
+    by = ", ".join(
+        WINDOW_COLUMNS[place] if place < 0 else str(node.keys[place]) for place in node.columns
+    )
     properties = {"by": by, "compute": listed(node.aggregates), "time": str(node.time)}
     properties["gap"] = time_span(node.gap, node.time.type)
     properties["of"] = listed(node.keys[i] for i in node.partition)
@@ -54,7 +56,11 @@ def _late(late: physical_streams.LateRows | None) -> Properties:
 
 def _stream_join(node: physical_streams.IntervalJoin | physical_streams.TimedJoin) -> Description:
     link = node.times.link
-    how = " of streams" if isinstance(node, physical_streams.IntervalJoin) else " of streams, when complete"
+    how = (
+        " of streams"
+        if isinstance(node, physical_streams.IntervalJoin)
+        else " of streams, when complete"
+    )
     return join_title(node.kind, how), {
         "on": pairs(node.left_keys, node.right_keys, node.null_safe),
         "times": "" if link is None else time_link(link, node.left.fields, node.right.fields),
@@ -63,7 +69,9 @@ def _stream_join(node: physical_streams.IntervalJoin | physical_streams.TimedJoi
     } | _late_sides(node.late)
 
 
-def _late_sides(late: tuple[physical_streams.LateRows | None, physical_streams.LateRows | None]) -> Properties:
+def _late_sides(
+    late: tuple[physical_streams.LateRows | None, physical_streams.LateRows | None],
+) -> Properties:
     return _late(late[0] or late[1])
 
 
@@ -72,7 +80,9 @@ def _lookup_join(node: physical_streams.LookupJoin) -> Description:
     names = [table.columns[place].name for place in table.key_columns]
     return join_title(node.kind, f" by look-up in {table.name}"), {
         "key": ", ".join(f"{name} = {key}" for name, key in zip(names, node.keys, strict=True)),
-        "where": " AND ".join(str(item) for item in (node.lookup.predicate, node.condition) if item is not None),
+        "where": " AND ".join(
+            str(item) for item in (node.lookup.predicate, node.condition) if item is not None
+        ),
         "values": "as they are when the row comes",
         "columns": "" if node.columns is None else ", ".join(field_names(node.fields)) or "none",
     }
@@ -81,7 +91,11 @@ def _lookup_join(node: physical_streams.LookupJoin) -> Description:
 def _as_of_join(node: AsOfJoin | physical_streams.AsOfJoin) -> Description:
     shape = node if isinstance(node, AsOfJoin) else node.shape
     sign = ("<" if shape.forward else ">") + ("" if shape.strict else "=")
-    columns = "" if isinstance(node, AsOfJoin) or node.columns is None else ", ".join(field_names(node.fields)) or "none"
+    columns = (
+        ""
+        if isinstance(node, AsOfJoin) or node.columns is None
+        else ", ".join(field_names(node.fields)) or "none"
+    )
     return "Left as-of join" if shape.outer else "As-of join", {
         "on": pairs(node.left_keys, node.right_keys, ()),
         "time": f"{node.left_time} {sign} {node.right_time}",
@@ -102,7 +116,10 @@ def _impose_order(node: ImposeOrder) -> Description:
 def _assign_windows(node: AssignWindows | physical_streams.AssignWindows) -> Description:
     shape, time = node.shape, node.time.type
     spans = {"step": shape.step, "offset": shape.offset}
-    properties = {"time": str(node.time), "gap" if shape.kind is WindowKind.SESSION else "size": time_span(shape.size, time)}
+    properties = {
+        "time": str(node.time),
+        "gap" if shape.kind is WindowKind.SESSION else "size": time_span(shape.size, time),
+    }
     properties |= {name: time_span(value, time) for name, value in spans.items() if value}
     if isinstance(node, AssignWindows):
         properties["of"] = listed(node.partition)
@@ -113,8 +130,15 @@ def _assign_windows(node: AssignWindows | physical_streams.AssignWindows) -> Des
 
 def _framed_aggregate(node: physical_streams.FramedAggregate) -> Description:
     shape, time = node.shape, node.time.type
-    by = ", ".join(WINDOW_COLUMNS[place] if place < 0 else str(node.keys[place]) for place in node.columns)
-    properties = {"by": by, "compute": listed(node.aggregates), "time": str(node.time), "size": time_span(shape.size, time)}
+    by = ", ".join(
+        WINDOW_COLUMNS[place] if place < 0 else str(node.keys[place]) for place in node.columns
+    )
+    properties = {
+        "by": by,
+        "compute": listed(node.aggregates),
+        "time": str(node.time),
+        "size": time_span(shape.size, time),
+    }
     properties |= {"step": time_span(shape.step, time)}
     if shape.offset:
         properties["offset"] = time_span(shape.offset, time)
@@ -124,8 +148,14 @@ def _framed_aggregate(node: physical_streams.FramedAggregate) -> Description:
 
 
 def _session_rows(node: physical_streams.SessionRows) -> Description:
-    properties = {"time": str(node.time), "gap": time_span(node.gap, node.time.type), "of": listed(node.keys)}
-    return "Session windows", properties | {"complete": "by the watermark" if node.bound is not None else "at the end"}
+    properties = {
+        "time": str(node.time),
+        "gap": time_span(node.gap, node.time.type),
+        "of": listed(node.keys),
+    }
+    return "Session windows", properties | {
+        "complete": "by the watermark" if node.bound is not None else "at the end"
+    }
 
 
 def _late_filter(node: physical_streams.LateFilter) -> Description:

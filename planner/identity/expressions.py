@@ -1,8 +1,9 @@
 """Expressions as they stand in the identity of state, version 1.
 
-The texts are stored with snapshots and compared with the texts of a later plan. So a spelling here never changes when EXPLAIN
-changes, or when a class, a member or an attribute is renamed. A new expression gets a text that no other expression has; a new
-spelling of an old one needs a new version.
+The texts are stored with snapshots and compared with the texts of a later plan. So a spelling here
+never changes when EXPLAIN changes, or when a class, a member or an attribute is renamed. A new
+expression gets a text that no other expression has; a new spelling of an old one needs a new
+version.
 """
 
 from __future__ import annotations
@@ -13,9 +14,28 @@ from typing import Any
 
 from runnel.columns.type_records import type_spelling
 from runnel.errors import internal
-from runnel.expressions.nodes import Aggregate, Call, Case, Cast, Column, InList, Literal, Parameter, SortKey
+from runnel.expressions.nodes import (
+    Aggregate,
+    Call,
+    Case,
+    Cast,
+    Column,
+    InList,
+    Literal,
+    Parameter,
+    SortKey,
+)
 from runnel.expressions.python.function import PythonCall
-from runnel.relation.over import UP_TO_PEERS, WHOLE_PARTITION, Bound, BoundKind, Exclusion, Frame, FrameUnit, WindowCall
+from runnel.relation.over import (
+    UP_TO_PEERS,
+    WHOLE_PARTITION,
+    Bound,
+    BoundKind,
+    Exclusion,
+    Frame,
+    FrameUnit,
+    WindowCall,
+)
 from runnel.sqltypes import Kind, SqlType
 
 _INFIX = {
@@ -60,11 +80,16 @@ _BOUNDS = {
     BoundKind.FOLLOWING: "FOLLOWING",
     BoundKind.UNBOUNDED_FOLLOWING: "UNBOUNDED FOLLOWING",
 }
-_EXCLUSIONS = {Exclusion.CURRENT_ROW: "CURRENT ROW", Exclusion.GROUP: "GROUP", Exclusion.TIES: "TIES"}
+_EXCLUSIONS = {
+    Exclusion.CURRENT_ROW: "CURRENT ROW",
+    Exclusion.GROUP: "GROUP",
+    Exclusion.TIES: "TIES",
+}
 
 
 def span_text(units: int, time: SqlType) -> str:
-    """A distance in event time: a number for an integer column, else days, hours, minutes and seconds."""
+    """A distance in event time: a number for an integer column, else days, hours, minutes and
+    seconds."""
     return str(units) if time.is_integer else str(timedelta(microseconds=units))
 
 

@@ -1,7 +1,9 @@
-"""Nodes as they stand in the identity of state, version 1: a title and properties, one function per kind of node.
+"""Nodes as they stand in the identity of state, version 1: a title and properties, one function per
+kind of node.
 
-The texts are stored with snapshots and compared with the texts of a later plan. They began as copies of EXPLAIN's texts, and
-never change when EXPLAIN changes or a class is renamed; `identity_expressions` says the same of expressions.
+The texts are stored with snapshots and compared with the texts of a later plan. They began as
+copies of EXPLAIN's texts, and never change when EXPLAIN changes or a class is renamed;
+`identity_expressions` says the same of expressions.
 """
 
 from __future__ import annotations
@@ -13,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 from runnel.columns.type_records import type_spelling
 from runnel.errors import internal
 from runnel.expressions.nodes import Expression
-from runnel.planner.identity.expressions import named_texts, outer_text, outer_texts, span_text, text
+from runnel.planner.identity.expressions import (
+    named_texts,
+    outer_text,
+    outer_texts,
+    span_text,
+    text,
+)
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical
@@ -91,7 +99,9 @@ def node_text(node: Physical, without: Iterable[str] = (LATE,)) -> str:
     if rule is None:
         raise internal(f"no identity of a node of class {type(node).__name__}")
     title, properties = rule(node)
-    shown = [f"{name}: {value}" for name, value in properties.items() if value and name not in without]
+    shown = [
+        f"{name}: {value}" for name, value in properties.items() if value and name not in without
+    ]
     return f"{title} ({'; '.join(shown)})"
 
 
@@ -118,9 +128,13 @@ def _chosen(node: Any) -> str:
     return "" if node.columns is None else _names(node.fields) or "none"
 
 
-def _pairs(left: Sequence[Expression], right: Sequence[Expression], null_safe: tuple[int, ...] = ()) -> str:
+def _pairs(
+    left: Sequence[Expression], right: Sequence[Expression], null_safe: tuple[int, ...] = ()
+) -> str:
     signs = ["IS NOT DISTINCT FROM" if number in null_safe else "=" for number in range(len(left))]
-    return ", ".join(f"{text(a)} {sign} {text(b)}" for a, sign, b in zip(left, signs, right, strict=True))
+    return ", ".join(
+        f"{text(a)} {sign} {text(b)}" for a, sign, b in zip(left, signs, right, strict=True)
+    )
 
 
 def _link(link: TimeLink, left: Sequence[Field], right: Sequence[Field]) -> str:
@@ -144,12 +158,19 @@ def _late(*sides: physical_streams.LateRows | None) -> Properties:
 
 def _emission(every: int | None, lateness: int, time: SqlType) -> Properties:
     early = "" if every is None else str(timedelta(microseconds=every))
-    return {"early results every": early, "allowed lateness": span_text(lateness, time) if lateness else ""}
+    return {
+        "early results every": early,
+        "allowed lateness": span_text(lateness, time) if lateness else "",
+    }
 
 
 def _aggregate(node: physical.HashAggregate) -> Identity:
     stages = "one" if node.aggregates and not node.two_stage else ""
-    properties = {"by": outer_texts(node.keys), "compute": outer_texts(node.aggregates), "stages": stages}
+    properties = {
+        "by": outer_texts(node.keys),
+        "compute": outer_texts(node.aggregates),
+        "stages": stages,
+    }
     return "Aggregate" if node.aggregates else "Distinct", properties
 
 
@@ -233,9 +254,13 @@ def _as_of_join(node: physical_streams.AsOfJoin) -> Identity:
 def _lookup_join(node: physical_streams.LookupJoin) -> Identity:
     table = node.lookup.table
     names = [table.columns[place].name for place in table.key_columns]
-    conditions = [text(item) for item in (node.lookup.predicate, node.condition) if item is not None]
+    conditions = [
+        text(item) for item in (node.lookup.predicate, node.condition) if item is not None
+    ]
     return f"{_JOINS[node.kind]} by look-up in {table.name}", {
-        "key": ", ".join(f"{name} = {text(key)}" for name, key in zip(names, node.keys, strict=True)),
+        "key": ", ".join(
+            f"{name} = {text(key)}" for name, key in zip(names, node.keys, strict=True)
+        ),
         "where": " AND ".join(conditions),
         "values": "as they are when the row comes",
         "columns": _chosen(node),
@@ -261,7 +286,9 @@ def _refreshed(millis: int | None) -> str:
 
 def _window(node: physical.Window) -> Identity:
     names = [field.name for field in node.fields[-len(node.calls) :]]
-    computed = ", ".join(f"{text(call)} AS {name}" for call, name in zip(node.calls, names, strict=True))
+    computed = ", ".join(
+        f"{text(call)} AS {name}" for call, name in zip(node.calls, names, strict=True)
+    )
     most = "" if node.most is None else f"{names[node.most.call]} <= {text(node.most.number)}"
     return "Window", {"compute": computed, "keep": most}
 
@@ -277,7 +304,10 @@ def _event_time_window(node: physical_streams.TimedWindow) -> Identity:
 def _late_filter(node: physical_streams.LateFilter) -> Identity:
     bounded = [item for item, _ in node.bounded]
     lateness = span_text(node.lateness, bounded[0].type) if node.lateness else ""
-    return "Late filter", {"in time by": outer_texts(bounded), "allowed lateness": lateness} | _late(node.late)
+    return "Late filter", {
+        "in time by": outer_texts(bounded),
+        "allowed lateness": lateness,
+    } | _late(node.late)
 
 
 def _calc(node: physical.Calc) -> Identity:
@@ -287,8 +317,14 @@ def _calc(node: physical.Calc) -> Identity:
 
 
 def _expand(node: physical.Expand) -> Identity:
-    differing = [place for place, items in enumerate(zip(*node.projections, strict=True)) if len(set(items)) > 1]
-    lists = "; ".join(", ".join(text(items[place]) for place in differing) for items in node.projections)
+    differing = [
+        place
+        for place, items in enumerate(zip(*node.projections, strict=True))
+        if len(set(items)) > 1
+    ]
+    lists = "; ".join(
+        ", ".join(text(items[place]) for place in differing) for items in node.projections
+    )
     columns = _names(node.fields[place] for place in differing)
     return f"Expand, {len(node.projections)} times", {"columns": columns, "lists": lists}
 
@@ -301,8 +337,15 @@ def _fragment(node: physical.Fragment) -> Identity:
 
 def _narrowed(node: physical.NarrowedFragment) -> Identity:
     title, properties = _fragment(node)
-    inputs = [f"input {number}" for number in range(1, len(node.keys) + 1)] if len(node.feeds) > 1 else ["the input"]
-    only = [f"{outer_texts(keys)} among the rows of {of}" for keys, of in zip(node.keys, inputs, strict=True)]
+    inputs = (
+        [f"input {number}" for number in range(1, len(node.keys) + 1)]
+        if len(node.feeds) > 1
+        else ["the input"]
+    )
+    only = [
+        f"{outer_texts(keys)} among the rows of {of}"
+        for keys, of in zip(node.keys, inputs, strict=True)
+    ]
     return title, {"only": "; ".join(only), **properties}
 
 
@@ -314,7 +357,10 @@ RULES: dict[type[Physical], Callable[[Any], Identity]] = {
     physical.Calc: _calc,
     physical.Expand: _expand,
     physical.Fragment: _fragment,
-    physical.Generate: lambda node: (node.function.capitalize(), {"arguments": outer_texts(node.arguments)}),
+    physical.Generate: lambda node: (
+        node.function.capitalize(),
+        {"arguments": outer_texts(node.arguments)},
+    ),
     physical.GroupLimit: lambda node: (
         "Limit per group",
         {
@@ -327,18 +373,28 @@ RULES: dict[type[Physical], Callable[[Any], Identity]] = {
     physical.HashAggregate: _aggregate,
     physical.HashJoin: _hash_join,
     physical.Hold: lambda node: ("Hold", {}),
-    physical.Limit: lambda node: ("Limit", {"count": _optional(node.count), "offset": _optional(node.offset)}),
+    physical.Limit: lambda node: (
+        "Limit",
+        {"count": _optional(node.count), "offset": _optional(node.offset)},
+    ),
     physical.NarrowedFragment: _narrowed,
     physical.Recursion: lambda node: ("Recursion", {"rows": "each once" if node.distinct else ""}),
     physical.Series: lambda node: (
         "Generate_series per row",
         {"arguments": outer_texts(node.arguments), "outer": _yes(node.outer)},
     ),
-    physical.SetOperation: lambda node: (node.operation.capitalize() + (" all" if node.all else ""), {}),
+    physical.SetOperation: lambda node: (
+        node.operation.capitalize() + (" all" if node.all else ""),
+        {},
+    ),
     physical.Sort: lambda node: ("Sort", {"by": outer_texts(node.keys)}),
     physical.TopN: lambda node: (
         "Top",
-        {"count": outer_text(node.count), "offset": _optional(node.offset), "by": outer_texts(node.keys)},
+        {
+            "count": outer_text(node.count),
+            "offset": _optional(node.offset),
+            "by": outer_texts(node.keys),
+        },
     ),
     physical.Union: lambda node: ("Union all", {}),
     physical.Unnest: lambda node: (
@@ -350,7 +406,10 @@ RULES: dict[type[Physical], Callable[[Any], Identity]] = {
     physical_streams.AsOfJoin: _as_of_join,
     physical_streams.AssignWindows: _assign_windows,
     physical_streams.FramedAggregate: _framed_aggregate,
-    physical_streams.ImposeOrder: lambda node: ("Impose order", {"watermark": _watermark(node.time)}),
+    physical_streams.ImposeOrder: lambda node: (
+        "Impose order",
+        {"watermark": _watermark(node.time)},
+    ),
     physical_streams.IntervalJoin: _stream_join,
     physical_streams.LateFilter: _late_filter,
     physical_streams.LookupJoin: _lookup_join,

@@ -1,7 +1,8 @@
 """How the columns of a node's inputs are called where rows of them are kept as state.
 
-A name alone doesn't tell columns of the two sides of a join apart, and which of them is called `v` and which `v_2` changes with
-what is selected. So a column of a join below is called after its side, too.
+A name alone doesn't tell columns of the two sides of a join apart, and which of them is called `v`
+and which `v_2` changes with what is selected. So a column of a join below is called after its side,
+too.
 """
 
 from __future__ import annotations
@@ -19,13 +20,18 @@ def state_columns(node: Physical) -> tuple[tuple[str, ...], ...]:
 
 
 def _columns(node: Physical) -> tuple[str, ...]:
-    names = unique_names(f"{_side(node, place)}{field.name}" for place, field in enumerate(node.fields))
-    return tuple(f"{name} {type_spelling(field.type)}" for name, field in zip(names, node.fields, strict=True))
+    names = unique_names(
+        f"{_side(node, place)}{field.name}" for place, field in enumerate(node.fields)
+    )
+    return tuple(
+        f"{name} {type_spelling(field.type)}"
+        for name, field in zip(names, node.fields, strict=True)
+    )
 
 
 def _side(node: Physical, place: int) -> str:
-    """The sides of joins that a column comes from, outermost first, each followed by a dot. The stream's side of a join with a
-    table, which may come and go, isn't named."""
+    """The sides of joins that a column comes from, outermost first, each followed by a dot. The
+    stream's side of a join with a table, which may come and go, isn't named."""
     found = _below(node, place)
     if found is None:
         return ""
@@ -34,7 +40,8 @@ def _side(node: Physical, place: int) -> str:
 
 
 def _below(node: Physical, place: int) -> tuple[str, Physical, int] | None:
-    """Where a column of a node comes from: the name of the side, the input and the column there; None where it is made here."""
+    """Where a column of a node comes from: the name of the side, the input and the column there;
+    None where it is made here."""
     match node:
         case physical_streams.ImposeOrder() | physical_streams.TimedSort() | physical.Hold():
             return "", node.input, place
@@ -55,7 +62,10 @@ def _below(node: Physical, place: int) -> tuple[str, Physical, int] | None:
 
 
 def _of_join(
-    left: tuple[str, Physical], right: tuple[str, Physical], columns: tuple[int, ...] | None, place: int
+    left: tuple[str, Physical],
+    right: tuple[str, Physical],
+    columns: tuple[int, ...] | None,
+    place: int,
 ) -> tuple[str, Physical, int] | None:
     index = place if columns is None else columns[place]
     width = len(left[1].fields)

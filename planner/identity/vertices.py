@@ -1,4 +1,5 @@
-"""What each vertex of a plan is for: two of one name and one meaning may have each other's state, and some others too."""
+"""What each vertex of a plan is for: two of one name and one meaning may have each other's state,
+and some others too."""
 
 from __future__ import annotations
 
@@ -66,7 +67,11 @@ class _Recording(Lowering):
         tables = [side.table for side in sides if side is not None]
         for vertex in self.meanings.keys() - before:
             is_sink = vertex.startswith(WRITE)
-            self.meanings[vertex] = _written(tables[0]) if is_sink else Meaning(text="late rows", same={"": "late rows"})
+            self.meanings[vertex] = (
+                _written(tables[0])
+                if is_sink
+                else Meaning(text="late rows", same={"": "late rows"})
+            )
         return made
 
 
@@ -74,7 +79,13 @@ def _meaning(node: Physical) -> Meaning:
     """Of a scan only its table counts, and of a sink: their state are places in these."""
     if isinstance(node, physical.SourceScan):
         text = f"read {node.table.name} of connector {node.table.connector}"
-        return Meaning(text=text, keeps=True, same={"": text}, reads=(node.table.name,), watermarks=_watermarks(node))
+        return Meaning(
+            text=text,
+            keeps=True,
+            same={"": text},
+            reads=(node.table.name,),
+            watermarks=_watermarks(node),
+        )
     if isinstance(node, physical.Write):
         return _written(node.table, _watermarks(node))
     form, windows, same = _state_of(node)
@@ -101,7 +112,11 @@ def _written(table: WritableTable, watermarks: Mapping[int, str] | None = None) 
 
 def _whole_text(node: Physical) -> str:
     """The text of a node, and of the windows below, whose bounds are plain columns to it."""
-    over = "".join(f" over {node_text(item)}" for item in _below(node) if isinstance(item, physical_streams.AssignWindows))
+    over = "".join(
+        f" over {node_text(item)}"
+        for item in _below(node)
+        if isinstance(item, physical_streams.AssignWindows)
+    )
     return f"{node_text(node)} of {types_text(node.fields)}{over}"
 
 
@@ -112,7 +127,11 @@ def _state_of(node: Physical) -> tuple[Form, Windows | None, dict[str, str]]:
         same = {**_grouped(node.keys, node.aggregates, node.time), "of": partition}
         return Form.SESSIONS, _sessions(node.gap, node.time.type, node.every, node.lateness), same
     if isinstance(node, physical_streams.SessionRows):
-        same = {"time": text(node.time), "of": outer_texts(node.keys), "columns": columns_text(node.input.fields)}
+        same = {
+            "time": text(node.time),
+            "of": outer_texts(node.keys),
+            "columns": columns_text(node.input.fields),
+        }
         return Form.SESSION_ROWS, _sessions(node.gap, node.time.type), same
     if isinstance(node, physical_streams.FramedAggregate):
         same = _grouped((), node.aggregates, node.time)
@@ -123,26 +142,42 @@ def _state_of(node: Physical) -> tuple[Form, Windows | None, dict[str, str]]:
     if isinstance(node, physical_streams.TimedAggregate):
         assert node.windowed is not None
         found = node.windowed
-        is_overlapping = found.shape.kind is not WindowKind.TUMBLE and found.shape.size > found.shape.step
+        is_overlapping = (
+            found.shape.kind is not WindowKind.TUMBLE and found.shape.size > found.shape.step
+        )
         windows = _windows(found, found.columns, node.every, node.lateness)
-        return Form.WINDOWS if is_overlapping else Form.GROUPS, windows, _grouped((), found.aggregates, found.time)
+        return (
+            Form.WINDOWS if is_overlapping else Form.GROUPS,
+            windows,
+            _grouped((), found.aggregates, found.time),
+        )
     if isinstance(node, _HOLDING_ROWS):
         return Form.ROWS, None, {"": _rows_text(node)}
     if isinstance(node, physical_streams.LateFilter):
-        return Form.OTHER, None, {"": "late filter"}  # it keeps watermarks, whatever is bounded by them
-    return Form.OTHER, None, {"": f"{node_text(node, (LATE, *EMISSION))} of {types_text(node.fields)}"}
+        return (
+            Form.OTHER,
+            None,
+            {"": "late filter"},
+        )  # it keeps watermarks, whatever is bounded by them
+    return (
+        Form.OTHER,
+        None,
+        {"": f"{node_text(node, (LATE, *EMISSION))} of {types_text(node.fields)}"},
+    )
 
 
 def _rows_text(node: Physical) -> str:
-    """What may not change where rows of inputs are kept: all that the operator does with them, but for which of their columns
-    come out, and under what names."""
+    """What may not change where rows of inputs are kept: all that the operator does with them, but
+    for which of their columns come out, and under what names."""
     if not isinstance(node, physical_streams.TimedWindow):
         is_inner = isinstance(node, physical_streams.StreamJoin) and node.kind is JoinKind.INNER
         # A condition on pairs is a filter where no row comes out without a pair.
         return node_text(node, (LATE, *EMISSION, "columns", *(["where"] if is_inner else [])))
     types = types_text(node.fields[-len(node.calls) :])
     most = "" if node.most is None else f"; keep: {node.most.call} <= {text(node.most.number)}"
-    return f"{node_text(node, (LATE, 'compute', 'keep'))}: {outer_texts(node.calls)} of {types}{most}"
+    return (
+        f"{node_text(node, (LATE, 'compute', 'keep'))}: {outer_texts(node.calls)} of {types}{most}"
+    )
 
 
 def _kept_input(node: Physical) -> Physical:
@@ -199,7 +234,9 @@ def _sessions(gap: int, time: SqlType, every: int | None = None, lateness: int =
     return Windows(shape=shape, is_integer=time.is_integer, every=every, lateness=lateness)
 
 
-def _grouped(keys: tuple[Expression, ...], aggregates: tuple[AggregateCall, ...], time: Expression) -> dict[str, str]:
+def _grouped(
+    keys: tuple[Expression, ...], aggregates: tuple[AggregateCall, ...], time: Expression
+) -> dict[str, str]:
     """What groups are made of. Whether a result is final is no part of a state."""
     calls = [call for call in aggregates if call.function != WINDOW_FINAL]
     arguments = [item for call in calls for item in call.expressions]
@@ -207,7 +244,12 @@ def _grouped(keys: tuple[Expression, ...], aggregates: tuple[AggregateCall, ...]
         "time": _typed(time),
         "by": ", ".join(map(_typed, keys)),
         "compute": outer_texts(calls),
-        "types": ", ".join([*(type_spelling(call.type) for call in calls), *(type_spelling(item.type) for item in arguments)]),
+        "types": ", ".join(
+            [
+                *(type_spelling(call.type) for call in calls),
+                *(type_spelling(item.type) for item in arguments),
+            ]
+        ),
     }
 
 

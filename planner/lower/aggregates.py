@@ -7,19 +7,30 @@ from collections.abc import Callable
 from runnel.base.frozen import frozen
 from runnel.dag import Supplier
 from runnel.expressions.nodes import Expression
-from runnel.planner.lower.dag_builder import ACCUMULATE, AGGREGATE, COMBINE, Lowering, Output, key_names
+from runnel.planner.lower.dag_builder import (
+    ACCUMULATE,
+    AGGREGATE,
+    COMBINE,
+    Lowering,
+    Output,
+    key_names,
+)
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import column_names
 from runnel.processors.grouping.aggregation import Stage
 
-StreamAggregate = physical_streams.TimedAggregate | physical_streams.FramedAggregate | physical_streams.SessionAggregate
+StreamAggregate = (
+    physical_streams.TimedAggregate
+    | physical_streams.FramedAggregate
+    | physical_streams.SessionAggregate
+)
 
 
 @frozen
 class _Stages:
-    """The processors of an aggregation. In one stage its rows are divided by `divided_by`, in two its states by the columns
-    `state_keys`; `state_names` are all key columns of the states."""
+    """The processors of an aggregation. In one stage its rows are divided by `divided_by`, in two
+    its states by the columns `state_keys`; `state_names` are all key columns of the states."""
 
     make: Callable[[Stage], Supplier]
     divided_by: tuple[Expression, ...]
@@ -29,18 +40,24 @@ class _Stages:
 
 
 def lower_stream_aggregate(to: Lowering, node: StreamAggregate, rows: Output) -> Output:
-    """The vertices of the stages; beside them the way of late rows, where they are to be written."""
+    """The vertices of the stages; beside them the way of late rows, where they are to be
+    written."""
     names = column_names(node.fields)
     stages = _STAGES[type(node)](node, names)
     if rows.is_parallel and stages.two_stage:
-        partial = to.follow(rows, ACCUMULATE, stages.make(Stage.ACCUMULATE), to.parallelism, stages.state_names)
+        partial = to.follow(
+            rows, ACCUMULATE, stages.make(Stage.ACCUMULATE), to.parallelism, stages.state_names
+        )
         return to.by_key(partial, COMBINE, stages.make(Stage.COMBINE), stages.state_keys, names)
     keys = key_names(stages.divided_by, rows.names)
-    return to.with_late(to.by_key(rows, AGGREGATE, stages.make(Stage.SINGLE), keys, names), node.late)
+    return to.with_late(
+        to.by_key(rows, AGGREGATE, stages.make(Stage.SINGLE), keys, names), node.late
+    )
 
 
 def _timed(node: physical_streams.TimedAggregate, names: tuple[str, ...]) -> _Stages:
-    """Groups that differ by their times alone meet in one processor, so that they come out in the order of these."""
+    """Groups that differ by their times alone meet in one processor, so that they come out in the
+    order of these."""
     from runnel.processors.time_windows.timed_aggregate import Timing, timed_aggregate
 
     timing = Timing(node.bounds, node.late is not None, node.every, node.lateness, node.counted)
@@ -51,14 +68,22 @@ def _timed(node: physical_streams.TimedAggregate, names: tuple[str, ...]) -> _St
     def make(stage: Stage) -> Supplier:
         return timed_aggregate(node.keys, node.aggregates, names, stage, timing)
 
-    return _Stages(make, tuple(node.keys[i] for i in lasting), node.two_stage, keys, tuple(keys[i] for i in lasting))
+    return _Stages(
+        make,
+        tuple(node.keys[i] for i in lasting),
+        node.two_stage,
+        keys,
+        tuple(keys[i] for i in lasting),
+    )
 
 
 def _framed(node: physical_streams.FramedAggregate, names: tuple[str, ...]) -> _Stages:
     """A group's frames meet in one processor: the frame, which is the first key, doesn't divide."""
     from runnel.processors.time_windows.framed_aggregate import FramedKeys, framed_aggregate
 
-    framed = FramedKeys(shape=node.shape, time=node.time, keys=node.keys, columns=node.columns, bound=node.bound)
+    framed = FramedKeys(
+        shape=node.shape, time=node.time, keys=node.keys, columns=node.columns, bound=node.bound
+    )
     keys = tuple(f"k{i}" for i in range(1 + len(node.keys)))
 
     def make(stage: Stage) -> Supplier:
@@ -68,12 +93,23 @@ def _framed(node: physical_streams.FramedAggregate, names: tuple[str, ...]) -> _
 
 
 def _sessions(node: physical_streams.SessionAggregate, names: tuple[str, ...]) -> _Stages:
-    from runnel.processors.sessions.session_aggregate import SessionEmission, SessionKeys, session_aggregate
+    from runnel.processors.sessions.session_aggregate import (
+        SessionEmission,
+        SessionKeys,
+        session_aggregate,
+    )
 
     keys = SessionKeys(
-        gap=node.gap, time=node.time, keys=node.keys, partition=node.partition, columns=node.columns, bound=node.bound
+        gap=node.gap,
+        time=node.time,
+        keys=node.keys,
+        partition=node.partition,
+        columns=node.columns,
+        bound=node.bound,
     )
-    emission = SessionEmission(every=node.every, lateness=node.lateness, diverts=node.late is not None)
+    emission = SessionEmission(
+        every=node.every, lateness=node.lateness, diverts=node.late is not None
+    )
 
     def make(stage: Stage) -> Supplier:
         return session_aggregate(keys, node.aggregates, names, emission)

@@ -46,14 +46,16 @@ SCAN = "scan "
 WRITE = "write "
 FRAGMENT = "fragment on "
 LOOK_UP = "look-up "
-"""The names of vertices. Snapshots find their state by them, so a name never changes. The last four are prefixes."""
+"""The names of vertices. Snapshots find their state by them, so a name never changes. The last four
+are prefixes."""
 
 _NAMED_BY_TABLE = (SCAN, WRITE)
 
 
 @frozen
 class Output:
-    """What comes out of a vertex: whether more than one processor gives it, and how its columns are called."""
+    """What comes out of a vertex: whether more than one processor gives it, and how its columns are
+    called."""
 
     vertex: Vertex
     is_parallel: bool
@@ -93,32 +95,46 @@ class Lowering:
         return name if number == 1 else f"{name} {number}"
 
     def vertex(self, name: str, supplier: Supplier, parallelism: int | None) -> Vertex:
-        """A vertex of that name, and the name of the state of the node that is lowered, with a number behind it if there is one
-        already."""
+        """A vertex of that name, and the name of the state of the node that is lowered, with a
+        number behind it if there is one already."""
         if self._state_names and self._state_names[-1] and not name.startswith(_NAMED_BY_TABLE):
             name = f"{name} {self._state_names[-1]}"
         full = self.next_name(name)
         self._used[name] = self._used.get(name, 0) + 1
         return self.dag.vertex(full, supplier, parallelism)
 
-    def source(self, name: str, supplier: Supplier, names: tuple[str, ...], is_parallel: bool = False) -> Output:
-        """A vertex without inputs; a parallel one runs as many processors as its supplier prefers."""
+    def source(
+        self, name: str, supplier: Supplier, names: tuple[str, ...], is_parallel: bool = False
+    ) -> Output:
+        """A vertex without inputs; a parallel one runs as many processors as its supplier
+        prefers."""
         may_split = is_parallel and self.parallelism > 1
         return Output(self.vertex(name, supplier, None if may_split else 1), may_split, names)
 
     def follow(
-        self, rows: Output, name: str, supplier: Supplier, parallelism: int, names: tuple[str, ...] | None = None
+        self,
+        rows: Output,
+        name: str,
+        supplier: Supplier,
+        parallelism: int,
+        names: tuple[str, ...] | None = None,
     ) -> Output:
-        """A vertex behind `rows`: processor by processor if it is parallel too, else all into one."""
+        """A vertex behind `rows`: processor by processor if it is parallel too, else all into
+        one."""
         vertex = self.vertex(name, supplier, parallelism)
         self.connect(rows, vertex, parallelism)
         return Output(vertex, parallelism > 1, rows.names if names is None else names)
 
     def by_key(
-        self, rows: Output, name: str, supplier: Supplier, keys: tuple[str, ...], names: tuple[str, ...] | None = None
+        self,
+        rows: Output,
+        name: str,
+        supplier: Supplier,
+        keys: tuple[str, ...],
+        names: tuple[str, ...] | None = None,
     ) -> Output:
-        """A vertex behind `rows` in which those of equal keys meet in one processor: several where `rows` are parallel and have
-        keys, else one."""
+        """A vertex behind `rows` in which those of equal keys meet in one processor: several where
+        `rows` are parallel and have keys, else one."""
         if not rows.is_parallel or not keys:
             return self.follow(rows, name, supplier, 1, names)
         vertex = self.vertex(name, supplier, self.parallelism)
@@ -126,9 +142,15 @@ class Lowering:
         return Output(vertex, True, rows.names if names is None else names)
 
     def connect(
-        self, rows: Output, target: Vertex, parallelism: int, ordinal: int = 0, watermarks: Mapping[int, int] | None = None
+        self,
+        rows: Output,
+        target: Vertex,
+        parallelism: int,
+        ordinal: int = 0,
+        watermarks: Mapping[int, int] | None = None,
     ) -> Edge:
-        """`watermarks`: those that the edge brings, by their numbers, and the numbers they get; None: all as they are."""
+        """`watermarks`: those that the edge brings, by their numbers, and the numbers they get;
+        None: all as they are."""
         edge = between(rows.vertex, target).to_input(ordinal)
         if watermarks is not None:
             edge = edge.with_watermarks(watermarks)
@@ -138,8 +160,8 @@ class Lowering:
         return edge
 
     def with_late(self, rows: Output, *sides: LateRows | None) -> Output:
-        """`rows`, beside which the late rows of its vertex go where they are to, those of each side by an output of
-        its own, and those of a late filter below."""
+        """`rows`, beside which the late rows of its vertex go where they are to, those of each side
+        by an output of its own, and those of a late filter below."""
         if any(sides):
             # Loaded on first use: few queries have it.
             from runnel.planner.lower.late_rows import write_late_rows
@@ -149,7 +171,8 @@ class Lowering:
         return rows
 
     def in_pieces(self, rows: Output, expressions: Iterable[Expression]) -> Output:
-        """The rows, in batches small enough for an operator that works out `expressions` over each."""
+        """The rows, in batches small enough for an operator that works out `expressions` over
+        each."""
         if not any(map(is_slow, expressions)):
             return rows
         from runnel.processors.calc import in_pieces

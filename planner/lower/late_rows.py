@@ -1,4 +1,5 @@
-"""The way of late rows in a DAG: from the further outputs of an operator to the mapping that takes them."""
+"""The way of late rows in a DAG: from the further outputs of an operator to the mapping that takes
+them."""
 
 from __future__ import annotations
 
@@ -12,12 +13,18 @@ from runnel.processors.sinks.write import late_write
 
 
 def write_late_rows(
-    to: Lowering, sides: Sequence[LateRows | None], rows: Output, filters: Sequence[tuple[Output, LateRows]]
+    to: Lowering,
+    sides: Sequence[LateRows | None],
+    rows: Output,
+    filters: Sequence[tuple[Output, LateRows]],
 ) -> None:
-    """Makes the vertices behind the outputs of an operator from 1 on, one for each of the sides whose late rows go to the
-    mapping, which is the same for all; and those behind output 1 of late filters below."""
+    """Makes the vertices behind the outputs of an operator from 1 on, one for each of the sides
+    whose late rows go to the mapping, which is the same for all; and those behind output 1 of late
+    filters below."""
     own = [side for side in sides if side is not None]
-    found = [(rows, 1 + number, side) for number, side in enumerate(own)] + [(item, 1, side) for item, side in filters]
+    found = [(rows, 1 + number, side) for number, side in enumerate(own)] + [
+        (item, 1, side) for item, side in filters
+    ]
     table = own[0].table
     assigned = [_assigned(to, *item) for item in found]
     supplier = late_write(table, own[0].request, f"late rows of {rows.vertex.name}")

@@ -1,16 +1,19 @@
 """From physical operators to a DAG, for a given number of processors per vertex.
 
-One function per node, each in three steps: connect the inputs, make the vertex, say what comes out of it. With a parallelism
-of 1 every operator is one vertex of one processor. With more, scans run as many processors as they have partitions for,
-what follows them stays with them on isolated edges, aggregations accumulate there and combine by key, joins give the
-build side to every processor or divide both sides by key, and what must be in order comes together in one processor.
+One function per node, each in three steps: connect the inputs, make the vertex, say what comes out
+of it. With a parallelism of 1 every operator is one vertex of one processor. With more, scans run
+as many processors as they have partitions for, what follows them stays with them on isolated edges,
+aggregations accumulate there and combine by key, joins give the build side to every processor or
+divide both sides by key, and what must be in order comes together in one processor.
 
-The DAG of a query is a tree: a scan that occurs twice is two vertices. So no two inputs of a vertex hang on one producer,
-and reading one input to its end before another (the build side of a join) can't block on a full queue of its own making. Only
-what the planner shares is one vertex with several readers: of streams outside of build sides, of tables with those readers
-holding its rows that might have to wait.
+The DAG of a query is a tree: a scan that occurs twice is two vertices. So no two inputs of a vertex
+hang on one producer, and reading one input to its end before another (the build side of a join)
+can't block on a full queue of its own making. Only what the planner shares is one vertex with
+several readers: of streams outside of build sides, of tables with those readers holding its rows
+that might have to wait.
 
-Each function imports the processor that its vertex runs, so that a process loads only the operators that its queries have.
+Each function imports the processor that its vertex runs, so that a process loads only the operators
+that its queries have.
 """
 
 from __future__ import annotations
@@ -60,7 +63,8 @@ PROBE_PRIORITY = 1
 
 
 def lower(plan: Physical, parallelism: int) -> DAG:
-    """The DAG that runs a physical plan on `parallelism` worker threads and hands its rows to the job's results."""
+    """The DAG that runs a physical plan on `parallelism` worker threads and hands its rows to the
+    job's results."""
     lowering = Lowering(parallelism, RULES)
     rows = lowering.lower(plan)
     lowering.follow(rows, "result", result_sink(), 1)
@@ -75,7 +79,9 @@ def _scan(to: Lowering, node: physical.SourceScan) -> Output:
 
     names = column_names(node.fields)
     name = f"{SCAN}{node.table.name}"
-    supplier = scan(source_of(node, to.next_name(name)), node.condition, node.projections, names, node.time)
+    supplier = scan(
+        source_of(node, to.next_name(name)), node.condition, node.projections, names, node.time
+    )
     return to.source(name, supplier, names, is_parallel=True)
 
 
@@ -154,7 +160,9 @@ def _narrowed(to: Lowering, node: physical.NarrowedFragment) -> Output:
 
     inputs = [to.lower(feed) for feed in node.feeds]
     names = column_names(node.fields)
-    vertex = to.vertex(f"{FRAGMENT}{node.source.engine}", narrowed_scan(node.source, node.keys, names), 1)
+    vertex = to.vertex(
+        f"{FRAGMENT}{node.source.engine}", narrowed_scan(node.source, node.keys, names), 1
+    )
     for ordinal, rows in enumerate(inputs):
         to.connect(rows, vertex, 1, ordinal)
     return Output(vertex, False, names)
@@ -206,7 +214,9 @@ def _aggregate(to: Lowering, node: physical.HashAggregate) -> Output:
     return Output(combine, True, names)
 
 
-def _aggregate_by_key(to: Lowering, node: physical.HashAggregate, rows: Output, names: tuple[str, ...]) -> Output:
+def _aggregate_by_key(
+    to: Lowering, node: physical.HashAggregate, rows: Output, names: tuple[str, ...]
+) -> Output:
     """One stage: the rows of a group meet in the processor that its keys' hash names."""
     from runnel.processors.grouping.aggregate import aggregate
     from runnel.processors.grouping.aggregation import Stage
@@ -216,7 +226,10 @@ def _aggregate_by_key(to: Lowering, node: physical.HashAggregate, rows: Output, 
 
 
 def _stream_aggregate(
-    to: Lowering, node: physical_streams.TimedAggregate | physical_streams.FramedAggregate | physical_streams.SessionAggregate
+    to: Lowering,
+    node: physical_streams.TimedAggregate
+    | physical_streams.FramedAggregate
+    | physical_streams.SessionAggregate,
 ) -> Output:
     from runnel.planner.lower.aggregates import lower_stream_aggregate
 
@@ -233,23 +246,35 @@ def _join(to: Lowering, node: physical.HashJoin) -> Output:
     from runnel.processors.joins.join import JoinShape, join
 
     build = to.lower(node.build)
-    probe = to.in_pieces(to.lower(node.probe), (*node.probe_keys, *(() if node.condition is None else (node.condition,))))
+    probe = to.in_pieces(
+        to.lower(node.probe),
+        (*node.probe_keys, *(() if node.condition is None else (node.condition,))),
+    )
     names = column_names(node.fields)
     keys, fields = (node.probe_keys, node.build_keys), (node.probe.fields, node.build.fields)
-    shape = JoinShape(node.kind, node.condition, node.columns, node.null_safe, position=node.position)
-    build_keys, probe_keys = key_names(node.build_keys, build.names), key_names(node.probe_keys, probe.names)
+    shape = JoinShape(
+        node.kind, node.condition, node.columns, node.null_safe, position=node.position
+    )
+    build_keys, probe_keys = (
+        key_names(node.build_keys, build.names),
+        key_names(node.probe_keys, probe.names),
+    )
     can_divide = node.is_partitioned and bool(build_keys) and bool(probe_keys)
     supplier = join(shape, keys, fields, names, build_keys if can_divide else ())
     whole_build = node.kind not in (JoinKind.RIGHT, JoinKind.FULL)
     is_parallel = to.parallelism > 1 and (
-        (can_divide and (probe.is_parallel or build.is_parallel)) or (whole_build and probe.is_parallel)
+        (can_divide and (probe.is_parallel or build.is_parallel))
+        or (whole_build and probe.is_parallel)
     )
     parallelism = to.parallelism if is_parallel else 1
     vertex = to.vertex(JOIN, supplier, parallelism)
     build_edge = between(build.vertex, vertex).with_priority(BUILD_PRIORITY)
     probe_edge = between(probe.vertex, vertex).to_input(1).with_priority(PROBE_PRIORITY)
     if is_parallel and can_divide:
-        build_edge, probe_edge = build_edge.partitioned(*build_keys), probe_edge.partitioned(*probe_keys)
+        build_edge, probe_edge = (
+            build_edge.partitioned(*build_keys),
+            probe_edge.partitioned(*probe_keys),
+        )
     elif is_parallel:
         build_edge, probe_edge = build_edge.broadcast(), probe_edge.isolated()
     to.dag.edge(build_edge).edge(probe_edge)
@@ -330,7 +355,13 @@ def _union(to: Lowering, node: physical.Union) -> Output:
     parallelism = to.parallelism if is_parallel else 1
     vertex = to.vertex(UNION, union(names), parallelism)
     for ordinal, part in enumerate(parts):
-        to.connect(part, vertex, parallelism, ordinal, None if node.watermarks is None else node.watermarks[ordinal])
+        to.connect(
+            part,
+            vertex,
+            parallelism,
+            ordinal,
+            None if node.watermarks is None else node.watermarks[ordinal],
+        )
     return Output(vertex, is_parallel, names)
 
 
@@ -377,7 +408,9 @@ def _timed_window(to: Lowering, node: physical_streams.TimedWindow) -> Output:
 
     rows = to.lower(node.input)
     names = column_names(node.fields)
-    window = to.by_key(rows, WINDOW, timed_window_of(node, names), key_names(node.keys, rows.names), names)
+    window = to.by_key(
+        rows, WINDOW, timed_window_of(node, names), key_names(node.keys, rows.names), names
+    )
     return to.with_late(window, node.late)
 
 
@@ -387,7 +420,9 @@ def _series(to: Lowering, node: physical.Series) -> Output:
     rows = to.lower(node.input)
     names = column_names(node.fields)
     has_ordinality = node.ordinality is not None
-    supplier = series(node.arguments, names, outer=node.outer, ordinality=has_ordinality, columns=node.columns)
+    supplier = series(
+        node.arguments, names, outer=node.outer, ordinality=has_ordinality, columns=node.columns
+    )
     return to.follow(rows, SERIES, supplier, to.beside(rows), names)
 
 
@@ -416,7 +451,13 @@ def _write(to: Lowering, node: physical.Write) -> Output:
     from runnel.processors.sinks.write import write
 
     rows = to.lower(node.input)
-    return to.follow(rows, f"{WRITE}{node.table.name}", write(node.table, node.request), 1, column_names(node.fields))
+    return to.follow(
+        rows,
+        f"{WRITE}{node.table.name}",
+        write(node.table, node.request),
+        1,
+        column_names(node.fields),
+    )
 
 
 RULES: dict[type[Physical], Rule] = {

@@ -1,7 +1,8 @@
 """Vertices that several others read.
 
-The edges of a query are made by those who read: from output 0, as if they were alone. So each use of a shared vertex gets a
-stand-in of another name, and when all edges are there those from stand-ins become edges from the vertex, from an output each.
+The edges of a query are made by those who read: from output 0, as if they were alone. So each use
+of a shared vertex gets a stand-in of another name, and when all edges are there those from
+stand-ins become edges from the vertex, from an output each.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ class SharedVertices:
         rows = self._outputs.get(node.number)
         if rows is None:
             rows = self._outputs[node.number] = to.lower(node.shared)
-        stand_in = Vertex(f"{rows.vertex.name}, use {len(self._uses)}", rows.vertex.supplier, rows.vertex.parallelism)
+        stand_in = Vertex(
+            f"{rows.vertex.name}, use {len(self._uses)}",
+            rows.vertex.supplier,
+            rows.vertex.parallelism,
+        )
         self._uses[stand_in.name] = _Use(rows.vertex.name, node.watermarks)
         return replace(rows, vertex=stand_in)
 

@@ -12,8 +12,8 @@ LEFT, RIGHT = 0, 1
 
 
 def lower_interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> Output:
-    """The vertex of a join of two streams. Several processors run it where there are keys that are columns of both sides, by
-    which the rows are divided."""
+    """The vertex of a join of two streams. Several processors run it where there are keys that are
+    columns of both sides, by which the rows are divided."""
     from runnel.processors.joins.build_side import JoinShape
     from runnel.processors.stream_joins.interval_join import interval_join
 
@@ -29,20 +29,31 @@ def lower_interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> Ou
     )
     vertex = to.vertex(JOIN, supplier, to.parallelism if is_parallel else 1)
     for ordinal, (rows, side) in enumerate(((left, node.times.left), (right, node.times.right))):
-        edge = between(rows.vertex, vertex).to_input(ordinal).with_watermarks({number: number for number in side.numbers})
-        to.dag.edge(edge.partitioned(*(rows.names[place] for place in keys[ordinal])) if is_parallel else edge)
+        edge = (
+            between(rows.vertex, vertex)
+            .to_input(ordinal)
+            .with_watermarks({number: number for number in side.numbers})
+        )
+        to.dag.edge(
+            edge.partitioned(*(rows.names[place] for place in keys[ordinal]))
+            if is_parallel
+            else edge
+        )
     return to.with_late(Output(vertex, is_parallel, names), *node.late)
 
 
 def lower_timed_join(to: Lowering, node: physical_streams.TimedJoin) -> Output:
-    """The vertex of a join by a time that both sides share, as with `lower_interval_join`; rows are divided by that time."""
+    """The vertex of a join by a time that both sides share, as with `lower_interval_join`; rows are
+    divided by that time."""
     from runnel.processors.joins.build_side import JoinShape
     from runnel.processors.stream_joins.window_join import timed_join
 
     left, right = to.lower(node.left), to.lower(node.right)
     names = column_names(node.fields)
     link = node.times.link
-    is_same = not link.low and node.left.fields[link.left].type == node.right.fields[link.right].type
+    is_same = (
+        not link.low and node.left.fields[link.left].type == node.right.fields[link.right].type
+    )
     is_parallel = to.parallelism > 1 and is_same
     supplier = timed_join(
         (JoinShape(node.kind, node.condition, node.columns, node.null_safe), node.times),
@@ -59,15 +70,19 @@ def lower_timed_join(to: Lowering, node: physical_streams.TimedJoin) -> Output:
 
 
 def lower_as_of_join(to: Lowering, node: physical_streams.AsOfJoin) -> Output:
-    """The vertex of an as-of join, as with `lower_interval_join`; without such keys several processors are given the whole
-    right side each, if it ends."""
+    """The vertex of an as-of join, as with `lower_interval_join`; without such keys several
+    processors are given the whole right side each, if it ends."""
     from runnel.processors.stream_joins.as_of_join import as_of_join
 
     left, right = to.lower(node.left), to.lower(node.right)
     names = column_names(node.fields)
     keys = divided_by(node.left_keys, node.right_keys)
     version = node.shape.version
-    is_divided = to.parallelism > 1 and bool(keys[LEFT]) and (version is not None or left.is_parallel or right.is_parallel)
+    is_divided = (
+        to.parallelism > 1
+        and bool(keys[LEFT])
+        and (version is not None or left.is_parallel or right.is_parallel)
+    )
     is_parallel = is_divided or (to.parallelism > 1 and version is None and left.is_parallel)
     supplier = as_of_join(
         node.shape,
@@ -84,19 +99,26 @@ def lower_as_of_join(to: Lowering, node: physical_streams.AsOfJoin) -> Output:
         edges[LEFT] = edges[LEFT].with_priority(1)
     numbers = {bound.watermark: bound.watermark for _, bound in node.shape.bounds}
     edges[LEFT] = edges[LEFT].with_watermarks(numbers)
-    edges[RIGHT] = edges[RIGHT].with_watermarks({} if version is None else {version.watermark: version.watermark})
+    edges[RIGHT] = edges[RIGHT].with_watermarks(
+        {} if version is None else {version.watermark: version.watermark}
+    )
     for ordinal, rows in enumerate((left, right)):
         if is_divided:
-            edges[ordinal] = edges[ordinal].partitioned(*(rows.names[place] for place in keys[ordinal]))
+            edges[ordinal] = edges[ordinal].partitioned(
+                *(rows.names[place] for place in keys[ordinal])
+            )
         elif is_parallel:
-            edges[ordinal] = edges[ordinal].isolated() if ordinal == LEFT else edges[ordinal].broadcast()
+            edges[ordinal] = (
+                edges[ordinal].isolated() if ordinal == LEFT else edges[ordinal].broadcast()
+            )
         to.dag.edge(edges[ordinal])
     return to.with_late(Output(vertex, is_parallel, names), *node.late)
 
 
 def lower_late_filter(to: Lowering, node: physical_streams.LateFilter) -> Output:
-    """The vertex of a late filter, whose late rows the operator above writes. Several processors that aren't beside
-    those of the input have the same watermark, which is that of all the input."""
+    """The vertex of a late filter, whose late rows the operator above writes. Several processors
+    that aren't beside those of the input have the same watermark, which is that of all the
+    input."""
     from runnel.processors.stateful.late_filter import late_filter
     from runnel.processors.stateful.row_buffer import Holding
 
@@ -125,7 +147,9 @@ def timed_window_of(node: physical_streams.TimedWindow, names: tuple[str, ...]) 
         lead = max(reach.lead for reach in node.reaches)
         holding = Holding(node.held, lead, first.order[0].nulls_first and not waits_for_end)
         places = tuple((first.partition.index(key), key.index) for key in node.keys)
-        return ordered_window(node.calls, node.reaches, (node.width, names), holding, places, diverts)
+        return ordered_window(
+            node.calls, node.reaches, (node.width, names), holding, places, diverts
+        )
     from runnel.processors.over.by_watermark import timed_window
 
     most = None if node.most is None else (node.most.call, node.most.number)

@@ -23,7 +23,9 @@ from runnel.planner.parse.tokens import word_of
 from runnel.planner.parse.types import parse_type
 
 _REMEDIES = {
-    "TABLE": "use CREATE MAPPING name (column type, …) TYPE DuckDB, or TYPE IMap for look-ups by key",
+    "TABLE": (
+        "use CREATE MAPPING name (column type, …) TYPE DuckDB, or TYPE IMap for look-ups by key"
+    ),
     "SCHEMA": "all names are in one namespace",
     "DATABASE": "all names are in one namespace",
     "TYPE": INSTEAD_OF_TYPES,
@@ -32,14 +34,19 @@ _KNOWN = "CREATE and DROP know MAPPING, VIEW, INDEX, DATA CONNECTION, JOB and SN
 
 
 def parse_create(reader: StatementReader) -> Statement:
-    """CREATE [OR REPLACE] {[EXTERNAL] MAPPING | [TEMP] VIEW | DATA CONNECTION | INDEX | JOB | SNAPSHOT} …"""
+    """CREATE [OR REPLACE] {[EXTERNAL] MAPPING | [TEMP] VIEW | DATA CONNECTION | INDEX | JOB |
+    SNAPSHOT} …"""
     position = reader.position
     reader.expect("CREATE")
     or_replace = reader.accept("OR", "REPLACE")
     if reader.peek() in ("JOB", "SNAPSHOT"):
         from runnel.planner.parse import jobs as parse_jobs
 
-        parse = parse_jobs.parse_create_job if reader.peek() == "JOB" else parse_jobs.parse_create_snapshot
+        parse = (
+            parse_jobs.parse_create_job
+            if reader.peek() == "JOB"
+            else parse_jobs.parse_create_snapshot
+        )
         return parse(reader, position, or_replace)
     temporary = reader.accept("TEMP") or reader.accept("TEMPORARY")
     external = reader.accept("EXTERNAL")
@@ -55,7 +62,8 @@ def parse_create(reader: StatementReader) -> Statement:
 
 
 def parse_drop(reader: StatementReader) -> Statement:
-    """DROP {[EXTERNAL] MAPPING | VIEW | DATA CONNECTION | INDEX | JOB | SNAPSHOT} [IF EXISTS] name …"""
+    """DROP {[EXTERNAL] MAPPING | VIEW | DATA CONNECTION | INDEX | JOB | SNAPSHOT} [IF EXISTS] name
+    …"""
     position = reader.position
     reader.expect("DROP")
     if reader.peek() in ("JOB", "SNAPSHOT"):
@@ -79,17 +87,25 @@ def parse_drop(reader: StatementReader) -> Statement:
         if_exists = reader.accept("IF", "EXISTS")
         name = reader.object_name("the index")
         table = reader.object_name("the mapping") if reader.accept("ON") else None
-        return DropIndex(sql=reader.sql, position=position, name=name, table=table, if_exists=if_exists)
+        return DropIndex(
+            sql=reader.sql, position=position, name=name, table=table, if_exists=if_exists
+        )
     raise _refused(reader, "DROP", position)
 
 
-def _refused(reader: StatementReader, verb: str, position: Position) -> ProgrammingError | NotSupportedError:
+def _refused(
+    reader: StatementReader, verb: str, position: Position
+) -> ProgrammingError | NotSupportedError:
     word = reader.peek()
     if not word or not word.isalpha():
         return reader.error("one of MAPPING, VIEW, INDEX, DATA CONNECTION, JOB or SNAPSHOT")
-    remedy = f"use {verb} MAPPING" if word == "TABLE" and verb == "DROP" else _REMEDIES.get(word, _KNOWN)
+    remedy = (
+        f"use {verb} MAPPING" if word == "TABLE" and verb == "DROP" else _REMEDIES.get(word, _KNOWN)
+    )
     if word == "TABLE" and verb != "DROP" and "AS" in [word_of(token) for token in reader.tokens]:
-        remedy = "use CREATE MAPPING name (column type, …) TYPE DuckDB, then INSERT INTO name SELECT …"
+        remedy = (
+            "use CREATE MAPPING name (column type, …) TYPE DuckDB, then INSERT INTO name SELECT …"
+        )
     return NotSupportedError(f"{verb} {word} is not supported", hint=remedy, position=position)
 
 
@@ -99,7 +115,9 @@ def _if_not_exists(reader: StatementReader, or_replace: bool) -> bool:
         return False
     if or_replace:
         raise ProgrammingError(
-            "OR REPLACE and IF NOT EXISTS exclude each other", hint="leave one of them out", position=position
+            "OR REPLACE and IF NOT EXISTS exclude each other",
+            hint="leave one of them out",
+            position=position,
         )
     return True
 
@@ -181,7 +199,9 @@ def _watermark(reader: StatementReader, earlier: MappingWatermark | None) -> Map
     """WATERMARK FOR column AS expression"""
     if earlier is not None:
         raise ProgrammingError(
-            "WATERMARK FOR is given twice", hint="a mapping has one column of event times", position=reader.position
+            "WATERMARK FOR is given twice",
+            hint="a mapping has one column of event times",
+            position=reader.position,
         )
     reader.expect("WATERMARK", "FOR")
     column = reader.name("a column")
@@ -196,13 +216,17 @@ def read_options(reader: StatementReader) -> tuple[Option, ...]:
     while not reader.accept(")"):
         if options:
             reader.expect(",")
-        name = reader.unique(reader.string("an option's name in quotes"), [item.name for item in options], "option")
+        name = reader.unique(
+            reader.string("an option's name in quotes"), [item.name for item in options], "option"
+        )
         reader.expect("=")
         options.append(Option(name, reader.string("an option's value in quotes").text))
     return tuple(options)
 
 
-def _create_data_connection(reader: StatementReader, position: Position, or_replace: bool) -> CreateDataConnection:
+def _create_data_connection(
+    reader: StatementReader, position: Position, or_replace: bool
+) -> CreateDataConnection:
     if_not_exists = _if_not_exists(reader, or_replace)
     name = reader.name("the data connection")
     reader.expect("TYPE")
@@ -222,7 +246,9 @@ def _create_data_connection(reader: StatementReader, position: Position, or_repl
     )
 
 
-def _create_view(reader: StatementReader, position: Position, or_replace: bool, temporary: bool) -> CreateView:
+def _create_view(
+    reader: StatementReader, position: Position, or_replace: bool, temporary: bool
+) -> CreateView:
     if_not_exists = _if_not_exists(reader, or_replace)
     name = reader.object_name("the view")
     columns = reader.names("a column") if reader.peek() == "(" else ()
@@ -231,7 +257,9 @@ def _create_view(reader: StatementReader, position: Position, or_replace: bool, 
     if query.parameters:
         first = min(reader.parameters)
         raise ProgrammingError(
-            "a view can't have parameters", hint="write the value as a literal", position=Position.at(reader.sql, first)
+            "a view can't have parameters",
+            hint="write the value as a literal",
+            position=Position.at(reader.sql, first),
         )
     return CreateView(
         sql=reader.sql,
@@ -273,5 +301,9 @@ def _index_kind(reader: StatementReader) -> str:
     if reader.accept("HASH"):
         return "hash"
     if reader.peek() == "BITMAP":
-        raise NotSupportedError("an index of TYPE BITMAP is not supported", hint="use SORTED or HASH", position=reader.position)
+        raise NotSupportedError(
+            "an index of TYPE BITMAP is not supported",
+            hint="use SORTED or HASH",
+            position=reader.position,
+        )
     raise reader.error("one of SORTED or HASH")

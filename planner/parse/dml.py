@@ -16,7 +16,9 @@ def parse_insert(reader: StatementReader) -> Insert:
         reader.expect("INSERT")
         if reader.peek() == "OR":
             raise NotSupportedError(
-                "INSERT OR is not supported", hint="use SINK INTO, which inserts or replaces", position=reader.position
+                "INSERT OR is not supported",
+                hint="use SINK INTO, which inserts or replaces",
+                position=reader.position,
             )
     reader.expect("INTO")
     table = reader.object_name("the target")
@@ -24,10 +26,19 @@ def parse_insert(reader: StatementReader) -> Insert:
     if reader.peek() == "(" and reader.peek(1) not in ("SELECT", "WITH", "VALUES", "TABLE", "("):
         columns = reader.names("a column")
     if reader.accept("DEFAULT", "VALUES"):
-        raise NotSupportedError("DEFAULT VALUES is not supported", hint="list the columns and values", position=position)
+        raise NotSupportedError(
+            "DEFAULT VALUES is not supported", hint="list the columns and values", position=position
+        )
     if reader.peek() not in ("SELECT", "WITH", "VALUES", "TABLE", "("):
         raise reader.error("a query or VALUES")
-    return Insert(sql=reader.sql, position=position, table=table, columns=columns, query=reader.query(), mode=mode)
+    return Insert(
+        sql=reader.sql,
+        position=position,
+        table=table,
+        columns=columns,
+        query=reader.query(),
+        mode=mode,
+    )
 
 
 def parse_update(reader: StatementReader) -> Update:
@@ -42,7 +53,9 @@ def parse_update(reader: StatementReader) -> Update:
         column = reader.name("a column")
         if reader.peek() == ".":
             raise NotSupportedError(
-                "a qualified column in SET is not supported", hint="write its name alone", position=column.position
+                "a qualified column in SET is not supported",
+                hint="write its name alone",
+                position=column.position,
             )
         reader.unique(column, [item.column for item in assignments], "column")
         reader.expect("=")
@@ -50,7 +63,9 @@ def parse_update(reader: StatementReader) -> Update:
         if not reader.accept(","):
             break
     if reader.peek() in ("FROM", "RETURNING"):
-        raise NotSupportedError(f"UPDATE … {reader.peek()} is not supported", position=reader.position)
+        raise NotSupportedError(
+            f"UPDATE … {reader.peek()} is not supported", position=reader.position
+        )
     where = reader.expression("RETURNING") if reader.accept("WHERE") else None
     return Update(
         sql=reader.sql,
@@ -70,9 +85,18 @@ def parse_delete(reader: StatementReader) -> Delete:
     table = reader.object_name("the target")
     alias = _alias(reader, "WHERE")
     if reader.peek() in ("USING", "RETURNING"):
-        raise NotSupportedError(f"DELETE … {reader.peek()} is not supported", position=reader.position)
+        raise NotSupportedError(
+            f"DELETE … {reader.peek()} is not supported", position=reader.position
+        )
     where = reader.expression("RETURNING") if reader.accept("WHERE") else None
-    return Delete(sql=reader.sql, position=position, table=table, alias=alias, where=where, parameters=len(reader.parameters))
+    return Delete(
+        sql=reader.sql,
+        position=position,
+        table=table,
+        alias=alias,
+        where=where,
+        parameters=len(reader.parameters),
+    )
 
 
 def _alias(reader: StatementReader, following: str) -> Name | None:

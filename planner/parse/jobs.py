@@ -6,7 +6,16 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse.ddl import read_options
 from runnel.planner.parse.dml import parse_insert
 from runnel.planner.parse.reader import StatementReader
-from runnel.planner.parse.syntax import AlterJob, CreateJob, CreateSnapshot, DropJob, DropSnapshot, Insert, Statement, VerifyJob
+from runnel.planner.parse.syntax import (
+    AlterJob,
+    CreateJob,
+    CreateSnapshot,
+    DropJob,
+    DropSnapshot,
+    Insert,
+    Statement,
+    VerifyJob,
+)
 
 _ACTIONS = ("SUSPEND", "RESUME", "RESTART")
 
@@ -16,8 +25,11 @@ def parse_create_job(reader: StatementReader, position: Position, or_replace: bo
     if or_replace:
         raise NotSupportedError(
             "CREATE OR REPLACE JOB is not supported",
-            hint="ALTER JOB name AS … gives a job a new query; or DROP JOB name WITH SNAPSHOT s, then CREATE JOB with "
-            "'initialSnapshotName'='s'",
+            hint=(
+                "ALTER JOB name AS … gives a job a new query; or DROP JOB name "
+                "WITH SNAPSHOT s, then CREATE JOB with "
+                "'initialSnapshotName'='s'"
+            ),
             position=position,
         )
     reader.expect("JOB")
@@ -27,12 +39,19 @@ def parse_create_job(reader: StatementReader, position: Position, or_replace: bo
     reader.expect("AS")
     body, text = _body(reader)
     return CreateJob(
-        sql=reader.sql, position=position, name=name, options=options, body=body, text=text, if_not_exists=if_not_exists
+        sql=reader.sql,
+        position=position,
+        name=name,
+        options=options,
+        body=body,
+        text=text,
+        if_not_exists=if_not_exists,
     )
 
 
 def parse_alter(reader: StatementReader) -> AlterJob:
-    """ALTER JOB name {SUSPEND | RESUME | RESTART | OPTIONS (…) [RESUME] | [OPTIONS (…)] AS {INSERT | SINK} INTO …}"""
+    """ALTER JOB name {SUSPEND | RESUME | RESTART | OPTIONS (…) [RESUME] | [OPTIONS (…)] AS
+    {INSERT | SINK} INTO …}"""
     position = reader.position
     reader.expect("ALTER", "JOB")
     name = reader.name("the job")
@@ -43,7 +62,15 @@ def parse_alter(reader: StatementReader) -> AlterJob:
     options = read_options(reader) if (has_options := reader.accept("OPTIONS")) else ()
     if reader.accept("AS"):
         body, text = _body(reader)
-        return AlterJob(sql=reader.sql, position=position, name=name, action="query", options=options, body=body, text=text)
+        return AlterJob(
+            sql=reader.sql,
+            position=position,
+            name=name,
+            action="query",
+            options=options,
+            body=body,
+            text=text,
+        )
     if not has_options:
         raise reader.error("one of SUSPEND, RESUME, RESTART, OPTIONS or AS")
     action = "options and resume" if reader.accept("RESUME") else "options"
@@ -59,12 +86,20 @@ def parse_verify(reader: StatementReader) -> VerifyJob:
     return VerifyJob(sql=reader.sql, position=position, name=name, options=options)
 
 
-def parse_create_snapshot(reader: StatementReader, position: Position, or_replace: bool) -> CreateSnapshot:
+def parse_create_snapshot(
+    reader: StatementReader, position: Position, or_replace: bool
+) -> CreateSnapshot:
     """SNAPSHOT name FOR JOB job, after CREATE [OR REPLACE]"""
     reader.expect("SNAPSHOT")
     name = reader.name("the snapshot")
     reader.expect("FOR", "JOB")
-    return CreateSnapshot(sql=reader.sql, position=position, name=name, job=reader.name("the job"), or_replace=or_replace)
+    return CreateSnapshot(
+        sql=reader.sql,
+        position=position,
+        name=name,
+        job=reader.name("the job"),
+        or_replace=or_replace,
+    )
 
 
 def parse_drop(reader: StatementReader, position: Position) -> Statement:
@@ -77,7 +112,9 @@ def parse_drop(reader: StatementReader, position: Position) -> Statement:
     if not is_job:
         return DropSnapshot(sql=reader.sql, position=position, name=name, if_exists=if_exists)
     snapshot = reader.name("the snapshot") if reader.accept("WITH", "SNAPSHOT") else None
-    return DropJob(sql=reader.sql, position=position, name=name, if_exists=if_exists, snapshot=snapshot)
+    return DropJob(
+        sql=reader.sql, position=position, name=name, if_exists=if_exists, snapshot=snapshot
+    )
 
 
 def _body(reader: StatementReader) -> tuple[Insert, str]:
@@ -87,7 +124,9 @@ def _body(reader: StatementReader) -> tuple[Insert, str]:
     if reader.peek() not in ("INSERT", "SINK"):
         raise ProgrammingError(
             "a job runs INSERT INTO or SINK INTO",
-            hint="write AS INSERT INTO mapping SELECT …: its rows need a place that outlives the job",
+            hint=(
+                "write AS INSERT INTO mapping SELECT …: its rows need a place that outlives the job"
+            ),
             position=reader.position,
         )
     start, end = reader.tokens[reader.index].start, reader.tokens[-1].end

@@ -1,4 +1,5 @@
-"""A token reader that knows what statements have in common: queries, expressions, lists of names."""
+"""A token reader that knows what statements have in common: queries, expressions, lists of
+names."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _DEPTH = {
 
 
 INSTEAD_OF_TYPES = (
-    "write the fields in the column's type, as in CREATE MAPPING m (__key BIGINT, p ROW(id BIGINT, name VARCHAR)) …, "
+    "write the fields in the "
+    "column's type, as in CREATE MAPPING m (__key BIGINT, p ROW(id BIGINT, name VARCHAR)) …, "
     "or use JSON"
 )
 """The remedy for those who look for types with names."""
@@ -72,7 +74,8 @@ class StatementReader(TokenReader):
         )
 
     def expression(self, *ends: str) -> Any:
-        """A scalar expression that reaches to one of the words `ends` (not within parentheses) or to the end."""
+        """A scalar expression that reaches to one of the words `ends` (not within parentheses) or
+        to the end."""
         start, depth = self.index, 0
         while not self.at_end:
             token = self.tokens[self.index]
@@ -80,7 +83,9 @@ class StatementReader(TokenReader):
                 break
             depth += _DEPTH.get(token.token_type, 0)
             self.index += 1
-        return parse_expression(self.tokens[start : self.index], self.sql, self.parameters, self.position)
+        return parse_expression(
+            self.tokens[start : self.index], self.sql, self.parameters, self.position
+        )
 
     def names(self, what: str) -> tuple[Name, ...]:
         """`(a, b, …)`, no name twice."""
@@ -100,7 +105,8 @@ class StatementReader(TokenReader):
         return name
 
     def object_name(self, what: str) -> Name:
-        """The name of a catalog object, perhaps with the one schema that there is, and the one catalog."""
+        """The name of a catalog object, perhaps with the one schema that there is, and the one
+        catalog."""
         name = self.name(what)
         if not self.accept("."):
             return name
@@ -111,11 +117,15 @@ class StatementReader(TokenReader):
             check_schema(name.text, "", name.position)
         if name.text.lower() == "information_schema":
             raise ProgrammingError(
-                f'schema "{name}" can only be queried', hint="it shows what CREATE and DROP change", position=name.position
+                f'schema "{name}" can only be queried',
+                hint="it shows what CREATE and DROP change",
+                position=name.position,
             )
         if name.text.lower() != "public":
             raise ProgrammingError(
-                f'schema "{name}" does not exist', hint='there is one schema, "public"', position=name.position
+                f'schema "{name}" does not exist',
+                hint='there is one schema, "public"',
+                position=name.position,
             )
         return self.name(what)
 
@@ -123,4 +133,6 @@ class StatementReader(TokenReader):
 def _star(token: Token) -> list[Token]:
     """SELECT * FROM, in the place of `token`."""
     parts = ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
-    return [Token(kind, text, token.line, token.col, token.start, token.end, []) for kind, text in parts]
+    return [
+        Token(kind, text, token.line, token.col, token.start, token.end, []) for kind, text in parts
+    ]

@@ -15,7 +15,8 @@ _CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "DEFAULT": N
 
 
 def parse_show(reader: StatementReader) -> Show:
-    """SHOW {MAPPINGS | VIEWS | JOBS | SNAPSHOTS | PLANS | INDEXES | SETTINGS | FUNCTIONS | ALL | DATA CONNECTIONS
+    """SHOW {MAPPINGS | VIEWS | JOBS | SNAPSHOTS | PLANS | INDEXES | SETTINGS | FUNCTIONS | ALL |
+    DATA CONNECTIONS
     | RESOURCES FOR name | COLUMNS {FROM | IN} name | setting}"""
     position = reader.position
     reader.expect("SHOW")
@@ -24,21 +25,34 @@ def parse_show(reader: StatementReader) -> Show:
     word = reader.peek()
     if word in _LISTS or word == "ALL":
         reader.next()
-        return Show(sql=reader.sql, position=position, what="settings" if word == "ALL" else word.lower())
+        return Show(
+            sql=reader.sql, position=position, what="settings" if word == "ALL" else word.lower()
+        )
     if word in _REMEDIES:
-        raise NotSupportedError(f"SHOW {word} is not supported", hint=_REMEDIES[word], position=reader.position)
+        raise NotSupportedError(
+            f"SHOW {word} is not supported", hint=_REMEDIES[word], position=reader.position
+        )
     if reader.accept("DATA", "CONNECTIONS"):
         return Show(sql=reader.sql, position=position, what="data connections")
     if reader.accept("RESOURCES"):
         if not reader.accept("FOR"):
             raise ProgrammingError(
-                "SHOW RESOURCES needs a data connection", hint="write SHOW RESOURCES FOR name", position=reader.position
+                "SHOW RESOURCES needs a data connection",
+                hint="write SHOW RESOURCES FOR name",
+                position=reader.position,
             )
-        return Show(sql=reader.sql, position=position, what="resources", name=reader.name("a data connection"))
+        return Show(
+            sql=reader.sql,
+            position=position,
+            what="resources",
+            name=reader.name("a data connection"),
+        )
     if reader.accept("COLUMNS"):
         if not reader.accept("IN"):
             reader.expect("FROM")
-        return Show(sql=reader.sql, position=position, what="columns", name=reader.object_name("a table"))
+        return Show(
+            sql=reader.sql, position=position, what="columns", name=reader.object_name("a table")
+        )
     return Show(sql=reader.sql, position=position, what="setting", name=_setting(reader))
 
 
@@ -48,7 +62,9 @@ def parse_describe(reader: StatementReader) -> Show:
     reader.next()
     if reader.peek() == "TABLE" and reader.peek(1):
         reader.next()
-    return Show(sql=reader.sql, position=position, what="columns", name=reader.object_name("a table"))
+    return Show(
+        sql=reader.sql, position=position, what="columns", name=reader.object_name("a table")
+    )
 
 
 def parse_set(reader: StatementReader) -> SetOption:
@@ -66,7 +82,9 @@ def parse_reset(reader: StatementReader) -> SetOption:
     position = reader.position
     reader.expect("RESET")
     if reader.peek() == "ALL":
-        return SetOption(sql=reader.sql, position=position, name=reader.name("a setting"), value=None)
+        return SetOption(
+            sql=reader.sql, position=position, name=reader.name("a setting"), value=None
+        )
     return SetOption(sql=reader.sql, position=position, name=_setting(reader), value=None)
 
 

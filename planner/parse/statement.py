@@ -1,8 +1,9 @@
 """`parse`: SQL text to one statement.
 
-The first word decides who reads the rest: queries and the expressions of DML go to sqlglot (`parse_query`), everything else
-is read here and in `parse_changes`, `parse_definitions` and `parse_settings` by recursive descent over the tokens. These are
-loaded when the first statement of their kind is parsed.
+The first word decides who reads the rest: queries and the expressions of DML go to sqlglot
+(`parse_query`), everything else is read here and in `parse_changes`, `parse_definitions` and
+`parse_settings` by recursive descent over the tokens. These are loaded when the first statement of
+their kind is parsed.
 """
 
 from __future__ import annotations
@@ -20,16 +21,21 @@ from runnel.planner.parse.tokens import position_at, tokenize
 
 _QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
 _KNOWN = (
-    "statements are SELECT, VALUES, INSERT, SINK, UPDATE, DELETE, CREATE MAPPING, CREATE VIEW, CREATE INDEX, "
-    "CREATE DATA CONNECTION, CREATE JOB, CREATE SNAPSHOT, ALTER JOB, VERIFY JOB, DROP, EXPLAIN, SHOW, DESCRIBE, SET and RESET"
+    "statements are SELECT, VALUES, INSERT, SINK, UPDATE, DELETE, CREATE MAPPING, CREATE VIEW, "
+    "CREATE INDEX, "
+    "CREATE DATA CONNECTION, CREATE JOB, CREATE SNAPSHOT, ALTER JOB, VERIFY JOB, DROP, EXPLAIN, "
+    "SHOW, DESCRIBE, SET and RESET"
 )
 _TRANSACTIONS = ("BEGIN", "COMMIT", "ROLLBACK", "START", "SAVEPOINT", "END", "ABORT", "RELEASE")
 _FOREIGN = {
     "ALTER": None,
     "ANALYZE": "use EXPLAIN ANALYZE",
     "CALL": None,
-    "COPY": "to write, CREATE MAPPING f (…) TYPE File OPTIONS ('path' = '…', 'format' = 'csv') and INSERT INTO f SELECT …; "
-    "to read, SELECT * FROM CSV_FILE('…')",
+    "COPY": (
+        "to write, CREATE MAPPING f (…) TYPE File OPTIONS ('path' = '…', 'format' = 'csv') and "
+        "INSERT INTO f SELECT …; "
+        "to read, SELECT * FROM CSV_FILE('…')"
+    ),
     "FROM": "write SELECT * FROM …",
     "GRANT": None,
     "MERGE": "use SINK INTO, which inserts or replaces",
@@ -46,8 +52,9 @@ _FOREIGN = {
 def parse(sql: str) -> Statement:
     """The one statement that `sql` consists of; a semicolon at its end is fine.
 
-    ProgrammingError for wrong syntax, for no statement and for more than one; NotSupportedError for statements and clauses
-    that Runnel hasn't. Both have a position and, where there is one, a remedy as hint.
+    ProgrammingError for wrong syntax, for no statement and for more than one; NotSupportedError for
+    statements and clauses that Runnel hasn't. Both have a position and, where there is one, a
+    remedy as hint.
     """
     try:
         tokens = _single(tokenize(sql), sql)
@@ -100,7 +107,9 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
         case "INSERT" | "SINK" | "UPDATE" | "DELETE":
             from runnel.planner.parse import dml as changes
 
-            return {"UPDATE": changes.parse_update, "DELETE": changes.parse_delete}.get(word, changes.parse_insert)
+            return {"UPDATE": changes.parse_update, "DELETE": changes.parse_delete}.get(
+                word, changes.parse_insert
+            )
         case "CREATE" | "DROP":
             from runnel.planner.parse import ddl as definitions
 
@@ -121,16 +130,28 @@ def _unknown(reader: StatementReader, word: str) -> ProgrammingError | NotSuppor
     position: Position = reader.position
     if word in _TRANSACTIONS:
         return NotSupportedError(
-            f"{word} is not supported", hint="every statement is complete when it returns", position=position
+            f"{word} is not supported",
+            hint="every statement is complete when it returns",
+            position=position,
         )
     if word in _FOREIGN:
-        return NotSupportedError(f"{word} is not supported", hint=_FOREIGN[word] or _KNOWN, position=position)
+        return NotSupportedError(
+            f"{word} is not supported", hint=_FOREIGN[word] or _KNOWN, position=position
+        )
     token = reader.tokens[reader.index]
     text = reader.sql[token.start : token.end + 1]
-    return ProgrammingError(f'syntax error at "{text}"', detail="no statement begins so", hint=_KNOWN, position=position)
+    return ProgrammingError(
+        f'syntax error at "{text}"', detail="no statement begins so", hint=_KNOWN, position=position
+    )
 
 
-_STAGES = {"LOGICAL": "logical", "PHYSICAL": "physical", "DAG": "dag", "STATE": "state", "ANALYZE": "analyze"}
+_STAGES = {
+    "LOGICAL": "logical",
+    "PHYSICAL": "physical",
+    "DAG": "dag",
+    "STATE": "state",
+    "ANALYZE": "analyze",
+}
 _FORMATS = {"TEXT": "text", "DOT": "dot", "JSON": "json"}
 _EXPLAINED = (*_QUERY_WORDS, "INSERT", "SINK", "UPDATE", "DELETE")
 
@@ -149,7 +170,9 @@ def _parse_explain(reader: StatementReader) -> Explain:
             if reader.accept("FORMAT"):
                 form = _choice(reader, _FORMATS, "TEXT, DOT or JSON")
             else:
-                chosen = _choice(reader, _STAGES, "LOGICAL, PHYSICAL, DAG, STATE, ANALYZE or FORMAT")
+                chosen = _choice(
+                    reader, _STAGES, "LOGICAL, PHYSICAL, DAG, STATE, ANALYZE or FORMAT"
+                )
                 stage = "analyze" if stage == "analyze" else chosen
             if not reader.accept(","):
                 break
@@ -167,7 +190,10 @@ def _parse_explain(reader: StatementReader) -> Explain:
     if isinstance(statement, AlterJob) and statement.body is None:
         raise NotSupportedError(
             "EXPLAIN ALTER JOB takes a new query",
-            hint="write EXPLAIN ALTER JOB name AS INSERT INTO … to see what becomes of the job's state",
+            hint=(
+                "write EXPLAIN ALTER JOB name AS INSERT INTO … to see what becomes of the "
+                "job's state"
+            ),
             position=statement.position,
         )
     if stage == "analyze" and is_job:
@@ -182,7 +208,9 @@ def _parse_explain(reader: StatementReader) -> Explain:
 def _explain_hint(reader: StatementReader) -> str:
     word = reader.peek()
     if word in (*_STAGES, *_FORMATS, "FORMAT", "VERBOSE"):
-        option = {"FORMAT": "FORMAT JSON", "VERBOSE": "PHYSICAL"}.get(word, f"FORMAT {word}" if word in _FORMATS else word)
+        option = {"FORMAT": "FORMAT JSON", "VERBOSE": "PHYSICAL"}.get(
+            word, f"FORMAT {word}" if word in _FORMATS else word
+        )
         return f"options of EXPLAIN stand in brackets: EXPLAIN ({option}) SELECT …"
     return "EXPLAIN takes a query, INSERT, SINK, UPDATE, DELETE, CREATE JOB or ALTER JOB … AS"
 

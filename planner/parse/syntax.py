@@ -1,7 +1,8 @@
 """Statements as written: what `parse` gives, before any name or type is looked up.
 
-Every node is frozen and carries the position of its first word. Scalar expressions and queries are sqlglot trees of the
-DuckDB dialect; `parse.py` says which shapes occur in them. Names keep their spelling.
+Every node is frozen and carries the position of its first word. Scalar expressions and queries are
+sqlglot trees of the DuckDB dialect; `parse.py` says which shapes occur in them. Names keep their
+spelling.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class Name:
 
 @frozen(kw_only=True)
 class Statement:
-    """The base of all statements. `sql` is the whole text that was parsed: positions point into it."""
+    """The base of all statements. `sql` is the whole text that was parsed: positions point into
+    it."""
 
     sql: str
     position: Position
@@ -35,8 +37,8 @@ class Statement:
 
 @frozen
 class EmissionClauses:
-    """EMIT EVERY `every` ALLOWED LATENESS `lateness` (sqlglot trees) LATE DATA INTO `late_table`, each None where it isn't
-    given."""
+    """EMIT EVERY `every` ALLOWED LATENESS `lateness` (sqlglot trees) LATE DATA INTO `late_table`,
+    each None where it isn't given."""
 
     every: Any
     lateness: Any
@@ -46,9 +48,10 @@ class EmissionClauses:
 
 @frozen(kw_only=True)
 class Query(Statement):
-    """SELECT, WITH, VALUES, a set operation. `expression` is its sqlglot tree, which has passed `supported.check`;
-    `text` is the query's own part of `sql`; `parameters` is the number of `?` in the whole of `sql`. `unbounded_state`: whether
-    it may keep rows for ever (OPTIONS ('allowUnboundedState'='true'))."""
+    """SELECT, WITH, VALUES, a set operation. `expression` is its sqlglot tree, which has passed
+    `supported.check`; `text` is the query's own part of `sql`; `parameters` is the number of `?` in
+    the whole of `sql`. `unbounded_state`: whether it may keep rows for ever (OPTIONS
+    ('allowUnboundedState'='true'))."""
 
     expression: Any
     text: str
@@ -84,8 +87,8 @@ class Option:
 
 @frozen(kw_only=True)
 class CreateMapping(Statement):
-    """CREATE MAPPING. `columns` is () where none are declared; `external_name` joins its parts by dots. Either `connector`
-    (TYPE) or `data_connection` is given."""
+    """CREATE MAPPING. `columns` is () where none are declared; `external_name` joins its parts by
+    dots. Either `connector` (TYPE) or `data_connection` is given."""
 
     name: Name
     columns: tuple[MappingColumn, ...]
@@ -169,7 +172,8 @@ class DropIndex(Statement):
 
 @frozen(kw_only=True)
 class Insert(Statement):
-    """INSERT INTO (`mode` INSERT) and SINK INTO (`mode` SINK). `columns` is None where the statement lists none."""
+    """INSERT INTO (`mode` INSERT) and SINK INTO (`mode` SINK). `columns` is None where the
+    statement lists none."""
 
     table: Name
     columns: tuple[Name, ...] | None
@@ -198,7 +202,8 @@ class Update(Statement):
 
 @frozen(kw_only=True)
 class Delete(Statement):
-    """DELETE FROM. `where` is a sqlglot tree or None; `parameters` is the number of `?` in `sql`."""
+    """DELETE FROM. `where` is a sqlglot tree or None; `parameters` is the number of `?` in
+    `sql`."""
 
     table: Name
     alias: Name | None
@@ -224,8 +229,8 @@ class CreateJob(Statement):
 
 @frozen(kw_only=True)
 class AlterJob(Statement):
-    """ALTER JOB. `action` is "suspend", "resume", "restart", "options", "options and resume" or "query": then `body` is the new
-    query and `text` its part of `sql`."""
+    """ALTER JOB. `action` is "suspend", "resume", "restart", "options", "options and resume" or
+    "query": then `body` is the new query and `text` its part of `sql`."""
 
     name: Name
     action: str
@@ -275,8 +280,9 @@ class DropSnapshot(Statement):
 
 @frozen(kw_only=True)
 class Explain(Statement):
-    """EXPLAIN. `stage` is "all" (logical and physical), "logical", "physical", "dag", "state" or "analyze"; `format` is "text",
-    "dot" or "json"; `statement` is a Query, Insert, Update, Delete, CreateJob or AlterJob with a new query."""
+    """EXPLAIN. `stage` is "all" (logical and physical), "logical", "physical", "dag", "state" or
+    "analyze"; `format` is "text", "dot" or "json"; `statement` is a Query, Insert, Update, Delete,
+    CreateJob or AlterJob with a new query."""
 
     stage: str
     format: str
@@ -285,9 +291,9 @@ class Explain(Statement):
 
 @frozen(kw_only=True)
 class Show(Statement):
-    """SHOW. `what` is "mappings", "views", "jobs", "snapshots", "plans", "indexes", "settings" (SHOW ALL is SHOW SETTINGS),
-    "functions", "data connections", or, with a `name`, "setting", "resources" (of a data connection) or "columns" (of a table
-    or view)."""
+    """SHOW. `what` is "mappings", "views", "jobs", "snapshots", "plans", "indexes", "settings"
+    (SHOW ALL is SHOW SETTINGS), "functions", "data connections", or, with a `name`, "setting",
+    "resources" (of a data connection) or "columns" (of a table or view)."""
 
     what: str
     name: Name | None = None

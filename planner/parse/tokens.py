@@ -1,7 +1,8 @@
 """SQL text as tokens, and a reader that walks over them.
 
-The tokens are sqlglot's, of the DuckDB dialect; `start` and `end` are offsets into the text, `end` inclusive. Keywords are
-compared by their text: what sqlglot's tokeniser takes for a keyword changes between its releases.
+The tokens are sqlglot's, of the DuckDB dialect; `start` and `end` are offsets into the text, `end`
+inclusive. Keywords are compared by their text: what sqlglot's tokeniser takes for a keyword changes
+between its releases.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from runnel.planner.parse.syntax import Name
 
 
 class RunnelDialect(DuckDB):
-    """DuckDB's syntax with our defaults: NULL is the smallest value, so an ORDER BY item without NULLS FIRST or LAST comes
-    out of the parser with the order that it means; a subscript stays the number that was written."""
+    """DuckDB's syntax with our defaults: NULL is the smallest value, so an ORDER BY item without
+    NULLS FIRST or LAST comes out of the parser with the order that it means; a subscript stays the
+    number that was written."""
 
     NULL_ORDERING = "nulls_are_small"
     INDEX_OFFSET = 0
@@ -46,8 +48,8 @@ _QUOTES = {"'": "string", '"': "quoted identifier"}
 
 
 def tokenize(sql: str) -> list[Token]:
-    """The tokens of `sql`; ProgrammingError with its position where a string, a quoted name or a comment has no end, or
-    where a number runs into a word."""
+    """The tokens of `sql`; ProgrammingError with its position where a string, a quoted name or a
+    comment has no end, or where a number runs into a word."""
     try:
         tokens = _tokens(sql)
     except SqlglotError:
@@ -70,30 +72,47 @@ def tokenize(sql: str) -> list[Token]:
 
 
 def _is_torn(dot: Token, following: Token | None) -> bool:
-    """Whether a number follows a point that can't be its own: `. 5` or `.0.5`, of which sqlglot makes 0.5 and 0.0.5."""
+    """Whether a number follows a point that can't be its own: `. 5` or `.0.5`, of which sqlglot
+    makes 0.5 and 0.0.5."""
     if following is None or following.token_type is not TokenType.NUMBER:
         return False
     return following.start != dot.end + 1 or "." in following.text
 
 
 def _tokens(sql: str) -> list[Token]:
-    """sqlglot's tokens, but with `1e0+2` as three: sqlglot takes it for one number. So a space is put in front of such a
-    sign, and taken out of the tokens' places again."""
+    """sqlglot's tokens, but with `1e0+2` as three: sqlglot takes it for one number. So a space is
+    put in front of such a sign, and taken out of the tokens' places again."""
     tokens: list[Token] = DIALECT.tokenize(sql)
-    cuts = sorted({cut for token in tokens if token.token_type is TokenType.NUMBER for cut in _cuts(sql, token.start)})
+    cuts = sorted(
+        {
+            cut
+            for token in tokens
+            if token.token_type is TokenType.NUMBER
+            for cut in _cuts(sql, token.start)
+        }
+    )
     if not cuts:
         return tokens
     parts = [sql[start:end] for start, end in pairwise([0, *cuts, len(sql)])]
     spaced = [cut + number for number, cut in enumerate(cuts)]
     return [
-        Token(token.token_type, token.text, token.line, token.col, token.start - shift, token.end - shift, token.comments)
+        Token(
+            token.token_type,
+            token.text,
+            token.line,
+            token.col,
+            token.start - shift,
+            token.end - shift,
+            token.comments,
+        )
         for token in DIALECT.tokenize(" ".join(parts))
         for shift in [bisect(spaced, token.start)]
     ]
 
 
 def _cuts(sql: str, start: int) -> Iterator[int]:
-    """The places of the signs that follow numbers with an exponent in a sum that begins at `start`."""
+    """The places of the signs that follow numbers with an exponent in a sum that begins at
+    `start`."""
     match = _GLUED.match(sql, start)
     while match is not None:
         yield match.end()
@@ -120,17 +139,22 @@ def _unterminated(sql: str) -> ProgrammingError:
             break
         at = end + (2 if what == "comment" else 1)
     if at >= length or not what:
-        return ProgrammingError("the statement can't be split into words", position=Position.at(sql, max(length - 1, 0)))
+        return ProgrammingError(
+            "the statement can't be split into words", position=Position.at(sql, max(length - 1, 0))
+        )
     return ProgrammingError(f"unterminated {what}", position=Position.at(sql, at, length - at))
 
 
 def is_word(token: Token) -> bool:
     """Whether a token is a keyword or an unquoted name."""
-    return token.token_type not in _NOT_WORDS and (token.text[:1].isalpha() or token.text[:1] == "_")
+    return token.token_type not in _NOT_WORDS and (
+        token.text[:1].isalpha() or token.text[:1] == "_"
+    )
 
 
 def word_of(token: Token) -> str:
-    """A token's text in upper case if it is a word or a sign; the empty text for strings, numbers and quoted names."""
+    """A token's text in upper case if it is a word or a sign; the empty text for strings, numbers
+    and quoted names."""
     return "" if token.token_type in _NOT_WORDS else token.text.upper()
 
 
@@ -140,7 +164,8 @@ def position_at(token: Token, sql: str) -> Position:
 
 
 class TokenReader:
-    """Walks over tokens from the first to the last; every complaint names what was expected and where."""
+    """Walks over tokens from the first to the last; every complaint names what was expected and
+    where."""
 
     def __init__(self, tokens: Sequence[Token], sql: str) -> None:
         self.tokens = tokens
@@ -160,7 +185,8 @@ class TokenReader:
         return position_at(self.tokens[self.index], self.sql)
 
     def peek(self, ahead: int = 0) -> str:
-        """The word or sign `ahead` of the next token, in upper case; the empty text where there is none."""
+        """The word or sign `ahead` of the next token, in upper case; the empty text where there is
+        none."""
         index = self.index + ahead
         return word_of(self.tokens[index]) if index < len(self.tokens) else ""
 

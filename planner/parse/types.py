@@ -60,7 +60,8 @@ MAX_NESTING = 16
 def parse_type(source: TokenReader | str) -> SqlType:
     """The type that a text names, or that the reader's next tokens name (which it goes past).
 
-    ProgrammingError for an unknown name or a wrong DECIMAL, NotSupportedError for a type that SQL has and Runnel hasn't.
+    ProgrammingError for an unknown name or a wrong DECIMAL, NotSupportedError for a type that SQL
+    has and Runnel hasn't.
     """
     if isinstance(source, str):
         reader = TokenReader(tokenize(source), source)
@@ -85,7 +86,9 @@ def _parse(reader: TokenReader, depth: int) -> SqlType:
             reader.next()
             if not reader.accept("]"):
                 raise NotSupportedError(
-                    "an array type of fixed size is not supported", hint="leave the size out", position=position
+                    "an array type of fixed size is not supported",
+                    hint="leave the size out",
+                    position=position,
                 )
             parsed = sqltypes.array(parsed)
         else:
@@ -93,7 +96,9 @@ def _parse(reader: TokenReader, depth: int) -> SqlType:
 
 
 def _too_deep(reader: TokenReader) -> NotSupportedError:
-    return NotSupportedError(f"a type nested more than {MAX_NESTING} deep is not supported", position=reader.position)
+    return NotSupportedError(
+        f"a type nested more than {MAX_NESTING} deep is not supported", position=reader.position
+    )
 
 
 def _base(reader: TokenReader, depth: int) -> SqlType:
@@ -130,13 +135,16 @@ def _zoned(reader: TokenReader, plain: SqlType, position: Position) -> SqlType:
         return plain
     if plain is sqltypes.TIME:
         raise NotSupportedError(
-            "TIME WITH TIME ZONE is not supported", hint="use TIME or TIMESTAMP WITH TIME ZONE", position=position
+            "TIME WITH TIME ZONE is not supported",
+            hint="use TIME or TIMESTAMP WITH TIME ZONE",
+            position=position,
         )
     return sqltypes.TIMESTAMP_TZ
 
 
 def _interval(reader: TokenReader) -> SqlType:
-    """INTERVAL, or INTERVAL with a field or a range of fields: YEAR and MONTH are one type, the others another."""
+    """INTERVAL, or INTERVAL with a field or a range of fields: YEAR and MONTH are one type, the
+    others another."""
     if reader.peek() not in (*_MONTHS, *_SECONDS):
         return sqltypes.INTERVAL
     fields = _MONTHS if reader.peek() in _MONTHS else _SECONDS
@@ -157,10 +165,15 @@ def _decimal(reader: TokenReader) -> SqlType:
     reader.expect(")")
     if not 1 <= precision <= MAX_PRECISION:
         raise ProgrammingError(
-            f"DECIMAL can't have {precision} digits", hint=f"the precision is from 1 to {MAX_PRECISION}", position=position
+            f"DECIMAL can't have {precision} digits",
+            hint=f"the precision is from 1 to {MAX_PRECISION}",
+            position=position,
         )
     if scale > precision:
-        raise ProgrammingError(f"the scale of DECIMAL({precision}, {scale}) is greater than its precision", position=position)
+        raise ProgrammingError(
+            f"the scale of DECIMAL({precision}, {scale}) is greater than its precision",
+            position=position,
+        )
     return sqltypes.decimal(precision, scale)
 
 
@@ -195,21 +208,29 @@ def _map(reader: TokenReader, depth: int) -> SqlType:
 
 def _sized(word: str, position: Position) -> NotSupportedError:
     return NotSupportedError(
-        f"{word} with a length or precision is not supported", hint=f"write {word} alone", position=position
+        f"{word} with a length or precision is not supported",
+        hint=f"write {word} alone",
+        position=position,
     )
 
 
 def _unknown(name: str, position: Position) -> ProgrammingError | NotSupportedError:
     upper = name.upper()
     if upper in ("CHAR", "CHARACTER", "BPCHAR", "NCHAR"):
-        return NotSupportedError(f"type {upper} is not supported", hint="use VARCHAR", position=position)
+        return NotSupportedError(
+            f"type {upper} is not supported", hint="use VARCHAR", position=position
+        )
     if upper == "OBJECT":
         remedy = "use ROW(field type, …) or JSON"
         return NotSupportedError("type OBJECT is not supported", hint=remedy, position=position)
     if upper in ("ENUM", "UNION", "BIT", "XML"):
         return NotSupportedError(f"type {upper} is not supported", position=position)
     known = [item.lower() for item in _NAMES]
-    hint = suggest(name, known, "types are BOOLEAN, BIGINT, DECIMAL(p, s), DOUBLE, VARCHAR, DATE, TIMESTAMP and so on")
+    hint = suggest(
+        name,
+        known,
+        "types are BOOLEAN, BIGINT, DECIMAL(p, s), DOUBLE, VARCHAR, DATE, TIMESTAMP and so on",
+    )
     return ProgrammingError(f'unknown type "{name}"', hint=hint, position=position)
 
 

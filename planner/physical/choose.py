@@ -1,7 +1,9 @@
-"""From relations to physical operators: what is fused, which index is used, how joins and sorts are run.
+"""From relations to physical operators: what is fused, which index is used, how joins and sorts are
+run.
 
-One function per relational node. Filters and projections are fused into one calculation, and that into the scan below it
-where there is one, so that `SELECT a FROM t WHERE b > 1` is a single operator.
+One function per relational node. Filters and projections are fused into one calculation, and that
+into the scan below it where there is one, so that `SELECT a FROM t WHERE b > 1` is a single
+operator.
 """
 
 from __future__ import annotations
@@ -11,7 +13,14 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from runnel.catalog import Snapshot
-from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanRequest, SinkRequest, WritableTable
+from runnel.connector import (
+    IndexedTable,
+    IndexLookup,
+    ReadableTable,
+    ScanRequest,
+    SinkRequest,
+    WritableTable,
+)
 from runnel.deadline import check_time
 from runnel.errors import NotSupportedError, internal
 from runnel.expressions.evaluate import can_fail, is_volatile
@@ -26,7 +35,14 @@ from runnel.relation import nodes as logical
 from runnel.relation.nodes import Field, JoinKind, Relation
 from runnel.relation.over import Window, WindowCall
 from runnel.relation.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
-from runnel.relation.subqueries import CommonRows, GroupLimit, Recursion, Series, UnnestTogether, WorkingTable
+from runnel.relation.subqueries import (
+    CommonRows,
+    GroupLimit,
+    Recursion,
+    Series,
+    UnnestTogether,
+    WorkingTable,
+)
 from runnel.sqltypes import BIGINT
 
 Narrowable: TypeAlias = (
@@ -42,7 +58,8 @@ Narrowable: TypeAlias = (
 """The operators that can leave out columns."""
 
 PARTITION_BUILD_ROWS = 100_000
-"""From this many rows on, the build side of a join is divided by key instead of given whole to every processor."""
+"""From this many rows on, the build side of a join is divided by key instead of given whole to
+every processor."""
 
 _NEEDS_WHOLE_BUILD = (JoinKind.MARK, JoinKind.NULL_ANTI)
 _NEEDS_PARTITIONS = (JoinKind.RIGHT, JoinKind.FULL)
@@ -65,14 +82,19 @@ def _named(chosen: Physical, name: str) -> Physical:
     return replace(chosen, state_name=name)
 
 
-def choose_write(relation: Relation, snapshot: Snapshot, table: WritableTable, request: SinkRequest) -> Physical:
-    """The physical plan of a statement that writes the rows of `relation`; its result is their number."""
+def choose_write(
+    relation: Relation, snapshot: Snapshot, table: WritableTable, request: SinkRequest
+) -> Physical:
+    """The physical plan of a statement that writes the rows of `relation`; its result is their
+    number."""
     count = (Field("count", BIGINT),)
     if isinstance(relation, logical.Fragment):
         source = table.written_by(relation.source, request)
         if source is not None:
             return physical.Fragment(fields=count, rows=1, source=source, stopped="")
-    return physical.Write(fields=count, rows=1, input=choose(relation, snapshot), table=table, request=request)
+    return physical.Write(
+        fields=count, rows=1, input=choose(relation, snapshot), table=table, request=request
+    )
 
 
 def _scan(node: logical.Scan, snapshot: Snapshot) -> Physical:
@@ -87,7 +109,10 @@ def _source(node: logical.Scan, lookup: IndexLookup | None) -> physical.SourceSc
             detail=f"connector {table.connector} has no way to read it",
             position=node.position,
         )
-    read = (*node.columns, *sorted(columns_of(node.predicate) - set(node.columns) if node.predicate else ()))
+    read = (
+        *node.columns,
+        *sorted(columns_of(node.predicate) - set(node.columns) if node.predicate else ()),
+    )
     places = {column: place for place, column in reversed(list(enumerate(read)))}
     projections = None
     if len(read) > len(node.columns):
@@ -111,8 +136,11 @@ def _source(node: logical.Scan, lookup: IndexLookup | None) -> physical.SourceSc
 
 
 def _advice(predicate: Expression | None) -> Expression | None:
-    """The part of a predicate that a table may apply in any order: what can't fail and gives the same each time."""
-    return conjunction(part for part in conjuncts(predicate) if not can_fail(part) and not is_volatile(part))
+    """The part of a predicate that a table may apply in any order: what can't fail and gives the
+    same each time."""
+    return conjunction(
+        part for part in conjuncts(predicate) if not can_fail(part) and not is_volatile(part)
+    )
 
 
 def _calc(node: Relation, snapshot: Snapshot) -> Physical:
@@ -134,9 +162,13 @@ def _calc(node: Relation, snapshot: Snapshot) -> Physical:
 
 
 def _fused(
-    below: Physical, condition: Expression | None, projections: tuple[Expression, ...] | None, node: Relation
+    below: Physical,
+    condition: Expression | None,
+    projections: tuple[Expression, ...] | None,
+    node: Relation,
 ) -> Physical:
-    """Applies a condition and projections in the scan below if they fit there, else in an operator of their own."""
+    """Applies a condition and projections in the scan below if they fit there, else in an operator
+    of their own."""
     if isinstance(below, physical.SourceScan) and _is_plain(below.projections):
         if below.projections is not None:
             projections = below.projections if projections is None else projections
@@ -161,14 +193,20 @@ def _fused(
     projections = _unless_identity(projections, len(below.fields))
     if condition is None and projections is None:
         return replace(below, fields=node.fields)
-    return physical.Calc(fields=node.fields, rows=estimate(node), input=below, condition=condition, projections=projections)
+    return physical.Calc(
+        fields=node.fields,
+        rows=estimate(node),
+        input=below,
+        condition=condition,
+        projections=projections,
+    )
 
 
 def _narrowed(
     below: Narrowable, condition: Expression | None, projections: tuple[Expression, ...] | None
 ) -> tuple[Narrowable, Expression | None, tuple[Expression, ...] | None]:
-    """A join, an UNNEST or a series that gives only the columns that are read above it, and what is above it over those
-    columns. A projection of columns alone is left to it."""
+    """A join, an UNNEST or a series that gives only the columns that are read above it, and what is
+    above it over those columns. A projection of columns alone is left to it."""
     if projections is None or below.columns is not None:
         return below, condition, projections
     if condition is None and all(isinstance(item, Column) for item in projections):
@@ -186,11 +224,16 @@ def _giving(below: Narrowable, columns: list[int]) -> Narrowable:
     return replace(below, fields=tuple(below.fields[i] for i in columns), columns=tuple(columns))
 
 
-def _unless_identity(projections: tuple[Expression, ...] | None, width: int) -> tuple[Expression, ...] | None:
-    """None for a projection that gives all columns of its input as they are: a new name costs nothing."""
+def _unless_identity(
+    projections: tuple[Expression, ...] | None, width: int
+) -> tuple[Expression, ...] | None:
+    """None for a projection that gives all columns of its input as they are: a new name costs
+    nothing."""
     if projections is None or len(projections) != width:
         return projections
-    is_same = all(isinstance(item, Column) and item.index == i for i, item in enumerate(projections))
+    is_same = all(
+        isinstance(item, Column) and item.index == i for i, item in enumerate(projections)
+    )
     return None if is_same else projections
 
 
@@ -212,7 +255,11 @@ def _assign_windows(node: AssignWindows, snapshot: Snapshot) -> Physical:
 
         return choose_session_rows(node, lambda below: choose(below, snapshot))
     return physical_streams.AssignWindows(
-        fields=node.fields, rows=estimate(node), input=choose(node.input, snapshot), shape=node.shape, time=node.time
+        fields=node.fields,
+        rows=estimate(node),
+        input=choose(node.input, snapshot),
+        shape=node.shape,
+        time=node.time,
     )
 
 
@@ -221,11 +268,15 @@ def _values(node: logical.Values, snapshot: Snapshot) -> Physical:
 
 
 def _fragment(node: logical.Fragment, snapshot: Snapshot) -> Physical:
-    return physical.Fragment(fields=node.fields, rows=estimate(node.relation), source=node.source, stopped=node.stopped)
+    return physical.Fragment(
+        fields=node.fields, rows=estimate(node.relation), source=node.source, stopped=node.stopped
+    )
 
 
 def _generate(node: logical.Generate, snapshot: Snapshot) -> Physical:
-    return physical.Generate(fields=node.fields, rows=estimate(node), function=node.function, arguments=node.arguments)
+    return physical.Generate(
+        fields=node.fields, rows=estimate(node), function=node.function, arguments=node.arguments
+    )
 
 
 def _aggregate(node: logical.Aggregate, snapshot: Snapshot) -> Physical:
@@ -254,7 +305,11 @@ def _join(node: logical.Join, snapshot: Snapshot) -> Physical:
         if streaming is not None:
             return streaming
     build_rows = estimate(node.right)
-    is_large = build_rows is not None and build_rows >= PARTITION_BUILD_ROWS and node.kind not in _NEEDS_WHOLE_BUILD
+    is_large = (
+        build_rows is not None
+        and build_rows >= PARTITION_BUILD_ROWS
+        and node.kind not in _NEEDS_WHOLE_BUILD
+    )
     chosen = physical.HashJoin(
         fields=node.fields,
         rows=estimate(node),
@@ -291,12 +346,18 @@ def _sort(node: logical.Sort, snapshot: Snapshot) -> Physical:
     ordered = _ordered(node, snapshot)
     if ordered is not None:
         return ordered
-    return physical.Sort(fields=node.fields, rows=estimate(node), input=choose(node.input, snapshot), keys=node.keys)
+    return physical.Sort(
+        fields=node.fields, rows=estimate(node), input=choose(node.input, snapshot), keys=node.keys
+    )
 
 
 def _limit(node: logical.Limit, snapshot: Snapshot) -> Physical:
     below = node.input
-    if isinstance(below, logical.Sort) and node.count is not None and not (below.is_unbounded and below.never_ends):
+    if (
+        isinstance(below, logical.Sort)
+        and node.count is not None
+        and not (below.is_unbounded and below.never_ends)
+    ):
         ordered = _ordered(below, snapshot)
         if ordered is None:
             return physical.TopN(
@@ -312,7 +373,9 @@ def _limit(node: logical.Limit, snapshot: Snapshot) -> Physical:
 
 
 def _limited(node: logical.Limit, below: Physical) -> Physical:
-    return physical.Limit(fields=node.fields, rows=estimate(node), input=below, count=node.count, offset=node.offset)
+    return physical.Limit(
+        fields=node.fields, rows=estimate(node), input=below, count=node.count, offset=node.offset
+    )
 
 
 def _first_rows(scan: physical.SourceScan, node: logical.Limit) -> physical.SourceScan:
@@ -344,7 +407,9 @@ def _ordered(node: logical.Sort, snapshot: Snapshot) -> physical.SourceScan | No
     return fused if isinstance(fused, physical.SourceScan) else None
 
 
-def _order_column(key: SortKey, projections: tuple[Expression, ...] | None, scan: logical.Scan) -> OrderColumn | None:
+def _order_column(
+    key: SortKey, projections: tuple[Expression, ...] | None, scan: logical.Scan
+) -> OrderColumn | None:
     expression = key.expression if projections is None else substitute(key.expression, projections)
     if not isinstance(expression, Column) or key.nulls_first is key.descending:
         return None
@@ -358,7 +423,9 @@ def _union(node: logical.Union, snapshot: Snapshot) -> Physical:
         from runnel.planner.event_time.bounds import union_watermarks
 
         watermarks = union_watermarks(node)[1]
-    return physical.Union(fields=node.fields, rows=estimate(node), parts=parts, watermarks=watermarks)
+    return physical.Union(
+        fields=node.fields, rows=estimate(node), parts=parts, watermarks=watermarks
+    )
 
 
 def _set_operation(node: logical.SetOperation, snapshot: Snapshot) -> Physical:
@@ -385,7 +452,9 @@ def _unnest(node: logical.Unnest, snapshot: Snapshot) -> Physical:
 
 def _expand(node: logical.Expand, snapshot: Snapshot) -> Physical:
     fields, rows, below = node.fields, estimate(node), choose(node.input, snapshot)
-    return physical.Expand(fields=fields, rows=rows, input=below, projections=node.projections, of_sets=node.of_sets)
+    return physical.Expand(
+        fields=fields, rows=rows, input=below, projections=node.projections, of_sets=node.of_sets
+    )
 
 
 def _window(node: Window, snapshot: Snapshot) -> Physical:
@@ -399,24 +468,32 @@ def _window(node: Window, snapshot: Snapshot) -> Physical:
 
 def _one_window(node: Window, chosen: Physical | None, snapshot: Snapshot) -> physical.Window:
     """The window over `chosen`, or over what is chosen for its input."""
-    shared = [key for key in node.calls[0].partition if all(key in call.partition for call in node.calls)]
+    shared = [
+        key for key in node.calls[0].partition if all(key in call.partition for call in node.calls)
+    ]
     keys = tuple(key for key in shared if isinstance(key, Column))
     below, calls = node.input, node.calls
     width = len(below.fields)
     if shared and not keys and not is_volatile(shared[0]):
         # An edge divides rows by columns only.
         names = (*(item.name for item in below.fields), "$partition")
-        below = logical.Project(input=below, expressions=(*logical.references(below.fields), shared[0]), names=names)
+        below = logical.Project(
+            input=below, expressions=(*logical.references(below.fields), shared[0]), names=names
+        )
         if chosen is not None:
             chosen = _fused(chosen, None, below.expressions, below)
         keys = (Column(index=width, name="$partition", type=shared[0].type),)
         calls = tuple(_partitioned(call, shared[0], keys[0]) for call in calls)
     chosen = choose(below, snapshot) if chosen is None else chosen
-    return physical.Window(fields=node.fields, rows=estimate(node), input=chosen, calls=calls, width=width, keys=keys)
+    return physical.Window(
+        fields=node.fields, rows=estimate(node), input=chosen, calls=calls, width=width, keys=keys
+    )
 
 
 def _partitioned(call: WindowCall, key: Expression, column: Column) -> WindowCall:
-    return replace(call, partition=tuple(column if item == key else item for item in call.partition))
+    return replace(
+        call, partition=tuple(column if item == key else item for item in call.partition)
+    )
 
 
 def _unnest_together(node: UnnestTogether, snapshot: Snapshot) -> Physical:
@@ -466,7 +543,8 @@ def _group_limit(node: GroupLimit, snapshot: Snapshot) -> Physical:
 
 
 def needed_rows(count: Expression, offset: Expression | None) -> Expression:
-    """How many rows a first stage must keep so that a last one can leave out `offset` and give `count`."""
+    """How many rows a first stage must keep so that a last one can leave out `offset` and give
+    `count`."""
     if offset is None:
         return count
     return Call(function="add", arguments=(count, offset), type=count.type)
@@ -491,7 +569,9 @@ _CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
     Window: _window,
     Recursion: _recursion,
     WorkingTable: _working_table,
-    CommonRows: lambda node, _: physical.CommonRows(fields=node.fields, rows=node.rows, number=node.number),
+    CommonRows: lambda node, _: physical.CommonRows(
+        fields=node.fields, rows=node.rows, number=node.number
+    ),
     Series: _series,
     UnnestTogether: _unnest_together,
     GroupLimit: _group_limit,

@@ -1,12 +1,14 @@
-"""Aggregations by the windows that stand below them: what may stand between the two, and where it can stand instead.
+"""Aggregations by the windows that stand below them: what may stand between the two, and where it
+can stand instead.
 
 An operator that groups rows without giving each a row per window needs the windows right below. So
 
 - a condition that reads no bound goes below windows of a fixed size, which are made row by row;
-- one that reads bounds, and keys of the groups, goes above the groups: it is the same for all rows of one. That holds for keys
-  of sessions, too;
-- a join of a stream's windows with a table that reads no bound goes below windows of a fixed size; one that reads only keys of
-  sessions goes below these, as it does the same to all rows of a session.
+- one that reads bounds, and keys of the groups, goes above the groups: it is the same for all rows
+  of one. That holds for keys of sessions, too;
+- a join of a stream's windows with a table that reads no bound goes below windows of a fixed size;
+  one that reads only keys of sessions goes below these, as it does the same to all rows of a
+  session.
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ _KINDS = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
 
 
 class GroupedWindows(NamedTuple):
-    """An aggregation by windows, over the windows' input `source`. `columns` has for each of its keys −1, −2 or −3, as in
-    FramedAggregate, or the number of one of `keys`. `moved` is the aggregation over the columns of the windows, and so are the
-    conditions `of_groups`, which go above it. `is_direct`: nothing else stands between the windows and the groups."""
+    """An aggregation by windows, over the windows' input `source`. `columns` has for each of its
+    keys −1, −2 or −3, as in FramedAggregate, or the number of one of `keys`. `moved` is the
+    aggregation over the columns of the windows, and so are the conditions `of_groups`, which go
+    above it. `is_direct`: nothing else stands between the windows and the groups."""
 
     windows: AssignWindows
     source: Relation
@@ -39,16 +42,21 @@ class GroupedWindows(NamedTuple):
 
 
 def grouped_windows(node: Aggregate) -> GroupedWindows | None:
-    """None where there are no windows below, or something of them but their bounds as keys is needed."""
+    """None where there are no windows below, or something of them but their bounds as keys is
+    needed."""
     below, conditions, columns = down_to_windows(_with_joins_below(node.input))
     if not isinstance(below, AssignWindows):
         return None
     moved = Aggregate(
         input=below,
         keys=tuple(substitute(key, columns) for key in node.keys),
-        aggregates=tuple(call.map_expressions(lambda item: substitute(item, columns)) for call in node.aggregates),
+        aggregates=tuple(
+            call.map_expressions(lambda item: substitute(item, columns)) for call in node.aggregates
+        ),
         names=node.names,
-        emission=None if node.emission is None else node.emission.map_expressions(lambda item: substitute(item, columns)),
+        emission=None
+        if node.emission is None
+        else node.emission.map_expressions(lambda item: substitute(item, columns)),
     )
     width = len(below.input.fields)
     keys: list[Expression] = []
@@ -79,13 +87,18 @@ def _reads_bounds(expression: Expression, width: int) -> bool:
 def _divided(
     conditions: list[Expression], moved: Aggregate, windows: AssignWindows
 ) -> tuple[list[Expression], tuple[Expression, ...], list[Expression]]:
-    """Conditions that go below the windows, those that go above the groups, and the rest. Late rows that a condition leaves out
-    aren't late, and bounds of groups that come out again move: neither bears a condition above."""
+    """Conditions that go below the windows, those that go above the groups, and the rest. Late rows
+    that a condition leaves out aren't late, and bounds of groups that come out again move: neither
+    bears a condition above."""
     width = len(windows.input.fields)
     emission = moved.emission
-    comes_once = emission is None or (emission.every is None and not emission.lateness.value and emission.late_table is None)
+    comes_once = emission is None or (
+        emission.every is None and not emission.lateness.value and emission.late_table is None
+    )
     may_follow = comes_once and windows.never_ends
-    keys = {key.index for key in moved.keys if isinstance(key, Column)} | set(range(width, width + 3))
+    keys = {key.index for key in moved.keys if isinstance(key, Column)} | set(
+        range(width, width + 3)
+    )
     is_session = windows.shape.kind is WindowKind.SESSION
     inside: list[Expression] = []
     of_groups: list[Expression] = []
@@ -106,7 +119,8 @@ def _divided(
 
 
 def down_to_windows(node: Relation) -> tuple[Relation, list[Expression], tuple[Expression, ...]]:
-    """What is below the projections and filters of a relation, the conditions, and the columns of the relation over it."""
+    """What is below the projections and filters of a relation, the conditions, and the columns of
+    the relation over it."""
     columns: tuple[Expression, ...] = references(node.fields)
     conditions: list[Expression] = []
     while isinstance(node, Project | Filter):
@@ -124,12 +138,18 @@ def down_to_windows(node: Relation) -> tuple[Relation, list[Expression], tuple[E
 
 
 def _keys(windows: AssignWindows) -> set[int]:
-    """The columns by which sessions are divided. 0 and −0 are one key of DOUBLE, but a join could tell them apart."""
-    return {key.index for key in windows.partition if isinstance(key, Column) and not key.type.is_approximate}
+    """The columns by which sessions are divided. 0 and −0 are one key of DOUBLE, but a join could
+    tell them apart."""
+    return {
+        key.index
+        for key in windows.partition
+        if isinstance(key, Column) and not key.type.is_approximate
+    }
 
 
 def _with_joins_below(node: Relation) -> Relation:
-    """The relation with joins of its windows with tables below the windows, where they may stand there."""
+    """The relation with joins of its windows with tables below the windows, where they may stand
+    there."""
     if isinstance(node, Project | Filter):
         below = _with_joins_below(node.input)
         return node if below is node.input else node.with_inputs((below,))
@@ -149,7 +169,10 @@ def _below_windows(node: Join, left: Relation) -> Relation | None:
     over = (*columns, *(replace(column, index=width + place) for place, column in enumerate(right)))
     left_keys = tuple(substitute(key, columns) for key in node.left_keys)
     rest = node.own_expressions[len(node.left_keys) + len(node.right_keys) :]
-    read = (*left_keys, *(columns[place] for item in rest for place in columns_of(item) if place < len(columns)))
+    read = (
+        *left_keys,
+        *(columns[place] for item in rest for place in columns_of(item) if place < len(columns)),
+    )
     may_read = _keys(windows) if windows.shape.kind is WindowKind.SESSION else set(range(width))
     if not all(columns_of(item) <= may_read for item in read):
         return None
@@ -163,5 +186,10 @@ def _below_windows(node: Join, left: Relation) -> Relation | None:
     found = conjunction(renumber(item, places) for item in conditions)
     if found is not None:
         moved = Filter(input=moved, condition=found)
-    expressions = (*(renumber(item, places) for item in columns), *references(joined.fields)[width:])
-    return Project(input=moved, expressions=expressions, names=tuple(field.name for field in node.fields))
+    expressions = (
+        *(renumber(item, places) for item in columns),
+        *references(joined.fields)[width:],
+    )
+    return Project(
+        input=moved, expressions=expressions, names=tuple(field.name for field in node.fields)
+    )

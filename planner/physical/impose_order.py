@@ -14,7 +14,8 @@ from runnel.relation.streams import ImposeOrder
 
 
 def choose_impose_order(node: ImposeOrder, below: Physical) -> Physical:
-    """Watermarks from the scan itself, for each partition of the source, where `below` is one; nothing where the rows end."""
+    """Watermarks from the scan itself, for each partition of the source, where `below` is one;
+    nothing where the rows end."""
     if not node.input.is_unbounded:
         return below
     if type(below) is physical.SourceScan and below.time is None:
@@ -32,4 +33,6 @@ def _expressions(scan: physical.SourceScan) -> tuple[Expression, ...]:
     if scan.projections is not None:
         return scan.projections
     columns = [scan.table.columns[i] for i in scan.request.columns]
-    return tuple(Column(index=place, name=item.name, type=item.type) for place, item in enumerate(columns))
+    return tuple(
+        Column(index=place, name=item.name, type=item.type) for place, item in enumerate(columns)
+    )

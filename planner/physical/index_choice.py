@@ -1,7 +1,9 @@
-"""Which index, if any, answers a scan: by equality, by range, or by giving the rows in the order that is wanted.
+"""Which index, if any, answers a scan: by equality, by range, or by giving the rows in the order
+that is wanted.
 
-Only the first column of an index is looked up; the whole predicate is applied again to what the index gives. An equality
-or IN beats a range from both ends, that beats the wanted order, and that beats a range open at one end.
+Only the first column of an index is looked up; the whole predicate is applied again to what the
+index gives. An equality or IN beats a range from both ends, that beats the wanted order, and that
+beats a range open at one end.
 """
 
 from __future__ import annotations
@@ -13,7 +15,16 @@ from typing import NamedTuple
 from runnel.base.frozen import frozen
 from runnel.catalog import Index, Snapshot
 from runnel.connector import IndexedTable, IndexLookup
-from runnel.expressions.nodes import Call, Cast, Column, Expression, InList, Literal, Parameter, conjuncts
+from runnel.expressions.nodes import (
+    Call,
+    Cast,
+    Column,
+    Expression,
+    InList,
+    Literal,
+    Parameter,
+    conjuncts,
+)
 from runnel.relation.nodes import Scan
 from runnel.sqltypes import SqlType
 
@@ -34,11 +45,17 @@ class _Bounds:
     upper: tuple[Expression, bool] | None = None
 
 
-def choose_index(scan: Scan, snapshot: Snapshot, order: Sequence[OrderColumn] = ()) -> IndexLookup | None:
+def choose_index(
+    scan: Scan, snapshot: Snapshot, order: Sequence[OrderColumn] = ()
+) -> IndexLookup | None:
     """The best look-up for a scan; its `ordered` says whether it also gives the wanted order."""
     if not isinstance(scan.table, IndexedTable):
         return None
-    found = [ranked for index in snapshot.indexes_on(scan.table.name) if (ranked := _rank(scan, index, order)) is not None]
+    found = [
+        ranked
+        for index in snapshot.indexes_on(scan.table.name)
+        if (ranked := _rank(scan, index, order)) is not None
+    ]
     return max(found, key=lambda ranked: ranked[0])[1] if found else None
 
 
@@ -71,12 +88,18 @@ def _column_numbers(scan: Scan, index: Index) -> list[int] | None:
     """Where the index's columns stand in the table; None if one of them isn't there."""
     numbers = {column.name.lower(): i for i, column in enumerate(scan.table.columns)}
     found = [numbers.get(name.lower()) for name in index.columns]
-    return [number for number in found if number is not None] if found and None not in found else None
+    return (
+        [number for number in found if number is not None] if found and None not in found else None
+    )
 
 
 def _gives_order(columns: Sequence[int], order: Sequence[OrderColumn]) -> bool:
     wanted = [item.column for item in order]
-    return bool(order) and wanted == list(columns[: len(wanted)]) and len({item.descending for item in order}) == 1
+    return (
+        bool(order)
+        and wanted == list(columns[: len(wanted)])
+        and len({item.descending for item in order}) == 1
+    )
 
 
 def _bounds(scan: Scan, column: int) -> _Bounds:
@@ -131,7 +154,11 @@ def _comparison(part: Expression, column: int) -> tuple[str, Expression] | None:
 
 def _is_column(expression: Expression, column: int) -> bool:
     """Whether an expression is the column, perhaps made a wider integer to be compared with one."""
-    while isinstance(expression, Cast) and expression.operand.type.is_integer and expression.type.is_integer:
+    while (
+        isinstance(expression, Cast)
+        and expression.operand.type.is_integer
+        and expression.type.is_integer
+    ):
         expression = expression.operand
     return isinstance(expression, Column) and expression.index == column
 

@@ -1,4 +1,5 @@
-"""Queries that are a look-up by key, and need no job: `SELECT … FROM t WHERE __key = ?` and nothing more."""
+"""Queries that are a look-up by key, and need no job: `SELECT … FROM t WHERE __key = ?` and nothing
+more."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from runnel.relation.nodes import Filter, Limit, Project, Relation, Scan
 
 
 class KeyLookup(NamedTuple):
-    """A look-up: `key` has a literal or parameter per key column; the row is given by `columns` of the table, or, where
-    that is None, by `expressions` over all its columns."""
+    """A look-up: `key` has a literal or parameter per key column; the row is given by `columns` of
+    the table, or, where that is None, by `expressions` over all its columns."""
 
     table: KeyedTable
     key: tuple[Expression, ...]
@@ -71,8 +72,8 @@ def equated_key(table: KeyedTable, parts: list[Expression]) -> tuple[Expression,
 
 
 def _exact_column(expression: Expression) -> int | None:
-    """The column that an expression is, seen through conversions between exact numbers: those keep the value, and the
-    table finds a key by any value that equals it."""
+    """The column that an expression is, seen through conversions between exact numbers: those keep
+    the value, and the table finds a key by any value that equals it."""
     while isinstance(expression, Cast) and expression.implicit and _keeps_value(expression):
         expression = expression.operand
     return expression.index if isinstance(expression, Column) else None

@@ -25,7 +25,9 @@ Bounded = tuple[tuple[Expression, TimeBound], ...]
 """Expressions over an input, each with its bound."""
 
 
-def with_late_filter(rows: Physical, bounded: Bounded, late: physical_streams.LateRows, lateness: int = 0) -> Physical:
+def with_late_filter(
+    rows: Physical, bounded: Bounded, late: physical_streams.LateRows, lateness: int = 0
+) -> Physical:
     """The input of an operator with a filter for its late rows, where it needs one; else the very
     same."""
     found = _below_sets(rows, bounded, late, lateness)
@@ -35,7 +37,9 @@ def with_late_filter(rows: Physical, bounded: Bounded, late: physical_streams.La
     return rows if passing is rows else _filter(passing, bounded, late, lateness)
 
 
-def _below_sets(rows: Physical, bounded: Bounded, late: physical_streams.LateRows, lateness: int) -> Physical | None:
+def _below_sets(
+    rows: Physical, bounded: Bounded, late: physical_streams.LateRows, lateness: int
+) -> Physical | None:
     """The input with a filter below its grouping sets; None where it has none. A column that a row
     has in all sets is the same in the lists of all."""
     if isinstance(rows, physical.Calc):
@@ -46,14 +50,18 @@ def _below_sets(rows: Physical, bounded: Bounded, late: physical_streams.LateRow
         return None
     if columns is not None:
         bounded = tuple((substitute(item, columns), bound) for item, bound in bounded)
-        late = replace(late, expressions=tuple(substitute(item, columns) for item in late.expressions))
+        late = replace(
+            late, expressions=tuple(substitute(item, columns) for item in late.expressions)
+        )
     if isinstance(rows, physical.Expand):
         return replace(rows, input=_filter(passing_late(below), bounded, late, lateness))
     made = _below_sets(below, bounded, late, lateness)
     return None if made is None else replace(rows, input=made)
 
 
-def _filter(rows: Physical, bounded: Bounded, late: physical_streams.LateRows, lateness: int) -> physical_streams.LateFilter:
+def _filter(
+    rows: Physical, bounded: Bounded, late: physical_streams.LateRows, lateness: int
+) -> physical_streams.LateFilter:
     return physical_streams.LateFilter(
         fields=rows.fields,
         rows=rows.rows,
@@ -79,11 +87,17 @@ def passing_late(rows: Physical) -> Physical:
         return rows if rows.bound is None else replace(rows, passes_late=True)
     if isinstance(rows, physical.Union):
         parts = tuple(map(passing_late, rows.parts))
-        return rows if all(new is old for new, old in zip(parts, rows.parts, strict=True)) else replace(rows, parts=parts)
+        return (
+            rows
+            if all(new is old for new, old in zip(parts, rows.parts, strict=True))
+            else replace(rows, parts=parts)
+        )
     if isinstance(rows, physical.HashJoin):
         probe = passing_late(rows.probe)
         return rows if probe is rows.probe else replace(rows, probe=probe)
-    if isinstance(rows, physical.Calc | physical.Expand | physical.Unnest | physical_streams.LookupJoin):
+    if isinstance(
+        rows, physical.Calc | physical.Expand | physical.Unnest | physical_streams.LookupJoin
+    ):
         below = passing_late(rows.input)
         return rows if below is rows.input else replace(rows, input=below)
     return rows
@@ -101,6 +115,8 @@ def set_number(rows: Physical, keys: tuple[Expression, ...]) -> int | None:
     for number, key in enumerate(keys):
         if isinstance(key, Column):
             values = [items[key.index] for items in rows.projections]
-            if all(isinstance(item, Literal) and item.value == at for at, item in enumerate(values)):
+            if all(
+                isinstance(item, Literal) and item.value == at for at, item in enumerate(values)
+            ):
                 return number
     return None

@@ -1,8 +1,9 @@
 """Physical nodes: what was chosen to run, one node per operator, before it is cut into vertices.
 
-A node is frozen. Its expressions refer to its input's columns by index, as in the relational nodes; `rows` is an estimate
-of the rows that come out (None: not known). A physical plan says nothing of threads: lowering decides, for a given
-parallelism, whether an operator runs in one stage or two and how rows travel between its processors.
+A node is frozen. Its expressions refer to its input's columns by index, as in the relational nodes;
+`rows` is an estimate of the rows that come out (None: not known). A physical plan says nothing of
+threads: lowering decides, for a given parallelism, whether an operator runs in one stage or two and
+how rows travel between its processors.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runnel.base.frozen import frozen
 from runnel.catalog import Table
-from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanRequest, SinkRequest, WritableTable
+from runnel.connector import (
+    IndexedTable,
+    IndexLookup,
+    ReadableTable,
+    ScanRequest,
+    SinkRequest,
+    WritableTable,
+)
 from runnel.errors import Position
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, SortKey
@@ -66,8 +74,9 @@ class TwoInputs(Physical):
 class SourceScan(Physical):
     """A scan with its filter and projection in one step.
 
-    `condition` and `projections` are over the columns of `request`, in that order; projections None: those columns as
-    they are. The request's predicate is advice to the table, the condition decides.
+    `condition` and `projections` are over the columns of `request`, in that order; projections
+    None: those columns as they are. The request's predicate is advice to the table, the condition
+    decides.
     """
 
     table: ReadableTable
@@ -82,8 +91,9 @@ class SourceScan(Physical):
 
 @frozen(kw_only=True)
 class Shared(Physical):
-    """One of several uses of `shared`, which runs once; those of one have one `number`. Its watermarks, by their numbers, have
-    the numbers that `watermarks` pairs them with for this use; others end here. The first use is the one that has an input."""
+    """One of several uses of `shared`, which runs once; those of one have one `number`. Its
+    watermarks, by their numbers, have the numbers that `watermarks` pairs them with for this use;
+    others end here. The first use is the one that has an input."""
 
     shared: Physical
     number: int
@@ -97,20 +107,22 @@ class Shared(Physical):
 
 @frozen(kw_only=True)
 class CommonRows(Physical):
-    """The rows of a common table that runs once, as in Relation: a leaf until `sharing_tables` puts the plan of that number in
-    its place."""
+    """The rows of a common table that runs once, as in Relation: a leaf until `sharing_tables` puts
+    the plan of that number in its place."""
 
     number: int
 
 
 @frozen(kw_only=True)
 class Hold(SingleInput):
-    """The rows of its input, all of which it takes before it gives any: so what `Shared` stands below it never waits for it."""
+    """The rows of its input, all of which it takes before it gives any: so what `Shared` stands
+    below it never waits for it."""
 
 
 @frozen(kw_only=True)
 class IndexScan(SourceScan):
-    """A SourceScan that reads only what `lookup` finds in an index, in the index's order if `lookup.ordered`."""
+    """A SourceScan that reads only what `lookup` finds in an index, in the index's order if
+    `lookup.ordered`."""
 
     lookup: IndexLookup
 
@@ -122,7 +134,8 @@ class IndexScan(SourceScan):
 
 @frozen(kw_only=True)
 class Fragment(Physical):
-    """The rows of a sub-plan that another engine runs; `stopped` says why what is above it isn't part of it."""
+    """The rows of a sub-plan that another engine runs; `stopped` says why what is above it isn't
+    part of it."""
 
     source: FragmentSource
     stopped: str = ""
@@ -130,8 +143,9 @@ class Fragment(Physical):
 
 @frozen(kw_only=True)
 class NarrowedFragment(Fragment):
-    """A Fragment of whose rows only those are wanted for which `keys[i]` are a row of `feeds[i]`. It is read when the feeds
-    have been read to their end. More rows may come: the joins above decide."""
+    """A Fragment of whose rows only those are wanted for which `keys[i]` are a row of `feeds[i]`.
+    It is read when the feeds have been read to their end. More rows may come: the joins above
+    decide."""
 
     feeds: tuple[Physical, ...]
     keys: tuple[tuple[Expression, ...], ...]
@@ -166,8 +180,8 @@ class Calc(SingleInput):
 
 @frozen(kw_only=True)
 class HashAggregate(SingleInput):
-    """Groups by `keys`. `two_stage`: may be accumulated where the data is and then combined by key; otherwise all rows of
-    a group must meet in one place."""
+    """Groups by `keys`. `two_stage`: may be accumulated where the data is and then combined by key;
+    otherwise all rows of a group must meet in one place."""
 
     keys: tuple[Expression, ...]
     aggregates: tuple[AggregateCall, ...]
@@ -176,13 +190,16 @@ class HashAggregate(SingleInput):
 
 @frozen(kw_only=True)
 class HashJoin(Physical):
-    """A join that reads `build` (the right side) to its end, then streams `probe` (the left side) past it.
+    """A join that reads `build` (the right side) to its end, then streams `probe` (the left side)
+    past it.
 
-    Without keys it compares every pair. The columns of the result are those at `columns` (None: all) of the probe side's,
-    followed by the build side's, as `kind` has it. `is_partitioned`: where several processors run, both sides are divided
-    by the hash of the keys; otherwise each processor is given the whole build side. The keys whose number is in `null_safe`
-    match by IS NOT DISTINCT FROM. `position`: where the statement has it, or the subquery that it stands for. `refresh`: after
-    how many milliseconds the build side, scans and calculations only, is read again (None: it is read once).
+    Without keys it compares every pair. The columns of the result are those at `columns` (None:
+    all) of the probe side's, followed by the build side's, as `kind` has it. `is_partitioned`:
+    where several processors run, both sides are divided by the hash of the keys; otherwise each
+    processor is given the whole build side. The keys whose number is in `null_safe` match by IS NOT
+    DISTINCT FROM. `position`: where the statement has it, or the subquery that it stands for.
+    `refresh`: after how many milliseconds the build side, scans and calculations only, is read
+    again (None: it is read once).
     """
 
     kind: JoinKind
@@ -228,8 +245,8 @@ class Limit(SingleInput):
 
 @frozen(kw_only=True)
 class Union(Physical):
-    """The rows of all parts. `watermarks`: for each part those that it brings, by their numbers, with the numbers they get
-    (None: there are none)."""
+    """The rows of all parts. `watermarks`: for each part those that it brings, by their numbers,
+    with the numbers they get (None: there are none)."""
 
     parts: tuple[Physical, ...]
     watermarks: tuple[Mapping[int, int], ...] | None = None
@@ -249,8 +266,8 @@ class SetOperation(TwoInputs):
 
 @frozen(kw_only=True)
 class Unnest(SingleInput):
-    """Each row once per element of `array`. The columns of the result are those at `columns` (None: all) of the input's,
-    followed by the element and, with `ordinality`, its number."""
+    """Each row once per element of `array`. The columns of the result are those at `columns` (None:
+    all) of the input's, followed by the element and, with `ordinality`, its number."""
 
     array: Expression
     outer: bool
@@ -269,7 +286,8 @@ class Expand(SingleInput):
 
 
 class MostRows(NamedTuple):
-    """Of a window only the rows are needed for which the value of the call at `call` is at most `number`."""
+    """Of a window only the rows are needed for which the value of the call at `call` is at most
+    `number`."""
 
     call: int
     number: Expression
@@ -277,9 +295,10 @@ class MostRows(NamedTuple):
 
 @frozen(kw_only=True)
 class Window(SingleInput):
-    """The first `width` columns of the input, then the value of each call. Where several processors run, the rows are divided
-    by the hash of `keys`, columns by which all calls partition; without any they come together in one. With `most` rows that
-    can't be among those needed may be left out."""
+    """The first `width` columns of the input, then the value of each call. Where several processors
+    run, the rows are divided by the hash of `keys`, columns by which all calls partition; without
+    any they come together in one. With `most` rows that can't be among those needed may be left
+    out."""
 
     calls: tuple[WindowCall, ...]
     width: int
@@ -289,8 +308,8 @@ class Window(SingleInput):
 
 @frozen(kw_only=True)
 class Series(SingleInput):
-    """Each row once per value of the series from the first to the second of the `arguments`, by the third. The columns of the
-    result are as with Unnest."""
+    """Each row once per value of the series from the first to the second of the `arguments`, by the
+    third. The columns of the result are as with Unnest."""
 
     arguments: tuple[Expression, ...]
     outer: bool
@@ -317,8 +336,9 @@ class WorkingTable(Physical):
 
 @frozen(kw_only=True)
 class Recursion(Physical):
-    """The anchor's rows, then those that the `stages` make of the rows of the round before. `sides` are the other sides of the
-    stages that are joins, in order. `step` is the plan that the stages were taken from."""
+    """The anchor's rows, then those that the `stages` make of the rows of the round before. `sides`
+    are the other sides of the stages that are joins, in order. `step` is the plan that the stages
+    were taken from."""
 
     anchor: Physical
     sides: tuple[Physical, ...]
@@ -346,7 +366,8 @@ def tables_of(node: Physical) -> tuple[Table, ...]:
 
 
 def column_names(fields: tuple[Field, ...]) -> tuple[str, ...]:
-    """Names for the columns of a batch: those of the fields, each one only once (edges name their keys by them)."""
+    """Names for the columns of a batch: those of the fields, each one only once (edges name their
+    keys by them)."""
     return unique_names(field.name for field in fields)
 
 

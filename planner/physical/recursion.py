@@ -1,7 +1,7 @@
 """A recursion's step as a chain of stages from the working table to its result.
 
-The plan of the step is one like any other. On the way from its root to the working table lie the stages; what a join on the way
-has as its other side is computed once, before the rounds begin.
+The plan of the step is one like any other. On the way from its root to the working table lie the
+stages; what a join on the way has as its other side is computed once, before the rounds begin.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ def _reads(node: Physical, name: str) -> bool:
 def _unsupported(name: str, position: Position | None) -> NotSupportedError:
     return NotSupportedError(
         f'the recursive term of "{name}" is not supported in this form',
-        detail="its plan reads the rows of the round before more than once, or on the side of a join that is built first",
+        detail=(
+            "its plan reads the rows of the round before more than once, or on the side of a join "
+            "that is built first"
+        ),
         hint=f'join "{name}" with tables in FROM, and write conditions on it in WHERE',
         position=position,
     )
@@ -82,7 +85,9 @@ def stage_definitions(node: physical.Recursion) -> list[StageDefinition]:
 
 def schema_of(node: physical.Recursion) -> pa.Schema:
     names = column_names(node.fields)
-    return pa.schema([pa.field(name, to_arrow(item.type)) for name, item in zip(names, node.fields, strict=True)])
+    return pa.schema(
+        [pa.field(name, to_arrow(item.type)) for name, item in zip(names, node.fields, strict=True)]
+    )
 
 
 def _calc(node: physical.Calc) -> StageDefinition:
@@ -94,7 +99,14 @@ def _calc(node: physical.Calc) -> StageDefinition:
 def _join(node: physical.HashJoin) -> StageDefinition:
     from runnel.processors.joins.join import JoinShape, join
 
-    shape = JoinShape(node.kind, node.condition, node.columns, node.null_safe, answers_at_once=True, position=node.position)
+    shape = JoinShape(
+        node.kind,
+        node.condition,
+        node.columns,
+        node.null_safe,
+        answers_at_once=True,
+        position=node.position,
+    )
     keys, fields = (node.probe_keys, node.build_keys), (node.probe.fields, node.build.fields)
     return StageDefinition(join(shape, keys, fields, column_names(node.fields)))
 
@@ -103,14 +115,18 @@ def _unnest(node: physical.Unnest) -> StageDefinition:
     from runnel.processors.unnest import unnest
 
     names = column_names(node.fields)
-    return StageDefinition(unnest(node.array, node.outer, node.ordinality, names, node.columns, node.more))
+    return StageDefinition(
+        unnest(node.array, node.outer, node.ordinality, names, node.columns, node.more)
+    )
 
 
 def _series(node: physical.Series) -> StageDefinition:
     from runnel.processors.series import series
 
     names, ordinality = column_names(node.fields), node.ordinality is not None
-    return StageDefinition(series(node.arguments, names, outer=node.outer, ordinality=ordinality, columns=node.columns))
+    return StageDefinition(
+        series(node.arguments, names, outer=node.outer, ordinality=ordinality, columns=node.columns)
+    )
 
 
 def _expand(node: physical.Expand) -> StageDefinition:
@@ -148,13 +164,17 @@ def _limit(node: physical.Limit) -> StageDefinition:
 def _group_limit(node: physical.GroupLimit) -> StageDefinition:
     from runnel.processors.grouping.group_limit import group_limit
 
-    return StageDefinition(group_limit(node.keys, node.order, node.count, node.offset), needs_all=True)
+    return StageDefinition(
+        group_limit(node.keys, node.order, node.count, node.offset), needs_all=True
+    )
 
 
 def _assign_windows(node: physical_streams.AssignWindows) -> StageDefinition:
     from runnel.processors.time_windows.assign_windows import assign_windows
 
-    return StageDefinition(assign_windows(node.shape, node.time, column_names(node.fields), node.columns))
+    return StageDefinition(
+        assign_windows(node.shape, node.time, column_names(node.fields), node.columns)
+    )
 
 
 def _session_rows(node: physical_streams.SessionRows) -> StageDefinition:
@@ -169,7 +189,10 @@ def _session_rows(node: physical_streams.SessionRows) -> StageDefinition:
 def _window(node: physical.Window) -> StageDefinition:
     from runnel.processors.over.window import window
 
-    return StageDefinition(window(node.calls, node.width, column_names(node.fields), None, node.input.fields), needs_all=True)
+    return StageDefinition(
+        window(node.calls, node.width, column_names(node.fields), None, node.input.fields),
+        needs_all=True,
+    )
 
 
 _STAGES: dict[type[Physical], Callable[[Any], StageDefinition]] = {

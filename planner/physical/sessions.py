@@ -14,7 +14,8 @@ from runnel.relation.streams import AssignWindows
 
 
 def choose_session_rows(node: AssignWindows, choose: Callable[[Relation], Physical]) -> Physical:
-    """Keys that are no columns become columns behind the input's: an edge divides rows by columns only."""
+    """Keys that are no columns become columns behind the input's: an edge divides rows by columns
+    only."""
     below, width = node.input, len(node.input.fields)
     computed = [key for key in node.partition if not isinstance(key, Column)]
     names = tuple(f"$partition{number}" for number in range(len(computed)))

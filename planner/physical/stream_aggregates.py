@@ -23,10 +23,13 @@ Choose = Callable[[Relation], Physical]
 
 
 def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
-    """The aggregation by keys that watermarks bound; None where the input ends, or no key has a bound."""
+    """The aggregation by keys that watermarks bound; None where the input ends, or no key has a
+    bound."""
     windowed = grouped_windows(node)
     if windowed is not None and windowed.is_direct:
-        chosen = (None if _gives_again(node) else _framed(node, windowed, choose)) or _by_sessions(node, windowed, choose)
+        chosen = (None if _gives_again(node) else _framed(node, windowed, choose)) or _by_sessions(
+            node, windowed, choose
+        )
         if chosen is not None:
             return chosen
     if not node.input.never_ends:
@@ -84,9 +87,14 @@ def _not_again(node: Aggregate) -> NotSupportedError:
     clause = "ALLOWED LATENESS" if _lasts(node) else "EMIT EVERY"
     return NotSupportedError(
         f"{clause} is not supported over the rows of SESSION",
-        detail="rows of sessions come once, when these are complete; results that come before or again are of sessions right "
-        "below GROUP BY",
-        hint="group by a bound of the window and all PARTITION BY columns of SESSION, and filter below it, not above",
+        detail=(
+            "rows of sessions come once, when these are complete; results that come before or "
+            "again are of sessions right below GROUP BY"
+        ),
+        hint=(
+            "group by a bound of the window and all PARTITION BY columns of SESSION, and filter "
+            "below it, not above"
+        ),
         position=position,
     )
 
@@ -118,20 +126,26 @@ def late_rows(emission: Emission | None) -> physical_streams.LateRows | None:
     return late_rows_into(emission.late_table, emission.late_columns, emission.late)
 
 
-def late_rows_into(table: Table, columns: tuple[int, ...], values: tuple[Expression, ...]) -> physical_streams.LateRows | None:
+def late_rows_into(
+    table: Table, columns: tuple[int, ...], values: tuple[Expression, ...]
+) -> physical_streams.LateRows | None:
     """The way of late rows to columns of a table; None without values."""
     if not values:
         return None
     assert isinstance(table, WritableTable)
     mode = WriteMode.SINK if WriteMode.SINK in table.write_modes else WriteMode.INSERT
-    return physical_streams.LateRows(table=table, request=SinkRequest(mode, columns), expressions=values)
+    return physical_streams.LateRows(
+        table=table, request=SinkRequest(mode, columns), expressions=values
+    )
 
 
 def _framed(node: Aggregate, found: GroupedWindows, choose: Choose) -> Physical | None:
     """The aggregation by the windows of a HOP or CUMULATE, by frames."""
     windows = found.windows
     bound = time_bounds(windows.input).get(windows.time.index)
-    if windows.shape.kind not in (WindowKind.HOP, WindowKind.CUMULATE) or (bound is None and found.source.never_ends):
+    if windows.shape.kind not in (WindowKind.HOP, WindowKind.CUMULATE) or (
+        bound is None and found.source.never_ends
+    ):
         return None
     if windows.shape.kind is WindowKind.CUMULATE and not {-1, -2} & set(found.columns):
         return None  # windows with the same start are one group
@@ -153,9 +167,11 @@ def _framed(node: Aggregate, found: GroupedWindows, choose: Choose) -> Physical 
     return _filtered(node, found, framed, columns)
 
 
-def _with_bounds(node: Aggregate, found: GroupedWindows) -> tuple[tuple[int, ...], tuple[Field, ...]]:
-    """The key columns, with the bounds that only conditions on groups read behind them, and all the fields then. A group has
-    one value of each bound, so the groups are the same."""
+def _with_bounds(
+    node: Aggregate, found: GroupedWindows
+) -> tuple[tuple[int, ...], tuple[Field, ...]]:
+    """The key columns, with the bounds that only conditions on groups read behind them, and all the
+    fields then. A group has one value of each bound, so the groups are the same."""
     width = len(found.windows.input.fields)
     read = {index for part in found.of_groups for index in columns_of(part) if index >= width}
     more = tuple(sorted({index - width - 3 for index in read} - set(found.columns)))
@@ -164,13 +180,24 @@ def _with_bounds(node: Aggregate, found: GroupedWindows) -> tuple[tuple[int, ...
     return (*found.columns, *more), (*fields[:keys], *added, *fields[keys:])
 
 
-def _filtered(node: Aggregate, found: GroupedWindows, groups: Physical, columns: tuple[int, ...]) -> Physical:
+def _filtered(
+    node: Aggregate, found: GroupedWindows, groups: Physical, columns: tuple[int, ...]
+) -> Physical:
     """The groups for which the conditions on groups hold."""
     if not found.of_groups:
         return groups
     below, count = references(groups.fields), len(found.columns)
-    places = {index: number for number, key in enumerate(found.moved.keys) if isinstance(key, Column) for index in (key.index,)}
-    places |= {len(found.windows.fields) + place: number for number, place in enumerate(columns) if place < 0}
+    places = {
+        index: number
+        for number, key in enumerate(found.moved.keys)
+        if isinstance(key, Column)
+        for index in (key.index,)
+    }
+    places |= {
+        len(found.windows.fields) + place: number
+        for number, place in enumerate(columns)
+        if place < 0
+    }
     return physical.Calc(
         fields=node.fields,
         rows=estimate(node),
@@ -201,7 +228,11 @@ def _by_sessions(node: Aggregate, found: GroupedWindows, choose: Choose) -> Phys
         aggregates=found.moved.aggregates,
         bound=bound,
         late=late_rows(found.moved.emission),
-        every=node.emission.every if node.emission is not None and found.source.never_ends else None,
-        lateness=_lateness(node, next(number for number, place in enumerate(found.columns) if place < 0)),
+        every=node.emission.every
+        if node.emission is not None and found.source.never_ends
+        else None,
+        lateness=_lateness(
+            node, next(number for number, place in enumerate(found.columns) if place < 0)
+        ),
     )
     return _filtered(node, found, sessions, columns)

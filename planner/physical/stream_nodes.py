@@ -1,4 +1,5 @@
-"""Physical nodes of event time: what gives watermarks, windows, and what waits for them; joins of streams.
+"""Physical nodes of event time: what gives watermarks, windows, and what waits for them; joins of
+streams.
 
 Some of them run over tables too, in queries that have windows over time or as-of joins.
 """
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class ImposeOrder(SingleInput):
-    """Watermarks for what is no plain scan, from the times of its rows; `time.time` is over the input's columns."""
+    """Watermarks for what is no plain scan, from the times of its rows; `time.time` is over the
+    input's columns."""
 
     time: TimeRule
 
@@ -41,9 +43,11 @@ class LateRows:
 
 @frozen(kw_only=True)
 class LateFilter(SingleInput):
-    """The input's rows that are in time for the operator above: none of the `bounded` expressions is more than
-    `lateness` behind its watermark. The others go to `late`, as those that the operator finds late itself.
-    `is_beside`: each processor filters the rows of one processor of the input; else the watermarks of all count."""
+    """The input's rows that are in time for the operator above: none of the `bounded` expressions
+    is more than `lateness` behind its watermark. The others go to `late`, as those that the
+    operator finds late itself.
+    `is_beside`: each processor filters the rows of one processor of the input; else the watermarks
+        of all count."""
 
     bounded: tuple[tuple[Expression, TimeBound], ...]
     lateness: int
@@ -53,8 +57,9 @@ class LateFilter(SingleInput):
 
 @frozen(kw_only=True)
 class WindowedKeys:
-    """What is grouped by where windows stand right below an aggregation, in terms of their input: the fields are as in
-    FramedAggregate. An aggregation with equal ones may go on with its state though the windows are others."""
+    """What is grouped by where windows stand right below an aggregation, in terms of their input:
+    the fields are as in FramedAggregate. An aggregation with equal ones may go on with its state
+    though the windows are others."""
 
     shape: WindowShape
     time: Column
@@ -65,8 +70,8 @@ class WindowedKeys:
 
 @frozen(kw_only=True)
 class TimedAggregate(HashAggregate):
-    """A HashAggregate over an input without end: a group comes out when the watermark passes one of its bounded keys, which
-    `bounds` gives by their numbers."""
+    """A HashAggregate over an input without end: a group comes out when the watermark passes one of
+    its bounded keys, which `bounds` gives by their numbers."""
 
     bounds: tuple[tuple[int, TimeBound], ...]
     every: int | None = None
@@ -75,16 +80,18 @@ class TimedAggregate(HashAggregate):
     """How long, in event time, a complete group still takes rows and is given again."""
     late: LateRows | None = None
     counted: int | None = None
-    """Over grouping sets the number of the key that is the set's number: a late row is one for one set only. None: always."""
+    """Over grouping sets the number of the key that is the set's number: a late row is one for one
+    set only. None: always."""
     windowed: WindowedKeys | None = None
     """Where it is by the windows of TUMBLE, HOP or CUMULATE."""
 
 
 @frozen(kw_only=True)
 class FramedAggregate(SingleInput):
-    """Groups by the windows of a HOP or CUMULATE that the rows are in by `time`, and by `keys`, without a row for each window.
-    `columns` says what the key columns of the result are: the number of one of `keys`, or −1, −2, −3 for window_time,
-    window_end, window_start. `bound` is that of the time column (None: the input ends)."""
+    """Groups by the windows of a HOP or CUMULATE that the rows are in by `time`, and by `keys`,
+    without a row for each window. `columns` says what the key columns of the result are: the number
+    of one of `keys`, or −1, −2, −3 for window_time, window_end, window_start. `bound` is that of
+    the time column (None: the input ends)."""
 
     shape: WindowShape
     time: Column
@@ -98,8 +105,9 @@ class FramedAggregate(SingleInput):
 
 @frozen(kw_only=True)
 class SessionAggregate(SingleInput):
-    """Groups by the sessions of each of the `partition` that the rows are in by `time`, and by `keys`, without holding the
-    rows. `partition` are numbers of keys; `columns` and `bound` are as in FramedAggregate."""
+    """Groups by the sessions of each of the `partition` that the rows are in by `time`, and by
+    `keys`, without holding the rows. `partition` are numbers of keys; `columns` and `bound` are as
+    in FramedAggregate."""
 
     gap: int
     time: Column
@@ -116,7 +124,8 @@ class SessionAggregate(SingleInput):
 
 @frozen(kw_only=True)
 class StreamJoin(TwoInputs):
-    """A join of two inputs without end that wait for each other; the fields are as with HashJoin."""
+    """A join of two inputs without end that wait for each other; the fields are as with
+    HashJoin."""
 
     kind: JoinKind
     left_keys: tuple[Expression, ...]
@@ -130,8 +139,8 @@ class StreamJoin(TwoInputs):
 
 @frozen(kw_only=True)
 class IntervalJoin(StreamJoin):
-    """One whose times bound each other, as `times` says; `condition` is what remains to be looked at of the pairs that are
-    found by keys and times."""
+    """One whose times bound each other, as `times` says; `condition` is what remains to be looked
+    at of the pairs that are found by keys and times."""
 
     times: IntervalShape
 
@@ -145,8 +154,8 @@ class TimedJoin(StreamJoin):
 
 @frozen(kw_only=True)
 class LookupJoin(SingleInput):
-    """Each row with the one that `keys` find in a table at that moment; `lookup` says in which, `right` what it gives. The
-    other fields are as with HashJoin."""
+    """Each row with the one that `keys` find in a table at that moment; `lookup` says in which,
+    `right` what it gives. The other fields are as with HashJoin."""
 
     kind: JoinKind
     lookup: Lookup
@@ -158,7 +167,8 @@ class LookupJoin(SingleInput):
 
 @frozen(kw_only=True)
 class AsOfJoin(TwoInputs):
-    """A `streams.AsOfJoin`; `shape` says how it picks and waits, `late` where late rows of each side go."""
+    """A `streams.AsOfJoin`; `shape` says how it picks and waits, `late` where late rows of each
+    side go."""
 
     left_keys: tuple[Expression, ...]
     right_keys: tuple[Expression, ...]
@@ -171,7 +181,8 @@ class AsOfJoin(TwoInputs):
 
 @frozen(kw_only=True)
 class TimedSort(Sort):
-    """A Sort over an input without end, in which the first key ascends and has a `bound`: rows wait for its watermark."""
+    """A Sort over an input without end, in which the first key ascends and has a `bound`: rows wait
+    for its watermark."""
 
     bound: TimeBound
     late: LateRows | None = None
@@ -179,9 +190,9 @@ class TimedSort(Sort):
 
 @frozen(kw_only=True)
 class TimedWindow(Window):
-    """A Window over an input without end: rows wait until the watermark passes one of the bounded expressions `held`, by which
-    all calls partition. With `reaches`, one per call, it is the one that they order by first, and the calls are of one
-    arrangement."""
+    """A Window over an input without end: rows wait until the watermark passes one of the bounded
+    expressions `held`, by which all calls partition. With `reaches`, one per call, it is the one
+    that they order by first, and the calls are of one arrangement."""
 
     held: tuple[tuple[Expression, TimeBound], ...]
     reaches: tuple[Reach, ...] = ()
@@ -190,8 +201,9 @@ class TimedWindow(Window):
 
 @frozen(kw_only=True)
 class AssignWindows(SingleInput):
-    """Each row once per window that it is in. The columns of the result are those at `columns` (None: all) of the input's,
-    followed by window_start, window_end and window_time. Of sessions see SessionRows."""
+    """Each row once per window that it is in. The columns of the result are those at `columns`
+    (None: all) of the input's, followed by window_start, window_end and window_time. Of sessions
+    see SessionRows."""
 
     shape: WindowShape
     time: Column
@@ -200,12 +212,14 @@ class AssignWindows(SingleInput):
 
 @frozen(kw_only=True)
 class SessionRows(SingleInput):
-    """Each row with window_start, window_end and window_time of its session, when that is complete: by the `bound` of the time
-    column, else at the end. The input may have further columns behind those of the result, for the `keys`."""
+    """Each row with window_start, window_end and window_time of its session, when that is complete:
+    by the `bound` of the time column, else at the end. The input may have further columns behind
+    those of the result, for the `keys`."""
 
     gap: int
     time: Column
     keys: tuple[Column, ...]
     bound: TimeBound | None
     passes_late: bool = False
-    """Whether late rows go on, in sessions of their own, to an aggregation that knows where to put them."""
+    """Whether late rows go on, in sessions of their own, to an aggregation that knows where to put
+    them."""

@@ -20,11 +20,13 @@ from runnel.relation.over import Window
 _Waiting = TypeVar("_Waiting", physical_streams.TimedWindow, physical_streams.TimedSort)
 
 ChooseOne = Callable[[Window, Physical | None], physical.Window]
-"""Chooses the operator for a window over a table, over the operator that is given for its input (None: to be chosen)."""
+"""Chooses the operator for a window over a table, over the operator that is given for its input
+(None: to be chosen)."""
 
 
 def choose_timed_window(node: Window, choose: ChooseOne) -> Physical:
-    """The operators for a window on a stream, of which `planner.streaming` has seen that it can be run."""
+    """The operators for a window on a stream, of which `planner.streaming` has seen that it can be
+    run."""
     stages = stages_of(node, time_bounds(node.input)) or []
     if len(stages) == 1:
         return _taking_late(_stage(node, stages[0], choose, None), late_rows(node.emission))
@@ -32,18 +34,28 @@ def choose_timed_window(node: Window, choose: ChooseOne) -> Physical:
     made = Window(input=node.input, calls=(), names=())
     for stage in stages:
         calls = tuple(node.calls[place] for place in stage.calls)
-        made = Window(input=made if made.calls else node.input, calls=calls, names=tuple(node.names[i] for i in stage.calls))
+        made = Window(
+            input=made if made.calls else node.input,
+            calls=calls,
+            names=tuple(node.names[i] for i in stage.calls),
+        )
         # Rows are late in the first stage only: those that it gives are in time for the others.
         late = late_rows(node.emission) if below is None else None
         below = _taking_late(_stage(made, stage, choose, below), late)
     assert below is not None
     width = len(node.input.fields)
     columns = references(made.fields)
-    order = [columns[place] for place in (*range(width), *(width + place for place in places_of(stages)))]
-    return physical.Calc(fields=node.fields, rows=estimate(node), input=below, projections=tuple(order))
+    order = [
+        columns[place] for place in (*range(width), *(width + place for place in places_of(stages)))
+    ]
+    return physical.Calc(
+        fields=node.fields, rows=estimate(node), input=below, projections=tuple(order)
+    )
 
 
-def _stage(node: Window, stage: Stage, choose: ChooseOne, below: Physical | None) -> physical_streams.TimedWindow:
+def _stage(
+    node: Window, stage: Stage, choose: ChooseOne, below: Physical | None
+) -> physical_streams.TimedWindow:
     window = choose(node, below)
     return physical_streams.TimedWindow(
         fields=window.fields,
@@ -58,10 +70,13 @@ def _stage(node: Window, stage: Stage, choose: ChooseOne, below: Physical | None
 
 
 def choose_timed_sort(node: Sort, below: Physical) -> Physical:
-    """The operator for ORDER BY on a stream, of which `planner.streaming` has seen that it can be run."""
+    """The operator for ORDER BY on a stream, of which `planner.streaming` has seen that it can be
+    run."""
     bound = sort_bound(node)
     assert bound is not None
-    chosen = physical_streams.TimedSort(fields=node.fields, rows=estimate(node), input=below, keys=node.keys, bound=bound)
+    chosen = physical_streams.TimedSort(
+        fields=node.fields, rows=estimate(node), input=below, keys=node.keys, bound=bound
+    )
     return _taking_late(chosen, late_rows(node.emission))
 
 

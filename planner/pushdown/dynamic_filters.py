@@ -1,8 +1,10 @@
-"""Dynamic filters: what another engine gives to a join is narrowed to the keys that the join's other side turns out to have.
+"""Dynamic filters: what another engine gives to a join is narrowed to the keys that the join's
+other side turns out to have.
 
-The small side runs once and is read twice: by the join, and by the fragment, which waits for its keys and then asks the
-engine for no other rows. A row of the fragment that has no partner must not matter: the side that an outer join preserves
-isn't narrowed, nor are the values of a NOT IN, of which a NULL would count.
+The small side runs once and is read twice: by the join, and by the fragment, which waits for its
+keys and then asks the engine for no other rows. A row of the fragment that has no partner must not
+matter: the side that an outer join preserves isn't narrowed, nor are the values of a NOT IN, of
+which a NULL would count.
 """
 
 from __future__ import annotations
@@ -22,38 +24,59 @@ from runnel.relation.nodes import MARKS, Field, JoinKind, Scan
 FEWEST_ROWS = 10_000
 """As few rows as these just come over."""
 MOST_FED = 1_000_000
-"""A side of more rows is no small one: the other side's engine would wait for it, and hardly leave out a row."""
+"""A side of more rows is no small one: the other side's engine would wait for it, and hardly leave
+out a row."""
 MOST_HELD = 100_000
 """Where the small side has to be held meanwhile, it has no more rows than these."""
 
 _NARROWS_PROBE = (JoinKind.INNER, JoinKind.SEMI, JoinKind.RIGHT)
-_NARROWS_BUILD = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI, JoinKind.SINGLE, JoinKind.EXISTS_MARK)
+_NARROWS_BUILD = (
+    JoinKind.INNER,
+    JoinKind.LEFT,
+    JoinKind.SEMI,
+    JoinKind.ANTI,
+    JoinKind.SINGLE,
+    JoinKind.EXISTS_MARK,
+)
 """Joins in which a row of that side without a partner doesn't matter."""
 
 _PASSES_PROBE = (
-    *(JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI, JoinKind.NULL_ANTI),
+    *(
+        JoinKind.INNER,
+        JoinKind.CROSS,
+        JoinKind.LEFT,
+        JoinKind.SEMI,
+        JoinKind.ANTI,
+        JoinKind.NULL_ANTI,
+    ),
     *(JoinKind.SINGLE, *MARKS),
 )
 _PASSES_BUILD = (JoinKind.INNER, JoinKind.CROSS, JoinKind.RIGHT)
-"""Joins below another one each of whose rows is of one row of that side: without it, nothing else changes."""
+"""Joins below another one each of whose rows is of one row of that side: without it, nothing else
+changes."""
 
 Keys = tuple[Expression, ...]
 
 
 def with_dynamic_filters(plan: Physical) -> Physical:
-    """The plan with its fragments narrowed by the joins above them, as far as their engines do that."""
+    """The plan with its fragments narrowed by the joins above them, as far as their engines do
+    that."""
     return _Filters(plan).placed(plan)
 
 
 class _Filters:
     def __init__(self, plan: Physical) -> None:
-        self._first = self._next = 1 + max((item.number for item in _all(plan) if isinstance(item, Shared)), default=0)
+        self._first = self._next = 1 + max(
+            (item.number for item in _all(plan) if isinstance(item, Shared)), default=0
+        )
 
     def placed(self, node: Physical) -> Physical:
         if isinstance(node, physical.Recursion | Shared):
             return node
         node = with_inputs(node, [self.placed(item) for item in node.inputs])
-        return self._joined(node) if type(node) is physical.HashJoin and node.refresh is None else node
+        return (
+            self._joined(node) if type(node) is physical.HashJoin and node.refresh is None else node
+        )
 
     def _joined(self, join: physical.HashJoin) -> Physical:
         numbers = [number for number in range(len(join.probe_keys)) if number not in join.null_safe]
@@ -71,15 +94,19 @@ class _Filters:
             rows = join.probe.rows
             feed = _Feed(join.probe, probe_keys, self._next)
             held = Hold(fields=join.probe.fields, rows=rows, input=feed.shared())
-            build = None if rows is None or rows > MOST_HELD else _narrowed(join.build, build_keys, feed)
+            build = (
+                None
+                if rows is None or rows > MOST_HELD
+                else _narrowed(join.build, build_keys, feed)
+            )
             if build is not None:
                 self._next += 1
                 return replace(join, probe=held, build=build)
         return join
 
     def _can_feed(self, node: Physical, keys: Keys) -> bool:
-        """Whether a side is small, as far as that is known, and can be read by two. What is shared already isn't shared again:
-        whoever waits for this could keep back whom this waits for."""
+        """Whether a side is small, as far as that is known, and can be read by two. What is shared
+        already isn't shared again: whoever waits for this could keep back whom this waits for."""
         if (node.rows or 0) > MOST_FED or any(map(is_volatile, keys)):
             return False
         below = list(_all(node))
@@ -102,11 +129,20 @@ class _Feed:
         self._uses += 1
         is_first = self._uses == 1
         node = self._node
-        return Shared(fields=node.fields, rows=node.rows, shared=node, number=self._number, is_first=is_first, watermarks=())
+        return Shared(
+            fields=node.fields,
+            rows=node.rows,
+            shared=node,
+            number=self._number,
+            is_first=is_first,
+            watermarks=(),
+        )
 
     def keys(self) -> Physical:
         fields = tuple(Field(f"key{number}", key.type) for number, key in enumerate(self._keys))
-        return physical.Calc(fields=fields, rows=self.rows, input=self.shared(), projections=self._keys)
+        return physical.Calc(
+            fields=fields, rows=self.rows, input=self.shared(), projections=self._keys
+        )
 
 
 def _all(node: Physical) -> list[Physical]:
@@ -114,9 +150,14 @@ def _all(node: Physical) -> list[Physical]:
 
 
 def _narrowed(node: Physical, keys: Keys, feed: _Feed) -> Physical | None:
-    """The node over narrowed fragments; None where there are none that its `keys` can be followed to."""
+    """The node over narrowed fragments; None where there are none that its `keys` can be followed
+    to."""
     rule = _RULES.get(type(node))
-    return None if rule is None or any(map(can_fail, keys)) or any(map(is_volatile, keys)) else rule(node, keys, feed)
+    return (
+        None
+        if rule is None or any(map(can_fail, keys)) or any(map(is_volatile, keys))
+        else rule(node, keys, feed)
+    )
 
 
 def _fragment(node: physical.Fragment, keys: Keys, feed: _Feed) -> Physical | None:
@@ -138,7 +179,8 @@ def _fragment(node: physical.Fragment, keys: Keys, feed: _Feed) -> Physical | No
 
 
 def _scan(node: physical.SourceScan, keys: Keys, feed: _Feed) -> Physical | None:
-    """A table whose rows come whole, or are filtered by what its engine can't: the scan itself as a fragment."""
+    """A table whose rows come whole, or are filtered by what its engine can't: the scan itself as a
+    fragment."""
     engine = node.table.engine
     if engine is None or not engine.is_apart:
         return None
@@ -156,7 +198,11 @@ def _scan(node: physical.SourceScan, keys: Keys, feed: _Feed) -> Physical | None
     if narrowed is None or (node.condition is None and node.projections is None):
         return narrowed
     return physical.Calc(
-        fields=node.fields, rows=node.rows, input=narrowed, condition=node.condition, projections=node.projections
+        fields=node.fields,
+        rows=node.rows,
+        input=narrowed,
+        condition=node.condition,
+        projections=node.projections,
     )
 
 
@@ -177,7 +223,9 @@ def _same(node: physical.SingleInput, keys: Keys, feed: _Feed) -> Physical | Non
 def _aggregate(node: physical.HashAggregate, keys: Keys, feed: _Feed) -> Physical | None:
     if not _read(keys) <= set(range(len(node.keys))):
         return None
-    return _over(node, _narrowed(node.input, tuple(substitute(key, node.keys) for key in keys), feed))
+    return _over(
+        node, _narrowed(node.input, tuple(substitute(key, node.keys) for key in keys), feed)
+    )
 
 
 def _window(node: physical.Window, keys: Keys, feed: _Feed) -> Physical | None:
@@ -190,7 +238,9 @@ def _union(node: physical.Union, keys: Keys, feed: _Feed) -> Physical | None:
     parts = [_narrowed(part, keys, feed) for part in node.parts]
     if not any(parts):
         return None
-    return replace(node, parts=tuple(new or old for new, old in zip(parts, node.parts, strict=True)))
+    return replace(
+        node, parts=tuple(new or old for new, old in zip(parts, node.parts, strict=True))
+    )
 
 
 def _join(node: physical.HashJoin, keys: Keys, feed: _Feed) -> Physical | None:

@@ -1,8 +1,9 @@
 """Fragments: the largest sub-plans that another engine takes are replaced by the rows it will give.
 
-A sub-plan is offered, from the root down, to the engines that have its tables, then to DuckDB. An engine that can read all
-its tables and prefers to run it renders it, or says what it can't render: then the smaller sub-plans below are offered, and
-our operators do the rest. Small queries over our own tables are not offered at all.
+A sub-plan is offered, from the root down, to the engines that have its tables, then to DuckDB. An
+engine that can read all its tables and prefers to run it renders it, or says what it can't render:
+then the smaller sub-plans below are offered, and our operators do the rest. Small queries over our
+own tables are not offered at all.
 """
 
 from __future__ import annotations
@@ -39,32 +40,55 @@ from runnel.relation.subqueries import GroupLimit, Series
 if TYPE_CHECKING:
     from runnel.planner.bind.query import Pushdown
 
-_OPEN = (Aggregate, Expand, Filter, GroupLimit, Join, Limit, Project, Series, SetOperation, Sort, Union, Unnest, Window)
+_OPEN = (
+    Aggregate,
+    Expand,
+    Filter,
+    GroupLimit,
+    Join,
+    Limit,
+    Project,
+    Series,
+    SetOperation,
+    Sort,
+    Union,
+    Unnest,
+    Window,
+)
 """Nodes whose inputs are computed once and as a whole, so that a fragment may be one of them."""
 
 
-def with_fragments(relation: Relation, snapshot: Snapshot, pushdown: Pushdown) -> tuple[Relation, str]:
-    """The plan with fragments in it, itself where there are none; and why an engine that would have run more of it doesn't,
-    if that is for want of memory."""
+def with_fragments(
+    relation: Relation, snapshot: Snapshot, pushdown: Pushdown
+) -> tuple[Relation, str]:
+    """The plan with fragments in it, itself where there are none; and why an engine that would have
+    run more of it doesn't, if that is for want of memory."""
     engines = list(_engines(relation, pushdown))
     if not engines:
         return relation, ""
     places = {id(node.table.engine) for node in walk(relation) if isinstance(node, Scan)}
     # Groups are reduced by the rows of another table, which must be where the groups are.
     placing = _Placing(snapshot, engines)
-    return placing.place(reduce_groups(relation) if len(places) == 1 else relation), placing.left_out
+    return placing.place(
+        reduce_groups(relation) if len(places) == 1 else relation
+    ), placing.left_out
 
 
 def _engines(relation: Relation, pushdown: Pushdown) -> Iterator[FragmentEngine]:
-    scans = [node for node in walk(relation) if isinstance(node, Scan) and not node.table.is_unbounded]
-    own = {id(scan.table.engine): scan.table.engine for scan in scans if scan.table.engine is not None}
+    scans = [
+        node for node in walk(relation) if isinstance(node, Scan) and not node.table.is_unbounded
+    ]
+    own = {
+        id(scan.table.engine): scan.table.engine for scan in scans if scan.table.engine is not None
+    }
     yield from own.values()
     if any(_is_large(scan, pushdown.rows) for scan in scans) or pushdown.rows == 0:
         yield pushdown.duckdb()
 
 
 FEWEST = 10
-"""Below this part (one in so many) of the rows from which on DuckDB is worth it, it isn't even asked."""
+"""Below this part (one in so many) of the rows from which on DuckDB is worth it, it isn't even
+asked."""
 
 
 def _is_large(scan: Scan, rows: int) -> bool:
@@ -72,8 +96,8 @@ def _is_large(scan: Scan, rows: int) -> bool:
 
 
 class _Placing:
-    """Replaces sub-plans by fragments. `stopped` is what kept the plan above the current node out of one; `left_out` says what
-    an engine has no room for."""
+    """Replaces sub-plans by fragments. `stopped` is what kept the plan above the current node out
+    of one; `left_out` says what an engine has no room for."""
 
     def __init__(self, snapshot: Snapshot, engines: list[FragmentEngine]) -> None:
         self._snapshot = snapshot
@@ -104,7 +128,8 @@ class _Placing:
         return node
 
     def _in_parts(self, node: Relation, engines: Sequence[FragmentEngine]) -> Relation | None:
-        """The plan divided so that engines do more of it: an aggregation is one of their groups, a condition is two."""
+        """The plan divided so that engines do more of it: an aggregation is one of their groups, a
+        condition is two."""
         # Loaded on first use: few plans are divided so.
         from runnel.planner.pushdown.partial_aggregation import partial_groups
         from runnel.planner.pushdown.split_plans import divided, with_top_below
@@ -120,7 +145,9 @@ class _Placing:
                 return self._below_top(plan)
             top = with_top_below(engine, node)
             if top is not None:
-                return top.with_inputs((top.input.with_inputs(tuple(map(self.place, top.input.inputs))),))
+                return top.with_inputs(
+                    (top.input.with_inputs(tuple(map(self.place, top.input.inputs))),)
+                )
         return None
 
     def _below_top(self, node: Relation) -> Relation:
@@ -144,11 +171,14 @@ class _Placing:
             except Unrenderable as refused:
                 self._stopped = refused.what
                 continue
-            return Fragment(source=source, relation=node, stopped=self._stopped, position=node.position)
+            return Fragment(
+                source=source, relation=node, stopped=self._stopped, position=node.position
+            )
         return None
 
     def _gets(self, engine: FragmentEngine, node: Relation, scans: list[Scan]) -> bool:
-        """Whether the engine has the tables of a sub-plan, or those that it has not had better travel to it."""
+        """Whether the engine has the tables of a sub-plan, or those that it has not had better
+        travel to it."""
         strangers = [scan for scan in scans if not engine.can_read(scan.table)]
         if not strangers or not any(scan.table.engine is engine for scan in scans):
             return not strangers

@@ -1,7 +1,8 @@
-"""How many bytes of its input a plan must hold at a time, roughly: whether an engine has room for it.
+"""How many bytes of its input a plan must hold at a time, roughly: whether an engine has room for
+it.
 
-Filters are taken to keep every row, and groups to be as many as rows: a plan that is thought too large still runs, on
-operators that write to files what they have no room for.
+Filters are taken to keep every row, and groups to be as many as rows: a plan that is thought too
+large still runs, on operators that write to files what they have no room for.
 """
 
 from __future__ import annotations
@@ -40,18 +41,39 @@ _OTHER_WIDTH = 8
 
 _SMALL_STATES = frozenset(
     {
-        *("count_star", "count", "sum", "avg", "min", "max", "every", "bool_and", "bool_or", "any_value"),
-        *("stddev_pop", "stddev_samp", "var_pop", "var_samp", "bit_and", "bit_or", "bit_xor", "product"),
+        *(
+            "count_star",
+            "count",
+            "sum",
+            "avg",
+            "min",
+            "max",
+            "every",
+            "bool_and",
+            "bool_or",
+            "any_value",
+        ),
+        *(
+            "stddev_pop",
+            "stddev_samp",
+            "var_pop",
+            "var_samp",
+            "bit_and",
+            "bit_or",
+            "bit_xor",
+            "product",
+        ),
     }
 )
-"""Aggregates that keep a few numbers per group. Groups of these are the one thing that DuckDB puts in files however little
-memory it has, as measured."""
+"""Aggregates that keep a few numbers per group. Groups of these are the one thing that DuckDB puts
+in files however little memory it has, as measured."""
 
 HASHED = 24
 """Bytes that a hash table takes for a row beside its values, about."""
 
 SPILLING_ROOM = 256_000_000
-"""From so many bytes of memory on DuckDB joins by way of files, too; with 50 MB it ran out of memory, as measured."""
+"""From so many bytes of memory on DuckDB joins by way of files, too; with 50 MB it ran out of
+memory, as measured."""
 
 SPILLED = 8
 """The hash tables of its joins may then take so many times its memory."""
@@ -61,10 +83,14 @@ SMALL_SORT = 10_000
 
 
 def too_large(relation: Relation, room: int) -> str | None:
-    """Says what in the plan needs more than `room` bytes at a time; None where nothing does, as far as is known."""
-    # Where it runs out of memory all the same, our operators begin anew, as long as no row was given.
+    """Says what in the plan needs more than `room` bytes at a time; None where nothing does, as far
+    as is known."""
+    # Where it runs out of memory all the same, our operators begin anew, as long as no row was
+    # given.
     spills = room >= SPILLING_ROOM and _gives_at_end(relation)
-    kept = {id(node.input) for node in walk(relation) if isinstance(node, Limit) and _keeps_few(node)}
+    kept = {
+        id(node.input) for node in walk(relation) if isinstance(node, Limit) and _keeps_few(node)
+    }
     hashed = 0
     for node in walk(relation):
         action = None if id(node) in kept else _holding(node)
@@ -76,7 +102,10 @@ def too_large(relation: Relation, room: int) -> str | None:
             hashed += min(_bytes(side, HASHED) for side in node.inputs)
             held = hashed // SPILLED if spills else hashed
         if held > room:
-            return f"about {_megabytes(held)} to {action}, more than the {_megabytes(room)} that memory_limit leaves it"
+            return (
+                f"about {_megabytes(held)} to {action}, more than the {_megabytes(room)} that "
+                "memory_limit leaves it"
+            )
     return None
 
 
@@ -88,14 +117,20 @@ def _gives_at_end(relation: Relation) -> bool:
 
 
 def _keeps_few(node: Limit) -> bool:
-    count, offset = literal_count(node.count), 0 if node.offset is None else literal_count(node.offset)
+    count, offset = (
+        literal_count(node.count),
+        0 if node.offset is None else literal_count(node.offset),
+    )
     return count is not None and offset is not None and count + offset <= SMALL_SORT
 
 
 def _holding(node: Relation) -> str | None:
     """What a node does that holds all of its input; None for one that doesn't."""
     if isinstance(node, Aggregate):
-        small = all(call.function in _SMALL_STATES and not (call.distinct or call.order) for call in node.aggregates)
+        small = all(
+            call.function in _SMALL_STATES and not (call.distinct or call.order)
+            for call in node.aggregates
+        )
         return None if small else "group"
     return _HOLDING.get(type(node))
 
@@ -119,7 +154,8 @@ def _width(sql_type: SqlType) -> int:
 
 
 def most_rows(relation: Relation) -> int | None:
-    """How many rows can come out at most, as far as that goes without knowing values; None if nothing is known."""
+    """How many rows can come out at most, as far as that goes without knowing values; None if
+    nothing is known."""
     if isinstance(relation, Scan):
         rows = relation.table.row_count()
         return rows if relation.limit is None or rows is None else min(rows, relation.limit)
@@ -144,7 +180,13 @@ def most_rows(relation: Relation) -> int | None:
 def _pairs(node: Join) -> int | None:
     """A key of one side is taken to be unique."""
     left, right = most_rows(node.left), most_rows(node.right)
-    if left is None or right is None or node.kind in LEFT_ONLY or node.kind in MARKS or node.kind is JoinKind.SINGLE:
+    if (
+        left is None
+        or right is None
+        or node.kind in LEFT_ONLY
+        or node.kind in MARKS
+        or node.kind is JoinKind.SINGLE
+    ):
         return left
     return max(left, right) if node.left_keys else left * right
 

@@ -1,8 +1,10 @@
-"""Partial aggregation: where an engine has only part of what is grouped, it groups that part, and its groups are combined here.
+"""Partial aggregation: where an engine has only part of what is grouped, it groups that part, and
+its groups are combined here.
 
-So a few groups come over, and not all rows. That is possible for the rows of one side of an inner join (they are grouped by
-what the join and the groups above it read of them), for the parts of a UNION ALL, and below keys and conditions that the engine
-can't work out: then it groups by the columns that these read.
+So a few groups come over, and not all rows. That is possible for the rows of one side of an inner
+join (they are grouped by what the join and the groups above it read of them), for the parts of a
+UNION ALL, and below keys and conditions that the engine can't work out: then it groups by the
+columns that these read.
 """
 
 from __future__ import annotations
@@ -22,14 +24,25 @@ from runnel.foreign.fragment import FragmentEngine
 from runnel.planner.estimates import estimate
 from runnel.planner.pushdown.split_plans import is_free, runs, unpredicated
 from runnel.planner.rewriting import conjunction, shift, substitute
-from runnel.relation.nodes import Aggregate, Filter, Join, JoinKind, Project, Relation, Scan, Union, references, walk
+from runnel.relation.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    JoinKind,
+    Project,
+    Relation,
+    Scan,
+    Union,
+    references,
+    walk,
+)
 from runnel.sqltypes import BIGINT, DOUBLE, Kind, SqlType, decimal
 
 FEWEST_ROWS = 50_000
 """As few rows as these just come over."""
 FEWER = 8
-"""The rows of a join's side are grouped where they are at least so many times those of the other side: it has a group for
-each of these, at most."""
+"""The rows of a join's side are grouped where they are at least so many times those of the other
+side: it has a group for each of these, at most."""
 
 _FEW_VALUES = frozenset({Kind.DATE, Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT, Kind.VARCHAR})
 """Types of columns that are likely to have few different values."""
@@ -41,10 +54,16 @@ _TWICE_OR_ONCE = ("min", "max", "bool_and", "every", "bool_or", "bit_and", "bit_
 _BIG = decimal(19, 0)
 
 
-def partial_groups(node: Aggregate, engines: Sequence[FragmentEngine]) -> tuple[Project, Aggregate] | None:
-    """The aggregation over groups that an engine makes: what is above it, and the aggregation of these; None where that isn't
-    possible, or not worth it."""
-    if node.is_unbounded or node.emission is not None or any(map(is_volatile, node.own_expressions)):
+def partial_groups(
+    node: Aggregate, engines: Sequence[FragmentEngine]
+) -> tuple[Project, Aggregate] | None:
+    """The aggregation over groups that an engine makes: what is above it, and the aggregation of
+    these; None where that isn't possible, or not worth it."""
+    if (
+        node.is_unbounded
+        or node.emission is not None
+        or any(map(is_volatile, node.own_expressions))
+    ):
         return None
     node = _over_plain(node)
     for engine in engines:
@@ -73,7 +92,8 @@ def _over_plain(node: Aggregate) -> Aggregate:
 
 @frozen
 class _Split:
-    """How an aggregate is made of those of parts. `finished` is its value, of the values of `merged`."""
+    """How an aggregate is made of those of parts. `finished` is its value, of the values of
+    `merged`."""
 
     partial: tuple[AggregateCall, ...]
     merged: tuple[Callable[[Sequence[Expression]], AggregateCall], ...]
@@ -88,8 +108,14 @@ def _split(item: AggregateCall) -> _Split | None:
     if item.function in _AS_THEY_ARE:
         return _Split((item,), (_again(item.function, 0),), _first)
     if item.function in ("count", "count_star"):
-        return _Split((item,), (_again("sum", 0),), lambda values: coalesce([values[0], Literal(value=0, type=BIGINT)]))
-    if item.function not in ("sum", "avg") or (item.function == "avg" and given.kind is Kind.DECIMAL):
+        return _Split(
+            (item,),
+            (_again("sum", 0),),
+            lambda values: coalesce([values[0], Literal(value=0, type=BIGINT)]),
+        )
+    if item.function not in ("sum", "avg") or (
+        item.function == "avg" and given.kind is Kind.DECIMAL
+    ):
         return None
     if given.kind is Kind.BIGINT:
         # A sum of a part may be too large where that of all is not.
@@ -103,7 +129,9 @@ def _split(item: AggregateCall) -> _Split | None:
     return _Split(
         (total, number),
         (_again("sum", 0), _again("sum", 1)),
-        lambda values: call("divide", [_as(values[0], DOUBLE), cast(nullif(values[1], zero), DOUBLE)]),
+        lambda values: call(
+            "divide", [_as(values[0], DOUBLE), cast(nullif(values[1], zero), DOUBLE)]
+        ),
     )
 
 
@@ -120,7 +148,8 @@ def _as(value: Expression, kind: SqlType) -> Expression:
 
 
 def _is_there(engine: FragmentEngine, relation: Relation) -> bool:
-    """Whether the engine has all tables of a relation, and as many rows of it as make a difference."""
+    """Whether the engine has all tables of a relation, and as many rows of it as make a
+    difference."""
     scans = [item for item in walk(relation) if isinstance(item, Scan)]
     if not scans or not all(engine.can_read(scan.table) for scan in scans):
         return False
@@ -129,17 +158,22 @@ def _is_there(engine: FragmentEngine, relation: Relation) -> bool:
 
 
 def _bare(expression: Expression, by: int = 0) -> Expression:
-    """The expression over columns `by` places further left, without what is for people: so equal ones compare so."""
+    """The expression over columns `by` places further left, without what is for people: so equal
+    ones compare so."""
 
     def change(node: Expression) -> Expression:
-        return Column(index=node.index - by, name="", type=node.type) if isinstance(node, Column) else node
+        return (
+            Column(index=node.index - by, name="", type=node.type)
+            if isinstance(node, Column)
+            else node
+        )
 
     return transform(expression, change)
 
 
 class _Groups:
-    """The groups of a sub-plan, whose columns are those from `start` on of the rows above it: what they are by, and what is
-    computed. The groups' columns take the place of the sub-plan's."""
+    """The groups of a sub-plan, whose columns are those from `start` on of the rows above it: what
+    they are by, and what is computed. The groups' columns take the place of the sub-plan's."""
 
     def __init__(self, relation: Relation, start: int = 0) -> None:
         self.relation = relation
@@ -150,10 +184,14 @@ class _Groups:
 
     def owns(self, expressions: Iterable[Expression]) -> bool:
         """Whether they read nothing but the sub-plan."""
-        return all(self._start <= index < self._end for item in expressions for index in columns_of(item))
+        return all(
+            self._start <= index < self._end for item in expressions for index in columns_of(item)
+        )
 
     def reads(self, expressions: Iterable[Expression]) -> bool:
-        return any(self._start <= index < self._end for item in expressions for index in columns_of(item))
+        return any(
+            self._start <= index < self._end for item in expressions for index in columns_of(item)
+        )
 
     def by(self, expression: Expression) -> None:
         """Groups by an expression over the sub-plan too."""
@@ -162,9 +200,14 @@ class _Groups:
             self._by.append(own)
 
     def by_columns(self, expression: Expression) -> bool:
-        """Groups by the columns that an expression reads of the sub-plan; False where they may have many values."""
+        """Groups by the columns that an expression reads of the sub-plan; False where they may have
+        many values."""
         for part in parts_of(expression):
-            if isinstance(part, Column) and self.owns([part]) and _bare(part, self._start) not in self._by:
+            if (
+                isinstance(part, Column)
+                and self.owns([part])
+                and _bare(part, self._start) not in self._by
+            ):
                 if part.type.kind not in _FEW_VALUES:
                     return False
                 self.by(part)
@@ -173,19 +216,31 @@ class _Groups:
     def compute(self, calls: Iterable[AggregateCall]) -> list[int]:
         """Computes these too; where they are among the partial results."""
         first = len(self._calls)
-        self._calls += [item.map_expressions(lambda part: _bare(part, self._start)) for item in calls]
+        self._calls += [
+            item.map_expressions(lambda part: _bare(part, self._start)) for item in calls
+        ]
         return list(range(first, len(self._calls)))
 
     def aggregate(self) -> Aggregate:
-        names = (*(f"group{i}" for i in range(len(self._by))), *(f"part{i}" for i in range(len(self._calls))))
-        return Aggregate(input=self.relation, keys=tuple(self._by), aggregates=tuple(self._calls), names=names)
+        names = (
+            *(f"group{i}" for i in range(len(self._by))),
+            *(f"part{i}" for i in range(len(self._calls))),
+        )
+        return Aggregate(
+            input=self.relation, keys=tuple(self._by), aggregates=tuple(self._calls), names=names
+        )
 
     def value(self, place: int) -> Column:
         """A partial result, in the rows above."""
-        return Column(index=self._start + len(self._by) + place, name=f"part{place}", type=self._calls[place].type)
+        return Column(
+            index=self._start + len(self._by) + place,
+            name=f"part{place}",
+            type=self._calls[place].type,
+        )
 
     def moved(self, expression: Expression) -> Expression:
-        """The expression over the rows above as they are with the groups in them. LookupError where these lack it."""
+        """The expression over the rows above as they are with the groups in them. LookupError where
+        these lack it."""
         own = columns_of(expression)
         if own and self.owns([expression]):
             local = _bare(expression, self._start)
@@ -196,7 +251,9 @@ class _Groups:
             if self.owns([expression]):
                 raise LookupError(expression.name)
             grown = len(self._by) + len(self._calls) - (self._end - self._start)
-            return replace(expression, index=expression.index + (grown if expression.index >= self._end else 0))
+            return replace(
+                expression, index=expression.index + (grown if expression.index >= self._end else 0)
+            )
         if not own:
             return expression
         return expression.with_children(tuple(self.moved(child) for child in expression.children))
@@ -208,20 +265,28 @@ def _combined(
     keys: Sequence[Expression],
     calls: Sequence[tuple[AggregateCall, _Split | None, list[Column]]],
 ) -> tuple[Project, Aggregate]:
-    """The aggregation over `below`, in which the partial results are; and what is above it, with the columns of `node`."""
+    """The aggregation over `below`, in which the partial results are; and what is above it, with
+    the columns of `node`."""
     merged: list[AggregateCall] = []
     uses = []
     for item, split, values in calls:
         uses.append(len(keys) + len(merged))
         merged += [item] if split is None else [merge(values) for merge in split.merged]
     names = (*node.names[: len(keys)], *(f"merged{i}" for i in range(len(merged))))
-    final = Aggregate(input=below, keys=tuple(keys), aggregates=tuple(merged), names=names, position=node.position)
+    final = Aggregate(
+        input=below, keys=tuple(keys), aggregates=tuple(merged), names=names, position=node.position
+    )
     columns = references(final.fields)
     results = [
         columns[place] if split is None else split.finished(columns[place:])
         for place, (_, split, _) in zip(uses, calls, strict=True)
     ]
-    return Project(input=final, expressions=(*columns[: len(keys)], *results), names=node.names, position=node.position), final
+    return Project(
+        input=final,
+        expressions=(*columns[: len(keys)], *results),
+        names=node.names,
+        position=node.position,
+    ), final
 
 
 def _union(engine: FragmentEngine, node: Aggregate) -> tuple[Project, Aggregate] | None:
@@ -253,16 +318,27 @@ def _below(engine: FragmentEngine, node: Aggregate) -> tuple[Project, Aggregate]
     """Where keys or conditions are what the engine can't work out."""
     below, conditions = _unfiltered(node.input)
     splits = [_split(item) for item in node.aggregates]
-    if None in splits or not _is_there(engine, below) or not (node.keys or conditions) or any(map(is_volatile, conditions)):
+    if (
+        None in splits
+        or not _is_there(engine, below)
+        or not (node.keys or conditions)
+        or any(map(is_volatile, conditions))
+    ):
         return None
-    there = [item for item in conditions if is_free(item) and runs(engine, Filter(input=below, condition=item))]
+    there = [
+        item
+        for item in conditions
+        if is_free(item) and runs(engine, Filter(input=below, condition=item))
+    ]
     below = _filtered(below, there)
     conditions = [item for item in conditions if item not in there]
     if conditions and any(can_fail(item) for call in node.aggregates for item in call.expressions):
         return None
     groups = _Groups(below)
     for key in node.keys:
-        if columns_of(key) and runs(engine, Aggregate(input=below, keys=(key,), aggregates=(), names=("key",))):
+        if columns_of(key) and runs(
+            engine, Aggregate(input=below, keys=(key,), aggregates=(), names=("key",))
+        ):
             groups.by(key)
     if not all(groups.by_columns(item) for item in _not_yet(groups, (*node.keys, *conditions))):
         return None
@@ -294,12 +370,21 @@ def _joined(engine: FragmentEngine, node: Aggregate) -> tuple[Project, Aggregate
     join, conditions = _unfiltered(node.input)
     if any(map(is_volatile, (*conditions, *join.own_expressions))):
         return None
-    if not isinstance(join, Join) or join.kind not in (JoinKind.INNER, JoinKind.SEMI) or join.null_safe or not join.left_keys:
+    if (
+        not isinstance(join, Join)
+        or join.kind not in (JoinKind.INNER, JoinKind.SEMI)
+        or join.null_safe
+        or not join.left_keys
+    ):
         return None
     for is_left in (True, False) if join.kind is JoinKind.INNER else (True,):
         own, other = (join.left, join.right) if is_left else (join.right, join.left)
         rows, others = estimate(own), estimate(other)
-        if _is_there(engine, own) and others is not None and (rows is None or rows >= FEWER * others):
+        if (
+            _is_there(engine, own)
+            and others is not None
+            and (rows is None or rows >= FEWER * others)
+        ):
             return _grouped_side(engine, node, join, conditions, is_left)
     return None
 
@@ -309,12 +394,22 @@ def _grouped_side(
 ) -> tuple[Project, Aggregate] | None:
     start = 0 if is_left else len(join.left.fields)
     groups = _Groups(join.left if is_left else join.right, start)
-    if any(can_fail(item) for call in node.aggregates if groups.reads(call.expressions) for item in call.expressions):
+    if any(
+        can_fail(item)
+        for call in node.aggregates
+        if groups.reads(call.expressions)
+        for item in call.expressions
+    ):
         return None  # of a row without a partner nobody would have worked it out
     for key in join.left_keys if is_left else join.right_keys:
         groups.by(key if is_left else shift(key, start))
     for key in node.keys:
-        if columns_of(key) and groups.owns([key]) and not isinstance(key, Column) and not can_fail(key):
+        if (
+            columns_of(key)
+            and groups.owns([key])
+            and not isinstance(key, Column)
+            and not can_fail(key)
+        ):
             groups.by(key)
     others = (*conditions, *conjuncts(join.condition))
     if not all(groups.by_columns(item) for item in _not_yet(groups, (*node.keys, *others))):
@@ -326,15 +421,25 @@ def _grouped_side(
     if not runs(engine, part):
         return None
     keys = tuple(
-        groups.moved(key if is_left else shift(key, start)) for key in (join.left_keys if is_left else join.right_keys)
+        groups.moved(key if is_left else shift(key, start))
+        for key in (join.left_keys if is_left else join.right_keys)
     )
     condition = None if join.condition is None else groups.moved(join.condition)
     if is_left:
         joined = replace(join, left=part, left_keys=keys, condition=condition)
     else:
-        joined = replace(join, right=part, right_keys=tuple(shift(key, -start) for key in keys), condition=condition)
+        joined = replace(
+            join,
+            right=part,
+            right_keys=tuple(shift(key, -start) for key in keys),
+            condition=condition,
+        )
     moved = [
-        (item.map_expressions(groups.moved) if split is None else item, split, [groups.value(place) for place in places])
+        (
+            item.map_expressions(groups.moved) if split is None else item,
+            split,
+            [groups.value(place) for place in places],
+        )
         for item, split, places in calls
     ]
     rows = _filtered(joined, [groups.moved(item) for item in conditions])
@@ -344,8 +449,9 @@ def _grouped_side(
 def _split_calls(
     groups: _Groups, aggregates: Sequence[AggregateCall]
 ) -> list[tuple[AggregateCall, _Split | None, list[int]]] | None:
-    """Each call with its split and the places of its partial results in `groups`; None where a call can't be split. A call
-    over columns of the other side has no split: rows repeated by the join don't change its result."""
+    """Each call with its split and the places of its partial results in `groups`; None where a call
+    can't be split. A call over columns of the other side has no split: rows repeated by the join
+    don't change its result."""
     calls: list[tuple[AggregateCall, _Split | None, list[int]]] = []
     for item in aggregates:
         if groups.reads(item.expressions) or not any(map(columns_of, item.expressions)):
@@ -353,7 +459,11 @@ def _split_calls(
             if split is None:
                 return None
             calls.append((item, split, groups.compute(split.partial)))
-        elif (item.distinct or item.function in _TWICE_OR_ONCE) and not item.order and item.python is None:
+        elif (
+            (item.distinct or item.function in _TWICE_OR_ONCE)
+            and not item.order
+            and item.python is None
+        ):
             calls.append((item, None, []))
         else:
             return None

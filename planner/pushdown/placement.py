@@ -9,14 +9,16 @@ from runnel.planner.estimates import estimate
 from runnel.relation.nodes import Relation, Scan, walk
 
 FEWEST_ROWS = 50_000
-"""No more rows than these of an engine just come over: another query there, over rows brought to it, takes longer."""
+"""No more rows than these of an engine just come over: another query there, over rows brought to
+it, takes longer."""
 FACTOR = 50
-"""So many times more rows must come from the engine as would go to it: a row going in costs some 30 times one coming out."""
+"""So many times more rows must come from the engine as would go to it: a row going in costs some 30
+times one coming out."""
 
 
 def staying(engine: FragmentEngine, node: Relation, strangers: Sequence[Scan]) -> str | None:
-    """Why the tables of `strangers`, which an engine can't read, don't travel to it for the sub-plan `node`, in which they
-    meet with its own tables; None where they had better do."""
+    """Why the tables of `strangers`, which an engine can't read, don't travel to it for the
+    sub-plan `node`, in which they meet with its own tables; None where they had better do."""
     for scan in strangers:
         if not engine.can_take(scan.table):
             return f"{scan.table.name}, which isn't on {engine.name}"

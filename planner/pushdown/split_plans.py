@@ -1,8 +1,9 @@
-"""Plans of which an engine can't run the top because of a part of it: that part is moved above what the engine can.
+"""Plans of which an engine can't run the top because of a part of it: that part is moved above what
+the engine can.
 
-A condition is divided into what the engine decides and what is decided here. A sort with a LIMIT goes below the projection in
-front of it, whose columns are then worked out for the rows that are left; a copy of it goes below a UNION ALL, and below a
-join that gives every row of that side.
+A condition is divided into what the engine decides and what is decided here. A sort with a LIMIT
+goes below the projection in front of it, whose columns are then worked out for the rows that are
+left; a copy of it goes below a UNION ALL, and below a join that gives every row of that side.
 """
 
 from __future__ import annotations
@@ -14,7 +15,20 @@ from runnel.expressions.nodes import Expression, columns_of, conjuncts
 from runnel.foreign.fragment import FragmentEngine, Unrenderable
 from runnel.planner.physical.choose import needed_rows
 from runnel.planner.rewriting import conjunction, renumber, substitute
-from runnel.relation.nodes import MARKS, Filter, Join, JoinKind, Limit, Project, Relation, Scan, Sort, Union, references, walk
+from runnel.relation.nodes import (
+    MARKS,
+    Filter,
+    Join,
+    JoinKind,
+    Limit,
+    Project,
+    Relation,
+    Scan,
+    Sort,
+    Union,
+    references,
+    walk,
+)
 
 
 def divided(engine: FragmentEngine, node: Relation) -> Relation | None:
@@ -46,7 +60,9 @@ def _has_all(engine: FragmentEngine, node: Relation) -> bool:
 
 def _divided_filter(engine: FragmentEngine, node: Filter) -> Relation | None:
     parts = conjuncts(node.condition)
-    there = [part for part in parts if is_free(part) and runs(engine, replace(node, condition=part))]
+    there = [
+        part for part in parts if is_free(part) and runs(engine, replace(node, condition=part))
+    ]
     if not there or len(there) == len(parts):
         return None
     here = conjunction(part for part in parts if part not in there)
@@ -62,7 +78,8 @@ def is_free(part: Expression) -> bool:
 
 
 def unpredicated(node: Scan) -> tuple[Scan, Expression] | None:
-    """A scan without its condition, and that over its columns: those of `node`, and further ones behind them."""
+    """A scan without its condition, and that over its columns: those of `node`, and further ones
+    behind them."""
     if node.predicate is None or node.limit is not None or node.divert is not None:
         return None
     columns = (*node.columns, *sorted(columns_of(node.predicate) - set(node.columns)))
@@ -75,21 +92,34 @@ def _divided_scan(engine: FragmentEngine, node: Scan) -> Relation | None:
     if found is None:
         return None
     bare, condition = found
-    filtered = _divided_filter(engine, Filter(input=bare, condition=condition, position=node.position))
+    filtered = _divided_filter(
+        engine, Filter(input=bare, condition=condition, position=node.position)
+    )
     if filtered is None:
         return None
     columns = references(bare.fields)[: len(node.columns)]
-    return Project(input=filtered, expressions=columns, names=tuple(item.name for item in columns), position=node.position)
+    return Project(
+        input=filtered,
+        expressions=columns,
+        names=tuple(item.name for item in columns),
+        position=node.position,
+    )
 
 
 def _divided_top(engine: FragmentEngine, node: Limit) -> Relation | None:
     sort = node.input
-    if not isinstance(sort, Sort) or not isinstance(sort.input, Project) or sort.emission is not None:
+    if (
+        not isinstance(sort, Sort)
+        or not isinstance(sort.input, Project)
+        or sort.emission is not None
+    ):
         return None
     project = sort.input
     if any(map(is_volatile, project.expressions)):
         return None
-    keys = tuple(key.mapped(lambda item: substitute(item, project.expressions)) for key in sort.keys)
+    keys = tuple(
+        key.mapped(lambda item: substitute(item, project.expressions)) for key in sort.keys
+    )
     top = replace(node, input=replace(sort, input=project.input, keys=keys))
     return replace(project, input=top) if runs(engine, top) else None
 
@@ -98,8 +128,14 @@ _KEEPS_EVERY_LEFT_ROW = (JoinKind.LEFT, JoinKind.SINGLE, *MARKS)
 
 
 def with_top_below(engine: FragmentEngine, node: Relation) -> Limit | None:
-    """A sort with a LIMIT, of which a copy stands where the engine can run it; None where there is no such place."""
-    if not isinstance(node, Limit) or node.count is None or not isinstance(node.input, Sort) or node.input.emission is not None:
+    """A sort with a LIMIT, of which a copy stands where the engine can run it; None where there is
+    no such place."""
+    if (
+        not isinstance(node, Limit)
+        or node.count is None
+        or not isinstance(node.input, Sort)
+        or node.input.emission is not None
+    ):
         return None
     sort, above = node.input, node.input.input
     below, keys = above, sort.keys
@@ -107,12 +143,24 @@ def with_top_below(engine: FragmentEngine, node: Relation) -> Limit | None:
         if any(map(is_volatile, above.expressions)):
             return None
         known = above.expressions
-        below, keys = above.input, tuple(key.mapped(lambda item: substitute(item, known)) for key in keys)
-    top = Limit(input=replace(sort, input=below, keys=keys), count=needed_rows(node.count, node.offset), offset=None)
+        below, keys = (
+            above.input,
+            tuple(key.mapped(lambda item: substitute(item, known)) for key in keys),
+        )
+    top = Limit(
+        input=replace(sort, input=below, keys=keys),
+        count=needed_rows(node.count, node.offset),
+        offset=None,
+    )
     changed = _topped(engine, below, top)
     if changed is None:
         return None
-    return replace(node, input=replace(sort, input=replace(above, input=changed) if isinstance(above, Project) else changed))
+    return replace(
+        node,
+        input=replace(
+            sort, input=replace(above, input=changed) if isinstance(above, Project) else changed
+        ),
+    )
 
 
 def _topped(engine: FragmentEngine, below: Relation, top: Limit) -> Relation | None:
@@ -125,7 +173,11 @@ def _topped(engine: FragmentEngine, below: Relation, top: Limit) -> Relation | N
 
     if isinstance(below, Union):
         parts = tuple(map(first_of, below.parts))
-        return None if all(new is old for new, old in zip(parts, below.parts, strict=True)) else replace(below, parts=parts)
+        return (
+            None
+            if all(new is old for new, old in zip(parts, below.parts, strict=True))
+            else replace(below, parts=parts)
+        )
     if isinstance(below, Join) and below.kind in _KEEPS_EVERY_LEFT_ROW:
         read = set().union(*(columns_of(key.expression) for key in sort.keys))
         left = first_of(below.left) if read <= set(range(len(below.left.fields))) else below.left

@@ -32,7 +32,8 @@ MAX_ROUNDS = 5
 
 
 class Rule(NamedTuple):
-    """A rewrite and its name. A necessary one makes the query runnable; the others only make it faster."""
+    """A rewrite and its name. A necessary one makes the query runnable; the others only make it
+    faster."""
 
     name: str
     rewrite: Callable[[Relation], Relation]
@@ -43,8 +44,14 @@ class Rule(NamedTuple):
 
 
 def simplify_conditions(relation: Relation) -> Relation:
-    """As `conditions.simplify_conditions`, loaded when there is a comparison with something computed, or an OR."""
-    if not any(part.children for node in walk(relation) for item in node.own_expressions for part in item.children):
+    """As `conditions.simplify_conditions`, loaded when there is a comparison with something
+    computed, or an OR."""
+    if not any(
+        part.children
+        for node in walk(relation)
+        for item in node.own_expressions
+        for part in item.children
+    ):
         return relation
     from runnel.planner.rules.conditions import simplify_conditions
 
@@ -52,7 +59,8 @@ def simplify_conditions(relation: Relation) -> Relation:
 
 
 def order_joins(relation: Relation) -> Relation:
-    """The relation with its inner joins in a good order; with fewer than two there is nothing to order."""
+    """The relation with its inner joins in a good order; with fewer than two there is nothing to
+    order."""
     if sum(isinstance(node, Join) for node in walk(relation)) < 2:
         return relation
     # Loaded on first use, so that a process without joins starts sooner.
@@ -76,12 +84,15 @@ RULES: tuple[Rule, ...] = (
     Rule("merging", merge_adjacent),
     Rule("limit push-down", push_limits),
 )
-"""All rewrites in their order. "build side" is necessary for streams: an input without end can't be built."""
+"""All rewrites in their order. "build side" is necessary for streams: an input without end can't be
+built."""
 
 NECESSARY_RULES = tuple(rule for rule in RULES if rule.is_necessary)
 
 
-def apply(relation: Relation, rules: Iterable[Rule] = RULES, check: Callable[[], None] = lambda: None) -> Relation:
+def apply(
+    relation: Relation, rules: Iterable[Rule] = RULES, check: Callable[[], None] = lambda: None
+) -> Relation:
     """The relation after the rules, with the same fields. `check` is called between them."""
     fields = relation.fields
     ordered = tuple(rules)

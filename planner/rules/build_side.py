@@ -1,7 +1,8 @@
-"""The smaller side of a join becomes the build side (the right one), and an input without end the probe side.
+"""The smaller side of a join becomes the build side (the right one), and an input without end the
+probe side.
 
-The sides of an inner, left, right or full join may change places, with the columns put back in order above. Where a size
-isn't known they stay as written: the right side is built.
+The sides of an inner, left, right or full join may change places, with the columns put back in
+order above. Where a size isn't known they stay as written: the right side is built.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ def choose_build_side(relation: Relation) -> Relation:
 
     def turn(node: Relation) -> Relation:
         check_time()
-        return _turned(node) if isinstance(node, Join) and node.kind in _SWAPPED and _should_swap(node, sizes) else node
+        return (
+            _turned(node)
+            if isinstance(node, Join) and node.kind in _SWAPPED and _should_swap(node, sizes)
+            else node
+        )
 
     return transform(relation, turn)
 
@@ -69,4 +74,5 @@ def _should_swap(node: Join, sizes: Estimates) -> bool:
 
 
 _WEIGHTS = {JoinKind.LEFT: (4, 1), JoinKind.RIGHT: (1, 4)}
-"""A LEFT join is easier to divide among processors than a RIGHT one: only a much smaller side makes up for that."""
+"""A LEFT join is easier to divide among processors than a RIGHT one: only a much smaller side makes
+up for that."""

@@ -1,8 +1,9 @@
 """Columns that nobody reads are dropped, from the top of the query down to the scans.
 
-Each node is asked for some of its columns. It answers with a node that has these, perhaps more, in the old order, and says
-where each one is now. Rows are kept even where no column is left: a count needs none. The keys of an aggregation are all
-kept, for they make the groups, and so are all columns where whole rows are compared.
+Each node is asked for some of its columns. It answers with a node that has these, perhaps more, in
+the old order, and says where each one is now. Rows are kept even where no column is left: a count
+needs none. The keys of an aggregation are all kept, for they make the groups, and so are all
+columns where whole rows are compared.
 """
 
 from __future__ import annotations
@@ -34,7 +35,14 @@ from runnel.relation.nodes import (
 )
 from runnel.relation.over import Window
 from runnel.relation.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
-from runnel.relation.subqueries import CommonRows, GroupLimit, Recursion, Series, UnnestTogether, WorkingTable
+from runnel.relation.subqueries import (
+    CommonRows,
+    GroupLimit,
+    Recursion,
+    Series,
+    UnnestTogether,
+    WorkingTable,
+)
 
 Places = dict[int, int]
 _Pruned = tuple[Relation, Places]
@@ -59,7 +67,8 @@ def _exactly(node: Relation, needed: Iterable[int]) -> Relation:
 
 
 def _narrow(node: Relation, needed: Iterable[int]) -> _Pruned:
-    """Like `_prune`, but with no columns that aren't needed: what is above keeps whole rows in memory."""
+    """Like `_prune`, but with no columns that aren't needed: what is above keeps whole rows in
+    memory."""
     wanted = sorted(needed)
     return _exactly(node, wanted), {index: place for place, index in enumerate(wanted)}
 
@@ -90,7 +99,9 @@ def _values(node: Values, needed: set[int]) -> _Pruned:
         return node, _same(len(kept))
     rows = tuple(tuple(row[i] for i in kept) for row in node.rows)
     columns = tuple(node.columns[i] for i in kept)
-    return replace(node, rows=rows, columns=columns), {index: place for place, index in enumerate(kept)}
+    return replace(node, rows=rows, columns=columns), {
+        index: place for place, index in enumerate(kept)
+    }
 
 
 def _generate(node: Generate, needed: set[int]) -> _Pruned:
@@ -153,8 +164,12 @@ def _join(node: Join, needed: set[int]) -> _Pruned:
     if node.condition is not None:
         below = below | columns_of(node.condition)
     late_left, late_right = _late_sides(node)
-    left, left_places = _narrow(node.left, {i for i in below if i < width} | _read((*node.left_keys, *late_left)))
-    right_needed = {i - width for i in below if width <= i < total} | _read((*node.right_keys, *late_right))
+    left, left_places = _narrow(
+        node.left, {i for i in below if i < width} | _read((*node.left_keys, *late_left))
+    )
+    right_needed = {i - width for i in below if width <= i < total} | _read(
+        (*node.right_keys, *late_right)
+    )
     right, right_places = _narrow(node.right, right_needed)
     new_width = len(left.fields)
     places = left_places | {width + old: new_width + new for old, new in right_places.items()}
@@ -165,7 +180,9 @@ def _join(node: Join, needed: set[int]) -> _Pruned:
         left_keys=tuple(map(_moved(left_places), node.left_keys)),
         right_keys=tuple(map(_moved(right_places), node.right_keys)),
         condition=None if node.condition is None else renumber(node.condition, places),
-        late=None if node.late is None else node.late.mapped(_moved(left_places), _moved(right_places)),
+        late=None
+        if node.late is None
+        else node.late.mapped(_moved(left_places), _moved(right_places)),
     )
     if node.kind in LEFT_ONLY:
         return joined, left_places
@@ -179,7 +196,10 @@ def _late_sides(node: Join | AsOfJoin) -> tuple[tuple[Expression, ...], tuple[Ex
 def _as_of_join(node: AsOfJoin, needed: set[int]) -> _Pruned:
     width = len(node.left.fields)
     late_left, late_right = _late_sides(node)
-    read_left, read_right = (*node.left_keys, node.left_time, *late_left), (*node.right_keys, node.right_time, *late_right)
+    read_left, read_right = (
+        (*node.left_keys, node.left_time, *late_left),
+        (*node.right_keys, node.right_time, *late_right),
+    )
     left, left_places = _narrow(node.left, {i for i in needed if i < width} | _read(read_left))
     right_needed = {i - width for i in needed if i >= width} | _read(read_right)
     right, right_places = _narrow(node.right, right_needed)
@@ -191,9 +211,13 @@ def _as_of_join(node: AsOfJoin, needed: set[int]) -> _Pruned:
         right_keys=tuple(map(_moved(right_places), node.right_keys)),
         left_time=renumber(node.left_time, left_places),
         right_time=renumber(node.right_time, right_places),
-        late=None if node.late is None else node.late.mapped(_moved(left_places), _moved(right_places)),
+        late=None
+        if node.late is None
+        else node.late.mapped(_moved(left_places), _moved(right_places)),
     )
-    return joined, left_places | {width + old: len(left.fields) + new for old, new in right_places.items()}
+    return joined, left_places | {
+        width + old: len(left.fields) + new for old, new in right_places.items()
+    }
 
 
 def _union(node: Union, needed: set[int]) -> _Pruned:
@@ -228,9 +252,13 @@ def _leaf(node: WorkingTable | CommonRows, needed: set[int]) -> _Pruned:
 
 def _per_row(node: Series | UnnestTogether, needed: set[int]) -> _Pruned:
     width = len(node.input.fields)
-    below, places = _narrow(node.input, {i for i in needed if i < width} | _read(node.own_expressions))
+    below, places = _narrow(
+        node.input, {i for i in needed if i < width} | _read(node.own_expressions)
+    )
     moved = node.map_expressions(_moved(places)).with_inputs((below,))
-    return moved, places | {width + i: len(below.fields) + i for i in range(len(node.fields) - width)}
+    return moved, places | {
+        width + i: len(below.fields) + i for i in range(len(node.fields) - width)
+    }
 
 
 def _impose_order(node: ImposeOrder, needed: set[int]) -> _Pruned:
@@ -257,7 +285,9 @@ def _group_limit(node: GroupLimit, needed: set[int]) -> _Pruned:
 def _expand(node: Expand, needed: set[int]) -> _Pruned:
     kept = sorted(needed)
     projections = [[expressions[i] for i in kept] for expressions in node.projections]
-    below, places = _narrow(node.input, _read(item for expressions in projections for item in expressions))
+    below, places = _narrow(
+        node.input, _read(item for expressions in projections for item in expressions)
+    )
     expanded = replace(
         node,
         input=below,
@@ -272,8 +302,12 @@ def _window(node: Window, needed: set[int]) -> _Pruned:
     kept = [i for i in range(len(node.calls)) if width + i in needed]
     if not kept:
         return _prune(node.input, needed)
-    window = replace(node, calls=tuple(node.calls[i] for i in kept), names=tuple(node.names[i] for i in kept))
-    below, places = _narrow(node.input, {i for i in needed if i < width} | _read(window.own_expressions))
+    window = replace(
+        node, calls=tuple(node.calls[i] for i in kept), names=tuple(node.names[i] for i in kept)
+    )
+    below, places = _narrow(
+        node.input, {i for i in needed if i < width} | _read(window.own_expressions)
+    )
     moved = window.map_expressions(_moved(places)).with_inputs((below,))
     return moved, places | {width + i: len(below.fields) + place for place, i in enumerate(kept)}
 

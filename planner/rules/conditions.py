@@ -1,8 +1,8 @@
 """Conditions in a form that scans, indexes and joins can use.
 
-`CAST(d AS TIMESTAMP) < TIMESTAMP '1994-01-01 00:00:00'`, which is what a DATE compared with DATE plus INTERVAL is bound to,
-becomes `d < DATE '1994-01-01'`; `(a AND b) OR (a AND c)` becomes `a AND (b OR c)`, so that a join key which stands in every
-alternative is found.
+`CAST(d AS TIMESTAMP) < TIMESTAMP '1994-01-01 00:00:00'`, which is what a DATE compared with DATE
+plus INTERVAL is bound to, becomes `d < DATE '1994-01-01'`; `(a AND b) OR (a AND c)` becomes
+`a AND (b OR c)`, so that a join key which stands in every alternative is found.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from runnel.sqltypes import DATE, Kind
 
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 _WITHIN_DAY = {"lt": "le", "le": "le", "gt": "gt", "ge": "gt"}
-"""How a date compares with the day of a time after midnight, where it compares so with the time itself."""
+"""How a date compares with the day of a time after midnight, where it compares so with the time
+itself."""
 
 
 def simplify_conditions(relation: Relation) -> Relation:
@@ -46,9 +47,17 @@ def _comparison(node: Call) -> Expression:
     function = node.function
     if isinstance(left, Literal):
         left, right, function = right, left, _MIRRORED[function]
-    if not (isinstance(left, Cast) and left.operand.type.kind is Kind.DATE and left.type.kind is Kind.TIMESTAMP):
+    if not (
+        isinstance(left, Cast)
+        and left.operand.type.kind is Kind.DATE
+        and left.type.kind is Kind.TIMESTAMP
+    ):
         return node
-    if not isinstance(right, Literal) or right.value is None or right.type.kind is not Kind.TIMESTAMP:
+    if (
+        not isinstance(right, Literal)
+        or right.value is None
+        or right.type.kind is not Kind.TIMESTAMP
+    ):
         return node
     if right.value.time() != time.min:
         if function not in _WITHIN_DAY:

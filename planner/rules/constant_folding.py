@@ -1,8 +1,8 @@
 """Computes at plan time what doesn't depend on rows, arguments or the time.
 
-A constant whose evaluation fails stays as it is: it may stand in a CASE branch that no row takes. AND and OR lose the parts
-that decide nothing; one that decides everything replaces the whole; equalities of one column joined by OR become IN. CASE
-loses the branches that are never taken.
+A constant whose evaluation fails stays as it is: it may stand in a CASE branch that no row takes.
+AND and OR lose the parts that decide nothing; one that decides everything replaces the whole;
+equalities of one column joined by OR become IN. CASE loses the branches that are never taken.
 """
 
 from __future__ import annotations
@@ -12,7 +12,17 @@ from dataclasses import replace
 
 from runnel.errors import Error
 from runnel.expressions.evaluate import evaluate_constant, is_constant
-from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Parameter, transform
+from runnel.expressions.nodes import (
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expression,
+    InList,
+    Literal,
+    Parameter,
+    transform,
+)
 from runnel.relation.nodes import Filter, Join, Relation
 from runnel.relation.nodes import transform as transform_relation
 
@@ -46,7 +56,9 @@ def _fold(node: Expression) -> Expression:
         return _fold_case(node)
     if isinstance(node, Call) and node.function == "not":
         node = _fold_not(node)
-    is_foldable = isinstance(node, Call | Cast | InList) and all(isinstance(item, Literal) for item in node.children)
+    is_foldable = isinstance(node, Call | Cast | InList) and all(
+        isinstance(item, Literal) for item in node.children
+    )
     if not is_foldable or not is_constant(node):
         return node
     try:
@@ -57,15 +69,22 @@ def _fold(node: Expression) -> Expression:
 
 
 def _fold_connective(node: Call) -> Expression:
-    """AND and OR by three-valued logic: `deciding` makes the whole that value, its opposite says nothing."""
+    """AND and OR by three-valued logic: `deciding` makes the whole that value, its opposite says
+    nothing."""
     deciding = node.function == "or"
     parts: list[Expression] = []
     for argument in node.arguments:
-        inner = argument.arguments if isinstance(argument, Call) and argument.function == node.function else (argument,)
+        inner = (
+            argument.arguments
+            if isinstance(argument, Call) and argument.function == node.function
+            else (argument,)
+        )
         for part in inner:
             if _is_literal(part, deciding):
                 return replace(part, position=node.position)
-            if not _is_literal(part, not deciding) and not (_is_null(part) and any(map(_is_null, parts))):
+            if not _is_literal(part, not deciding) and not (
+                _is_null(part) and any(map(_is_null, parts))
+            ):
                 parts.append(part)
     if not parts:
         return Literal(value=not deciding, type=node.type, position=node.position)
@@ -98,7 +117,9 @@ def _as_list(part: Expression, values: Mapping[Column, Sequence[Expression]]) ->
     pair = _column_and_values(part)
     if pair is None or len(values[pair[0]]) == len(pair[1]):
         return part
-    return InList(operand=pair[0], values=tuple(values[pair[0]]), type=part.type, position=part.position)
+    return InList(
+        operand=pair[0], values=tuple(values[pair[0]]), type=part.type, position=part.position
+    )
 
 
 def _column_and_values(part: Expression) -> tuple[Column, tuple[Expression, ...]] | None:
@@ -108,7 +129,11 @@ def _column_and_values(part: Expression) -> tuple[Column, tuple[Expression, ...]
     if isinstance(part, Call) and part.function == "eq":
         left, right = part.arguments
         for column, value in ((left, right), (right, left)):
-            if isinstance(column, Column) and isinstance(value, Literal | Parameter) and value.type == column.type:
+            if (
+                isinstance(column, Column)
+                and isinstance(value, Literal | Parameter)
+                and value.type == column.type
+            ):
                 return column, (value,)
     return None
 
@@ -124,7 +149,8 @@ _OPPOSITES = {
     "is_distinct": "is_not_distinct",
     "is_not_distinct": "is_distinct",
 }
-"""The test that gives the opposite for every value. (Not for comparisons: which of `<` and `>=` is read is worth keeping.)"""
+"""The test that gives the opposite for every value. (Not for comparisons: which of `<` and `>=` is
+read is worth keeping.)"""
 
 
 def _fold_not(node: Call) -> Expression:
@@ -132,7 +158,11 @@ def _fold_not(node: Call) -> Expression:
     if not isinstance(inner, Call) or inner.function not in _OPPOSITES:
         return node
     opposite = _OPPOSITES[inner.function]
-    return replace(inner, function=opposite, position=node.position) if opposite else inner.arguments[0]
+    return (
+        replace(inner, function=opposite, position=node.position)
+        if opposite
+        else inner.arguments[0]
+    )
 
 
 def _fold_case(node: Case) -> Expression:
@@ -147,7 +177,11 @@ def _fold_case(node: Case) -> Expression:
             conditions.append(condition)
             results.append(result)
     if not conditions:
-        return Literal(value=None, type=node.type, position=node.position) if otherwise is None else otherwise
+        return (
+            Literal(value=None, type=node.type, position=node.position)
+            if otherwise is None
+            else otherwise
+        )
     if len(conditions) == len(node.conditions):
         return node
     return replace(node, conditions=tuple(conditions), results=tuple(results), otherwise=otherwise)
@@ -155,7 +189,11 @@ def _fold_case(node: Case) -> Expression:
 
 def _without_unknown(condition: Expression) -> Expression:
     """A filter's condition that is NULL, or has a NULL among its conjuncts, is never true."""
-    parts = condition.arguments if isinstance(condition, Call) and condition.function == "and" else (condition,)
+    parts = (
+        condition.arguments
+        if isinstance(condition, Call) and condition.function == "and"
+        else (condition,)
+    )
     if any(_is_null(part) for part in parts):
         return Literal(value=False, type=condition.type, position=condition.position)
     return condition

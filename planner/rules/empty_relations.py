@@ -1,6 +1,7 @@
 """What can have no rows becomes an empty VALUES, and so does what depends on it.
 
-Only where emptiness is certain whatever the data: a false condition, LIMIT 0, an inner join with an empty side.
+Only where emptiness is certain whatever the data: a false condition, LIMIT 0, an inner join with an
+empty side.
 """
 
 from __future__ import annotations
@@ -74,7 +75,9 @@ def _aggregate(node: Aggregate) -> Relation:
 def _join(node: Join) -> Relation:
     if is_empty(node.left) and node.kind not in (JoinKind.RIGHT, JoinKind.FULL):
         return _empty(node)
-    impossible = is_empty(node.right) or (isinstance(node.condition, Literal) and node.condition.value is not True)
+    impossible = is_empty(node.right) or (
+        isinstance(node.condition, Literal) and node.condition.value is not True
+    )
     if not impossible:
         return node
     if node.kind in _LEFT_WITHOUT_RIGHT:
@@ -91,7 +94,11 @@ def _recursion(node: Recursion) -> Relation:
         return node
     names = tuple(item.name for item in node.fields)
     columns = references(node.fields)
-    return Aggregate(input=node.anchor, keys=columns, aggregates=(), names=names) if node.distinct else node.anchor
+    return (
+        Aggregate(input=node.anchor, keys=columns, aggregates=(), names=names)
+        if node.distinct
+        else node.anchor
+    )
 
 
 def _union(node: Union) -> Relation:
@@ -106,7 +113,9 @@ def _union(node: Union) -> Relation:
     rest = parts[0] if len(parts) == 1 else replace(node, parts=parts)
     if rest.fields == fields:
         return rest
-    return Project(input=rest, expressions=references(rest.fields), names=tuple(item.name for item in fields))
+    return Project(
+        input=rest, expressions=references(rest.fields), names=tuple(item.name for item in fields)
+    )
 
 
 _RULES: dict[type[Relation], Callable[[Any], Relation]] = {

@@ -1,9 +1,9 @@
 """Equalities of a join's condition become its keys, so that it can be run by hashing.
 
-Not for MARK and NULL_ANTI: there the keys are the two sides of IN, whose NULLs count as unknown; a further equality restricts
-the pairs and stays in the condition. An equality that can fail becomes a key only if it comes first: as a key it is computed
-for every row of its side. IS NOT DISTINCT FROM makes a null-safe key. Equalities of nested types, in which NULL is unknown,
-stay conditions.
+Not for MARK and NULL_ANTI: there the keys are the two sides of IN, whose NULLs count as unknown; a
+further equality restricts the pairs and stays in the condition. An equality that can fail becomes a
+key only if it comes first: as a key it is computed for every row of its side. IS NOT DISTINCT FROM
+makes a null-safe key. Equalities of nested types, in which NULL is unknown, stay conditions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ def _split(node: Relation) -> Relation:
     if not isinstance(node, Join) or node.condition is None or node.kind in _KEEPS_CONDITION:
         return node
     width = len(node.left.fields)
-    left_keys, right_keys, null_safe = list(node.left_keys), list(node.right_keys), list(node.null_safe)
+    left_keys, right_keys, null_safe = (
+        list(node.left_keys),
+        list(node.right_keys),
+        list(node.null_safe),
+    )
     rest: list[Expression] = []
     for part in conjuncts(node.condition):
         pair = _pair(part, width)

@@ -1,9 +1,11 @@
-"""The order of inner joins: the sides that together make the fewest rows first, and no cross product that can be avoided.
+"""The order of inner joins: the sides that together make the fewest rows first, and no cross
+product that can be avoided.
 
-A tree of inner and cross joins is taken apart into the relations joined and the conditions between them, and put together
-anew, always by the pair of parts whose join is the smallest (by estimate) of those that a condition connects. The columns of
-the result keep their order. Left as they are: joins of two relations, and those in which an equality can fail: there it
-matters on which rows it is computed. With streams the order is changed only where it takes another one for the times of each
+A tree of inner and cross joins is taken apart into the relations joined and the conditions between
+them, and put together anew, always by the pair of parts whose join is the smallest (by estimate) of
+those that a condition connects. The columns of the result keep their order. Left as they are: joins
+of two relations, and those in which an equality can fail: there it matters on which rows it is
+computed. With streams the order is changed only where it takes another one for the times of each
 two sides to bound each other.
 """
 
@@ -55,7 +57,8 @@ def _may_move(node: Relation) -> TypeGuard[Join]:
 
 @dataclass(slots=True)
 class _Parts:
-    """The relations joined and their conditions, over the columns of all relations one after the other."""
+    """The relations joined and their conditions, over the columns of all relations one after the
+    other."""
 
     relations: list[Relation] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
@@ -64,10 +67,13 @@ class _Parts:
     shape: object = None
 
     def collect(self, node: Relation) -> tuple[list[int], object]:
-        """Takes a tree of joins apart; gives the place of each of its columns, and how its relations are nested."""
+        """Takes a tree of joins apart; gives the place of each of its columns, and how its
+        relations are nested."""
         if isinstance(node, Project) and _is_inner(node):
             places, shape = self.collect(node.input)
-            return [places[item.index] for item in node.expressions if isinstance(item, Column)], shape
+            return [
+                places[item.index] for item in node.expressions if isinstance(item, Column)
+            ], shape
         if _may_move(node):
             left, first = self.collect(node.left)
             right, second = self.collect(node.right)
@@ -82,7 +88,11 @@ class _Parts:
 
     def owner(self, column: int) -> int:
         """The relation that a column belongs to."""
-        return max(i for i, offset in enumerate(self.offsets) if offset <= column and self.relations[i].fields)
+        return max(
+            i
+            for i, offset in enumerate(self.offsets)
+            if offset <= column and self.relations[i].fields
+        )
 
     def owners(self, condition: Expression) -> frozenset[int]:
         return frozenset(map(self.owner, columns_of(condition)))
@@ -153,12 +163,17 @@ def _with_leaves(node: Relation, leaves: Iterable[Relation]) -> Relation:
 
 
 def _is_equality(condition: Expression) -> bool:
-    return isinstance(condition, Call) and condition.function in ("eq", "is_not_distinct") and len(columns_of(condition)) > 1
+    return (
+        isinstance(condition, Call)
+        and condition.function in ("eq", "is_not_distinct")
+        and len(columns_of(condition)) > 1
+    )
 
 
 @dataclass(slots=True)
 class _Part:
-    """Some of the relations joined: which, how nested, their columns by place, and about how many rows."""
+    """Some of the relations joined: which, how nested, their columns by place, and about how many
+    rows."""
 
     members: frozenset[int]
     shape: object
@@ -193,8 +208,8 @@ class _Greedy:
         return left[0]
 
     def joined_in_time(self) -> _Part | None:
-        """Streams in the order in which they are written, but each as soon as its times and those of the ones before bound
-        each other; None where that leaves any over."""
+        """Streams in the order in which they are written, but each as soon as its times and those
+        of the ones before bound each other; None where that leaves any over."""
         left: list[_Part] = []
         for number, relation in enumerate(self._parts.relations):
             offset = self._parts.offsets[number]
@@ -202,7 +217,9 @@ class _Greedy:
             left.append(_Part(frozenset((number,)), number, relation, columns, 1.0))
         joined = left.pop(0)
         while left:
-            place = next((at for at, item in enumerate(left) if self._fits_in_time(joined, item)), None)
+            place = next(
+                (at for at, item in enumerate(left) if self._fits_in_time(joined, item)), None
+            )
             if place is None:
                 return None
             joined = self._join(joined, left.pop(place))
@@ -211,7 +228,9 @@ class _Greedy:
     def _fits_in_time(self, first: _Part, second: _Part) -> bool:
         where = {old: new for new, old in enumerate(first.columns + second.columns)}
         condition = conjunction(renumber(item, where) for item, _ in self._between(first, second))
-        join = Join(kind=JoinKind.INNER, left=first.relation, right=second.relation, condition=condition)
+        join = Join(
+            kind=JoinKind.INNER, left=first.relation, right=second.relation, condition=condition
+        )
         return _is_in_time(join)
 
     def _between(self, first: _Part, second: _Part) -> list[tuple[Expression, frozenset[int]]]:
@@ -220,11 +239,13 @@ class _Greedy:
         return [
             (item, owners)
             for item, owners in self._conditions
-            if owners <= both and not (owners and (owners <= first.members or owners <= second.members))
+            if owners <= both
+            and not (owners and (owners <= first.members or owners <= second.members))
         ]
 
     def _cost(self, first: _Part, second: _Part) -> tuple[int, float, float, tuple[int, ...]]:
-        """Pairs with an equality come first, then those with another condition; then the fewest rows count."""
+        """Pairs with an equality come first, then those with another condition; then the fewest
+        rows count."""
         check_time()
         found = [item for item, owners in self._between(first, second) if owners]
         kind = 0 if any(map(_is_equality, found)) else 1 if found else 2
@@ -241,18 +262,22 @@ class _Greedy:
             size = min((self._domain(column) for column in columns_of(condition)), default=inf)
             equal[owners] = equal.get(owners, 1.0) * max(size, 1.0)
         for owners, values in equal.items():
-            # Several equalities are hardly independent: together they have no more values than the smaller table has rows.
+            # Several equalities are hardly independent: together they have no more values than the
+            # smaller table has rows.
             rows /= min(values, *(max(_base_rows(self._parts.relations[i]), 1.0) for i in owners))
         return rows
 
     def _domain(self, column: int) -> float:
-        """How many values a column has that is equated with others: as many as the one of them with the fewest."""
+        """How many values a column has that is equated with others: as many as the one of them with
+        the fewest."""
         if column not in self._domains:
             members = next((item for item in self._classes if column in item), frozenset((column,)))
             sizes = []
             for member in members:
                 owner = self._parts.owner(member)
-                size = domain_size(self._parts.relations[owner], member - self._parts.offsets[owner])
+                size = domain_size(
+                    self._parts.relations[owner], member - self._parts.offsets[owner]
+                )
                 sizes.append(inf if size is None else float(size))
             self._domains |= dict.fromkeys(members, min(sizes))
         return self._domains[column]

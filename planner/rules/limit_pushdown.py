@@ -1,7 +1,8 @@
 """LIMIT moves towards the scans, so that less is read and computed.
 
-It passes a projection; in front of a UNION ALL, and of the preserved side of a join that gives every row at least once, a
-copy of it goes below; a scan without a predicate is told how many rows are needed. Past anything else it may not go.
+It passes a projection; in front of a UNION ALL, and of the preserved side of a join that gives
+every row at least once, a copy of it goes below; a scan without a predicate is told how many rows
+are needed. Past anything else it may not go.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def _push(node: Limit) -> Relation:
     if rows is None:
         return node
     if isinstance(below, Union):
-        return replace(node, input=replace(below, parts=tuple(_limited(part, rows) for part in below.parts)))
+        return replace(
+            node, input=replace(below, parts=tuple(_limited(part, rows) for part in below.parts))
+        )
     if isinstance(below, Join) and below.kind in _KEEPS_EVERY_LEFT_ROW:
         return replace(node, input=replace(below, left=_limited(below.left, rows)))
     if isinstance(below, Scan):
@@ -43,9 +46,15 @@ def _push(node: Limit) -> Relation:
 
 
 def _told(scan: Scan, rows: Expression) -> Scan:
-    """The scan told how many rows are needed, where that is a number and no predicate drops some of those read."""
+    """The scan told how many rows are needed, where that is a number and no predicate drops some of
+    those read."""
     count = literal_count(rows)
-    if count is None or count < 0 or scan.predicate is not None or (scan.limit is not None and scan.limit <= count):
+    if (
+        count is None
+        or count < 0
+        or scan.predicate is not None
+        or (scan.limit is not None and scan.limit <= count)
+    ):
         return scan
     return replace(scan, limit=count)
 
@@ -61,11 +70,16 @@ def _rows_needed(node: Limit) -> Expression | None:
 
 
 def _limited(relation: Relation, rows: Expression) -> Relation:
-    """About the first `rows` rows (a scan takes the number as advice); itself where it has that limit already."""
+    """About the first `rows` rows (a scan takes the number as advice); itself where it has that
+    limit already."""
     if isinstance(relation, Project):
         return replace(relation, input=_limited(relation.input, rows))
     if isinstance(relation, Limit) and relation.offset is None and relation.count == rows:
         return relation
-    if isinstance(relation, Scan) and relation.predicate is None and literal_count(rows) is not None:
+    if (
+        isinstance(relation, Scan)
+        and relation.predicate is None
+        and literal_count(rows) is not None
+    ):
         return _told(relation, rows)
     return Limit(input=relation, count=rows, offset=None, position=relation.position)

@@ -1,7 +1,8 @@
 """Adjacent filters and projections become one; a projection that changes nothing goes.
 
-A projection is merged into the one above only if nothing is computed twice by it: what isn't a column or a constant may be
-used once at most, and a volatile expression exactly as often as before. A projection of literal rows is put into the rows.
+A projection is merged into the one above only if nothing is computed twice by it: what isn't a
+column or a constant may be used once at most, and a volatile expression exactly as often as before.
+A projection of literal rows is put into the rows.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def _merge_projects(node: Project) -> Relation:
         expressions = tuple(substitute(item, node.input.expressions) for item in node.expressions)
         return _merge_projects(replace(node, input=node.input.input, expressions=expressions))
     if isinstance(node.input, Values) and _fits_rows(node, node.input):
-        rows = tuple(tuple(substitute(item, row) for item in node.expressions) for row in node.input.rows)
+        rows = tuple(
+            tuple(substitute(item, row) for item in node.expressions) for row in node.input.rows
+        )
         return Values(rows=rows, columns=node.fields, position=node.position)
     return node.input if _is_identity(node) else node
 
@@ -54,7 +57,8 @@ def _can_merge(upper: tuple[Expression, ...], lower: tuple[Expression, ...]) -> 
 
 
 def _fits_rows(node: Project, values: Values) -> bool:
-    """Values that are computed once may fail or not for every row alike, so only the volatile ones matter."""
+    """Values that are computed once may fail or not for every row alike, so only the volatile ones
+    matter."""
     cells = [cell for row in values.rows for cell in row]
     if any(is_volatile(cell) or can_fail(cell) for cell in cells):
         return all(_can_merge(node.expressions, row) for row in values.rows)
@@ -68,4 +72,6 @@ MAX_CELLS = 10_000
 def _is_identity(node: Project) -> bool:
     if len(node.expressions) != len(node.input.fields) or node.fields != node.input.fields:
         return False
-    return all(isinstance(item, Column) and item.index == i for i, item in enumerate(node.expressions))
+    return all(
+        isinstance(item, Column) and item.index == i for i, item in enumerate(node.expressions)
+    )

@@ -1,7 +1,9 @@
-"""An outer join becomes an inner one where a filter above it drops the rows that only an outer join adds.
+"""An outer join becomes an inner one where a filter above it drops the rows that only an outer join
+adds.
 
-Such a row has NULL in every column of one side. A conjunct that can't be true for it ("rejects NULLs") drops it, wherever
-the conjunct stands: as a filter above the join, or as the condition of an inner join around it.
+Such a row has NULL in every column of one side. A conjunct that can't be true for it ("rejects
+NULLs") drops it, wherever the conjunct stands: as a filter above the join, or as the condition of
+an inner join around it.
 """
 
 from __future__ import annotations

@@ -1,18 +1,21 @@
 """Filters move towards the scans.
 
-One pass from the top carries the conjuncts that still have to be applied; each node takes those that it can pass on and
-leaves the rest above itself. What may pass:
+One pass from the top carries the conjuncts that still have to be applied; each node takes those
+that it can pass on and leaves the rest above itself. What may pass:
 
 - Project, Sort, UNION ALL: everything (with the projection's expressions put in). Not past a LIMIT.
-- Aggregate: conjuncts over the keys alone. Window: those over columns by which all its calls partition.
+- Aggregate: conjuncts over the keys alone. Window: those over columns by which all its calls
+  partition.
   INTERSECT and EXCEPT: those that can't fail, to both sides.
 - Windows over time: what reads none of their bounds; SESSION: what is over its keys alone.
-- Joins: to a side whose rows come out as they are: both sides of INNER and CROSS, the left of LEFT, SINGLE, SEMI, ANTI and the
-  marks, the right of RIGHT, none of FULL. What reads both sides of an inner join becomes part of its condition. The join's own
-  condition gives parts to a side that the join doesn't preserve.
-- A volatile conjunct never moves. One that can fail moves only where no rows are taken away in between (see `divide`): not to
-  a side of an inner join, for then it would see, and fail on, rows that have no match. So a query that runs without this rule
-  runs with it. (The other way round is possible: a filter that comes earlier spares rows on which another part would fail.)
+- Joins: to a side whose rows come out as they are: both sides of INNER and CROSS, the left of LEFT,
+  SINGLE, SEMI, ANTI and the marks, the right of RIGHT, none of FULL. What reads both sides of an
+  inner join becomes part of its condition. The join's own condition gives parts to a side that the
+  join doesn't preserve.
+- A volatile conjunct never moves. One that can fail moves only where no rows are taken away in
+  between (see `divide`): not to a side of an inner join, for then it would see, and fail on, rows
+  that have no match. So a query that runs without this rule runs with it. (The other way round is
+  possible: a filter that comes earlier spares rows on which another part would fail.)
 """
 
 from __future__ import annotations
@@ -109,7 +112,9 @@ def _union(node: Union, parts: Parts) -> Relation:
 
 def _set_operation(node: SetOperation, parts: Parts) -> Relation:
     moving, staying = divide(parts, lambda part: True, False)
-    return _kept(replace(node, left=_push(node.left, moving), right=_push(node.right, moving)), staying)
+    return _kept(
+        replace(node, left=_push(node.left, moving), right=_push(node.right, moving)), staying
+    )
 
 
 def _per_row(node: Unnest | Series | UnnestTogether, parts: Parts) -> Relation:
@@ -120,11 +125,14 @@ def _per_row(node: Unnest | Series | UnnestTogether, parts: Parts) -> Relation:
 
 
 def _assign_windows(node: AssignWindows, parts: Parts) -> Relation:
-    """Every row is in a window at least, so none is taken away. But sessions depend on all rows of their partition."""
+    """Every row is in a window at least, so none is taken away. But sessions depend on all rows of
+    their partition."""
     width = len(node.input.fields)
     if node.shape.kind is WindowKind.SESSION:
         kept = _plain_columns(node.partition)
-        moving, staying = divide(parts, lambda part: bool(columns_of(part)) and columns_of(part) <= kept, False)
+        moving, staying = divide(
+            parts, lambda part: bool(columns_of(part)) and columns_of(part) <= kept, False
+        )
     else:
         moving, staying = divide(parts, lambda part: reads_only(part, 0, width), True)
     below = _push(node.input, moving)
@@ -132,7 +140,8 @@ def _assign_windows(node: AssignWindows, parts: Parts) -> Relation:
 
 
 def _window(node: Window, parts: Parts) -> Relation:
-    """0 and −0 are one partition, but a condition could tell them apart: so none over DOUBLE moves."""
+    """0 and −0 are one partition, but a condition could tell them apart: so none over DOUBLE
+    moves."""
     shared = set.intersection(*(_plain_columns(call.partition) for call in node.calls))
     moving, staying = divide(parts, lambda part: columns_of(part) <= shared, True)
     below = _push(node.input, moving)
@@ -142,13 +151,19 @@ def _window(node: Window, parts: Parts) -> Relation:
 def _group_limit(node: GroupLimit, parts: Parts) -> Relation:
     """What is about the keys alone takes whole groups away."""
     keys = {key.index for key in node.keys if isinstance(key, Column)}
-    moving, staying = divide(parts, lambda part: bool(columns_of(part)) and columns_of(part) <= keys, False)
+    moving, staying = divide(
+        parts, lambda part: bool(columns_of(part)) and columns_of(part) <= keys, False
+    )
     below = _push(node.input, moving)
     return _kept(node if below is node.input else replace(node, input=below), staying)
 
 
 def _plain_columns(keys: Sequence[Expression]) -> set[int]:
-    return {key.index for key in keys if isinstance(key, Column) and not key.type.is_approximate and not key.type.is_nested}
+    return {
+        key.index
+        for key in keys
+        if isinstance(key, Column) and not key.type.is_approximate and not key.type.is_nested
+    }
 
 
 def _join(node: Join, parts: Parts) -> Relation:
@@ -161,22 +176,34 @@ def _join(node: Join, parts: Parts) -> Relation:
     if node.kind in LEFT_ONLY or node.kind in _KEEPS_EVERY_LEFT_ROW:
         keeps = node.kind in _KEEPS_EVERY_LEFT_ROW
         to_left, parts = divide(parts, lambda part: reads_only(part, 0, width), keeps)
-        more, own = divide(own, lambda part: bool(columns_of(part)) and _is_right(part, width), False)
+        more, own = divide(
+            own, lambda part: bool(columns_of(part)) and _is_right(part, width), False
+        )
         to_right = [shift(part, -width) for part in more]
         if node.kind is JoinKind.SEMI:
             more, own = divide(own, lambda part: reads_only(part, 0, width), False)
             to_left += more
     elif node.kind is JoinKind.RIGHT:
-        to_right, parts = divide(parts, lambda part: bool(columns_of(part)) and _is_right(part, width), True)
+        to_right, parts = divide(
+            parts, lambda part: bool(columns_of(part)) and _is_right(part, width), True
+        )
         to_right = [shift(part, -width) for part in to_right]
-        to_left, own = divide(own, lambda part: bool(columns_of(part)) and reads_only(part, 0, width), False)
-    joined = replace(node, left=_push(node.left, to_left), right=_push(node.right, to_right), condition=conjunction(own))
+        to_left, own = divide(
+            own, lambda part: bool(columns_of(part)) and reads_only(part, 0, width), False
+        )
+    joined = replace(
+        node,
+        left=_push(node.left, to_left),
+        right=_push(node.right, to_right),
+        condition=conjunction(own),
+    )
     return _kept(joined, parts)
 
 
 def _inner_join(node: Join, parts: Parts) -> Relation:
-    """The condition and the conjuncts above are one list. A conjunct that reads one side goes there, the others become the
-    join's condition; what is volatile, and what can fail after it, stays above."""
+    """The condition and the conjuncts above are one list. A conjunct that reads one side goes
+    there, the others become the join's condition; what is volatile, and what can fail after it,
+    stays above."""
     width = len(node.left.fields)
     everything = conjuncts(node.condition) + parts
     to_left, rest = divide(everything, lambda part: reads_only(part, 0, width), False)

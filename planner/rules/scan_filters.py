@@ -1,7 +1,8 @@
 """A filter directly above a scan becomes the scan's predicate, over the table's columns.
 
-So the table may use it to read less, an index may answer it, and the columns that only it reads need not come out of the
-scan. A volatile conjunct stays above: the table would apply it once, and the scan once more.
+So the table may use it to read less, an index may answer it, and the columns that only it reads
+need not come out of the scan. A volatile conjunct stays above: the table would apply it once, and
+the scan once more.
 """
 
 from __future__ import annotations
@@ -20,7 +21,11 @@ def filter_into_scan(relation: Relation) -> Relation:
 
 
 def _absorb(node: Relation) -> Relation:
-    if not isinstance(node, Filter) or not isinstance(node.input, Scan) or node.input.limit is not None:
+    if (
+        not isinstance(node, Filter)
+        or not isinstance(node.input, Scan)
+        or node.input.limit is not None
+    ):
         return node
     scan = node.input
     moving: list[Expression] = []

@@ -1,8 +1,9 @@
 """The query that compares the rows that a job should have written with those that its sink has.
 
-It is SQL over two names, "expected" and "actual", whose columns are c0, c1, …; what they stand for is put in when it is bound.
-A row of its result is a row that differs, or, where `differs` is false, tells only how many are the same: so however large
-the sides are, what comes out is small where they are alike, and all that grows runs in operators that can spill.
+It is SQL over two names, "expected" and "actual", whose columns are c0, c1, …; what they stand for
+is put in when it is bound. A row of its result is a row that differs, or, where `differs` is false,
+tells only how many are the same: so however large the sides are, what comes out is small where they
+are alike, and all that grows runs in operators that can spill.
 """
 
 from __future__ import annotations
@@ -27,17 +28,18 @@ from runnel.sqltypes import SqlType
 
 EXPECTED, ACTUAL = "expected", "actual"
 TOLERANCE, COARSE_TOLERANCE = "1e-9", "1e-6"
-"""How far apart two sums of floating-point numbers may be, relative to them, as the order of the additions differs: of DOUBLE
-and of REAL numbers."""
+"""How far apart two sums of floating-point numbers may be, relative to them, as the order of the
+additions differs: of DOUBLE and of REAL numbers."""
 _ALMOST_INFINITE = "1e300"
 
 
 @frozen(kw_only=True)
 class Compared:
-    """What is compared: `count` columns. Of those at `loose` values may differ a little. With `keys` there is one row for a
-    key: where `is_ordered` the last that is expected, by a column that follows the others; else, or where that are several,
-    one of them will do. Where `may_lack` a BOOLEAN column follows: whether the row must be there. `coarse` are those of the
-    loose columns that have few digits; what differs isn't sorted by those at `unsorted`."""
+    """What is compared: `count` columns. Of those at `loose` values may differ a little. With
+    `keys` there is one row for a key: where `is_ordered` the last that is expected, by a column
+    that follows the others; else, or where that are several, one of them will do. Where `may_lack`
+    a BOOLEAN column follows: whether the row must be there. `coarse` are those of the loose columns
+    that have few digits; what differs isn't sorted by those at `unsorted`."""
 
     count: int
     loose: tuple[int, ...] = ()
@@ -50,7 +52,9 @@ class Compared:
     @property
     def apart(self) -> tuple[int, ...]:
         """The columns that the result has twice, as expected and as they are."""
-        return tuple(i for i in range(self.count) if i not in self.keys) if self.keys else self.loose
+        return (
+            tuple(i for i in range(self.count) if i not in self.keys) if self.keys else self.loose
+        )
 
     @property
     def together(self) -> tuple[int, ...]:
@@ -63,13 +67,18 @@ class Compared:
 
 
 def comparison_sql(compared: Compared) -> str:
-    """The query: columns `differs`, `expected_rows`, `actual_rows`, `same_rows`, then those of `together` and `apart`, these as
-    they are expected and as they are."""
+    """The query: columns `differs`, `expected_rows`, `actual_rows`, `same_rows`, then those of
+    `together` and `apart`, these as they are expected and as they are."""
     judged = _by_key(compared) if compared.keys else _as_bags(compared)
     columns = [(i, f"c{i}") for i in compared.together]
     columns += [(i, f"{side}{i}") for i in compared.apart for side in ("e", "a")]
     shown = [name for _, name in columns]
-    order = ", ".join(["1", *(str(5 + place) for place, (i, _) in enumerate(columns) if i not in compared.unsorted)])
+    order = ", ".join(
+        [
+            "1",
+            *(str(5 + place) for place, (i, _) in enumerate(columns) if i not in compared.unsorted),
+        ]
+    )
     kept = ", ".join(f"CASE WHEN NOT fits THEN {name} END AS {name}" for name in shown)
     numbers = ", ".join(str(place) for place in (1, *range(5, 5 + len(shown))))
     return f"""
@@ -80,8 +89,8 @@ def comparison_sql(compared: Compared) -> str:
 
 
 def _as_bags(compared: Compared) -> str:
-    """Rows by how often each side has them; where values may differ a little, of those that it has more often than the other
-    the n-th with the n-th."""
+    """Rows by how often each side has them; where values may differ a little, of those that it has
+    more often than the other the n-th with the n-th."""
     columns = ", ".join(f"c{i}" for i in range(compared.count))
     counted = f"""
         SELECT {columns}, SUM(e) AS e, SUM(a) AS a FROM (
@@ -98,11 +107,14 @@ def _as_bags(compared: Compared) -> str:
     parts = ", ".join([*exact, "SIGN(e - a)"])
     order = ", ".join(f"c{i}" for i in compared.loose)
     sides = ", ".join(
-        f"MAX(CASE WHEN e >= a THEN c{i} END) AS e{i}, MAX(CASE WHEN e <= a THEN c{i} END) AS a{i}" for i in compared.loose
+        f"MAX(CASE WHEN e >= a THEN c{i} END) AS e{i}, MAX(CASE WHEN e <= a THEN c{i} END) AS a{i}"
+        for i in compared.loose
     )
     keys = ", ".join([*exact, "CASE WHEN e = a THEN 1 ELSE 0 END", "number"])
     shown = "".join(f", {name}" for name in exact)
-    fits = " AND ".join(["more = fewer", *(_close(f"e{i}", f"a{i}", compared.tolerance(i)) for i in compared.loose)])
+    fits = " AND ".join(
+        ["more = fewer", *(_close(f"e{i}", f"a{i}", compared.tolerance(i)) for i in compared.loose)]
+    )
     names = "".join(f", e{i}, a{i}" for i in compared.loose)
     return f"""
         SELECT fits, CASE WHEN fits THEN 0 ELSE more END AS expected_rows,
@@ -132,7 +144,9 @@ def _by_key(compared: Compared) -> str:
     values = "".join(f", x.c{i} AS e{i}, y.c{i} AS a{i}" for i in compared.apart)
     names = "".join(f", e{i}, a{i}" for i in compared.apart)
     same = [
-        _close(f"x.c{i}", f"y.c{i}", compared.tolerance(i)) if i in compared.loose else f"x.c{i} IS NOT DISTINCT FROM y.c{i}"
+        _close(f"x.c{i}", f"y.c{i}", compared.tolerance(i))
+        if i in compared.loose
+        else f"x.c{i} IS NOT DISTINCT FROM y.c{i}"
         for i in compared.apart
     ]
     fits = " AND ".join(["x.here", "y.here", *same])
@@ -173,7 +187,9 @@ class _Stand(Table):
     def __init__(self, name: str, relation: Relation, names: Sequence[str]) -> None:
         self.name = name
         self.relation = relation
-        self.columns = tuple(TableColumn(name, item.type) for name, item in zip(names, relation.fields, strict=True))
+        self.columns = tuple(
+            TableColumn(name, item.type) for name, item in zip(names, relation.fields, strict=True)
+        )
 
     def row_count(self) -> int | None:
         return None
@@ -186,7 +202,11 @@ def column_names(compared: Compared) -> list[str]:
 
 
 def plan_comparison(
-    compared: Compared, expected: Relation, actual: Relation, environment: Environment, parameters: tuple[SqlType, ...]
+    compared: Compared,
+    expected: Relation,
+    actual: Relation,
+    environment: Environment,
+    parameters: tuple[SqlType, ...],
 ) -> QueryPlan:
     """The plan of the comparison of two relations."""
     names = column_names(compared)
@@ -199,7 +219,11 @@ def plan_comparison(
     relations: Mapping[str, Relation] = {EXPECTED: expected, ACTUAL: actual}
 
     def put_in(node: Relation) -> Relation:
-        return relations[node.table.name] if isinstance(node, Scan) and isinstance(node.table, _Stand) else node
+        return (
+            relations[node.table.name]
+            if isinstance(node, Scan) and isinstance(node.table, _Stand)
+            else node
+        )
 
     bound = transform(binder.statement_query(statement), put_in)
     logical = apply(bound, check=environment.check)

@@ -1,4 +1,5 @@
-"""Which rows a job over streams has given for good when its sink has seen a watermark: those that VERIFY JOB can compare."""
+"""Which rows a job over streams has given for good when its sink has seen a watermark: those that
+VERIFY JOB can compare."""
 
 from __future__ import annotations
 
@@ -38,8 +39,9 @@ TIME = "event time"
 
 @frozen
 class TimedRows:
-    """The rows of a query with one more column, the last, which has the bound. `place`: the column of the query itself that it
-    is, if it is one. `completes`: a row is given when the watermark has passed its bound, and not before."""
+    """The rows of a query with one more column, the last, which has the bound. `place`: the column
+    of the query itself that it is, if it is one. `completes`: a row is given when the watermark has
+    passed its bound, and not before."""
 
     relation: Relation
     bound: TimeBound
@@ -48,36 +50,49 @@ class TimedRows:
 
 
 def check_repeatable(relation: Relation, is_keyed: bool) -> None:
-    """NotSupportedError where the same input may give other rows, or what is written isn't what a bounded query gives."""
+    """NotSupportedError where the same input may give other rows, or what is written isn't what a
+    bounded query gives."""
     for node in walk(relation):
         if any(is_volatile(item) for item in node.own_expressions):
             raise NotSupportedError(
-                "a job whose query has RAND, or another function with a value of its own each time, can't be verified",
+                "a job whose query has RAND, or another function with a value of its own each "
+                "time, can't be verified",
                 hint="what the same input gives is something else each time",
             )
         if isinstance(node, Limit) and node.input.never_ends:
             raise NotSupportedError(
-                "a job with LIMIT over a stream can't be verified", hint="which rows those are depends on what came first"
+                "a job with LIMIT over a stream can't be verified",
+                hint="which rows those are depends on what came first",
             )
         emission = getattr(node, "emission", None)
-        if emission is not None and not is_keyed and (emission.every is not None or emission.lateness.value):
+        if (
+            emission is not None
+            and not is_keyed
+            and (emission.every is not None or emission.lateness.value)
+        ):
             raise NotSupportedError(
-                "a job with EMIT EVERY or ALLOWED LATENESS can be verified only where it writes to keys",
-                detail="its sink has results that were given early, or given again, beside the last ones",
+                "a job with EMIT EVERY or ALLOWED LATENESS can be verified only where it writes to "
+                "keys",
+                detail=(
+                    "its sink has results that were given early, or given again, "
+                    "beside the last ones"
+                ),
                 hint="SINK INTO a mapping with a key keeps the last of each",
             )
 
 
 def with_time(relation: Relation) -> TimedRows | None:
-    """The rows with the event time that the watermark bounds; None where the query has lost it below something that keeps rows
-    of its own."""
+    """The rows with the event time that the watermark bounds; None where the query has lost it
+    below something that keeps rows of its own."""
     found = _with_time(relation)
     if found is None:
         return None
     node = relation
     while isinstance(node, Project | Filter):
         node = node.input
-    completes = isinstance(node, Aggregate) and (node.emission is None or node.emission.every is None)
+    completes = isinstance(node, Aggregate) and (
+        node.emission is None or node.emission.every is None
+    )
     return TimedRows(*found, completes)
 
 
@@ -98,17 +113,32 @@ def _with_time(relation: Relation) -> tuple[Relation, TimeBound, int | None] | N
         return relation.with_inputs((inner,)), bound, None
     last = len(inner.fields) - 1
     column = Column(index=last, name=TIME, type=inner.fields[last].type)
-    made = Project(input=inner, expressions=(*relation.expressions, column), names=(*relation.names, TIME))
+    made = Project(
+        input=inner, expressions=(*relation.expressions, column), names=(*relation.names, TIME)
+    )
     assert len(made.fields) == width + 1
     return made, bound, None
 
 
-def _with_column(relation: Relation, columns: tuple[Expression, ...], added: Expression) -> Relation:
+def _with_column(
+    relation: Relation, columns: tuple[Expression, ...], added: Expression
+) -> Relation:
     names = tuple(item.name for item in relation.fields)
     return Project(input=relation, expressions=(*columns, added), names=(*names, TIME))
 
 
-_AT_ONCE = (Scan, Filter, Project, Union, Unnest, UnnestTogether, Values, Generate, Expand, ImposeOrder)
+_AT_ONCE = (
+    Scan,
+    Filter,
+    Project,
+    Union,
+    Unnest,
+    UnnestTogether,
+    Values,
+    Generate,
+    Expand,
+    ImposeOrder,
+)
 
 
 def gives_at_once(relation: Relation) -> bool:
@@ -122,7 +152,11 @@ def _gives_at_once(node: Relation) -> bool:
     if isinstance(node, Join):
         if node.left.never_ends and node.right.never_ends:
             return False
-        kept = (JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT if node.left.never_ends else JoinKind.RIGHT)
+        kept = (
+            JoinKind.INNER,
+            JoinKind.CROSS,
+            JoinKind.LEFT if node.left.never_ends else JoinKind.RIGHT,
+        )
         return node.kind in kept or (node.kind in LEFT_ONLY and node.left.never_ends)
     return isinstance(node, _AT_ONCE)
 
@@ -137,7 +171,8 @@ def before(column: Expression, time: int) -> Expression:
 
 
 def _as_value(kind: SqlType, time: int) -> int | date | datetime | bool:
-    """An event time as a value of that type; whether all values are before it, where it is beyond the type."""
+    """An event time as a value of that type; whether all values are before it, where it is beyond
+    the type."""
     if kind.is_integer:
         return time
     try:

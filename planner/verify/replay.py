@@ -1,4 +1,5 @@
-"""The query of a job as a bounded one: its streams are tables that end, and what only streams have is taken off."""
+"""The query of a job as a bounded one: its streams are tables that end, and what only streams have
+is taken off."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from runnel.sqltypes import BIGINT
 
 @frozen
 class Places:
-    """The vertices of a job's plan whose state says how far it is: those that scan a table, those that count up, and the one
-    that writes."""
+    """The vertices of a job's plan whose state says how far it is: those that scan a table, those
+    that count up, and the one that writes."""
 
     scans: dict[str, Table] = field(default_factory=dict)
     generators: list[str] = field(default_factory=list)
@@ -63,9 +64,11 @@ class _Noting(Lowering):
         return made
 
 
-def replayed(relation: Relation, table_of: Callable[[Scan], Table], counted: Sequence[int]) -> Relation:
-    """The relation over other tables, each in the place of a scan's. Its GENERATE_STREAM gives the first numbers: so many as
-    `counted` has for it."""
+def replayed(
+    relation: Relation, table_of: Callable[[Scan], Table], counted: Sequence[int]
+) -> Relation:
+    """The relation over other tables, each in the place of a scan's. Its GENERATE_STREAM gives the
+    first numbers: so many as `counted` has for it."""
     numbers = iter(counted)
 
     def change(node: Relation) -> Relation:

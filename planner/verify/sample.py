@@ -1,5 +1,6 @@
-"""Samples of a query's rows for VERIFY JOB, by the values of some of its columns: whatever the query does, a row of its
-result is in the sample or isn't by itself. The fewer of its steps see rows that aren't, the less there is to do."""
+"""Samples of a query's rows for VERIFY JOB, by the values of some of its columns: whatever the
+query does, a row of its result is in the sample or isn't by itself. The fewer of its steps see rows
+that aren't, the less there is to do."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from runnel.relation.nodes import Filter, Relation, Scan, references, walk
 
 
 def sample_columns(rows: Relation, usable: Sequence[int]) -> tuple[int, ...]:
-    """Those of the `usable` columns by which to take a sample: where rows are left out as early as may be, and of these as many
-    as there are, since a column may have few values."""
+    """Those of the `usable` columns by which to take a sample: where rows are left out as early as
+    may be, and of these as many as there are, since a column may have few values."""
     chosen: list[int] = []
     best: int | None = None
     for column in sorted(usable, key=lambda item: _rows_below(rows, [item])):
@@ -34,9 +35,13 @@ def sampled(rows: Relation, columns: Sequence[int], share: float) -> Relation:
 def _rows_below(rows: Relation, columns: Sequence[int]) -> int:
     """How many steps of the query see rows that aren't in the sample, but for their scans."""
     pushed = push_predicates(sampled(rows, columns, 0.5))
-    filters = [node for node in walk(pushed) if isinstance(node, Filter) and _is_sample(node.condition)]
+    filters = [
+        node for node in walk(pushed) if isinstance(node, Filter) and _is_sample(node.condition)
+    ]
     return sum(not isinstance(below, Scan) for node in filters for below in walk(node.input))
 
 
 def _is_sample(condition: Expression) -> bool:
-    return any(isinstance(part, Call) and part.function == "in_sample" for part in parts_of(condition))
+    return any(
+        isinstance(part, Call) and part.function == "in_sample" for part in parts_of(condition)
+    )

@@ -1,7 +1,7 @@
 """Pinned error texts: a file of `expected/` for each topic, a section for each case.
 
-A section is a line "== name", then the error's class and code, then its whole text. RUNNEL_COMPLETE=1 writes the texts anew;
-read the difference before you commit it.
+A section is a line "== name", then the error's class and code, then its whole text.
+RUNNEL_COMPLETE=1 writes the texts anew; read the difference before you commit it.
 """
 
 from __future__ import annotations
@@ -41,13 +41,17 @@ def check(topic: str, name: str, text: str) -> None:
     if os.environ.get("RUNNEL_COMPLETE"):
         pinned[name] = text
         path = FOLDER / f"{topic}.txt"
-        path.write_text("\n\n".join(f"{HEADING}{key}\n{value}".rstrip() for key, value in pinned.items()) + "\n")
+        path.write_text(
+            "\n\n".join(f"{HEADING}{key}\n{value}".rstrip() for key, value in pinned.items()) + "\n"
+        )
         return
     assert name in pinned, f"no text is pinned for {name!r} in {topic}.txt"
     assert text == pinned[name]
 
 
-def refused(topic: str, name: str, action: Callable[[], object], folder: Path | None = None) -> runnel.Error:
+def refused(
+    topic: str, name: str, action: Callable[[], object], folder: Path | None = None
+) -> runnel.Error:
     """Does what must fail with an error of PEP 249, whose text is the pinned one."""
     with pytest.raises(runnel.Error) as caught:
         action()

@@ -85,17 +85,26 @@ SHAPES: dict[str, tuple[Any, Any]] = {
 
 MANY: dict[str, tuple[str, Any]] = {
     "lists of several lengths": ("INSERT INTO m (__key) VALUES (?)", [(5,), (5, 6)]),
-    "values without a common type": ("INSERT INTO m (__key, qty) VALUES (?, ?)", [(5, 1), (6, "x")]),
+    "values without a common type": (
+        "INSERT INTO m (__key, qty) VALUES (?, ?)",
+        [(5, 1), (6, "x")],
+    ),
     "one value too large": ("INSERT INTO m (__key, qty) VALUES (?, ?)", [(5, 1), (6, 3 * 10**9)]),
     "an integer of 41 digits": ("INSERT INTO m (__key, qty) VALUES (?, ?)", [(5, 1), (6, 10**40)]),
-    "a DECIMAL that is no number": ("INSERT INTO m (__key, price) VALUES (?, ?)", [(5, Decimal(1)), (6, Decimal("NaN"))]),
+    "a DECIMAL that is no number": (
+        "INSERT INTO m (__key, price) VALUES (?, ?)",
+        [(5, Decimal(1)), (6, Decimal("NaN"))],
+    ),
     "a lone surrogate": ("INSERT INTO m (__key, v) VALUES (?, ?)", [(5, "a"), (6, SURROGATE)]),
     "a key twice": ("INSERT INTO m (__key, qty) VALUES (?, ?)", [(5, 1), (5, 2)]),
     "a key that exists": ("INSERT INTO m (__key, qty) VALUES (?, ?)", [(5, 1), (1, 2)]),
     "numbers for lists": ("INSERT INTO m (__key) VALUES (?)", [5, 6]),
     "a text for lists": ("INSERT INTO m (__key) VALUES (?)", "ab"),
     "a number": ("INSERT INTO m (__key) VALUES (?)", 5),
-    "an iterator that fails": ("INSERT INTO m (__key) VALUES (?)", ((value,) for value in failing())),
+    "an iterator that fails": (
+        "INSERT INTO m (__key) VALUES (?)",
+        ((value,) for value in failing()),
+    ),
     "a query": ("SELECT ?", [(1,)]),
 }
 
@@ -103,7 +112,8 @@ MANY: dict[str, tuple[str, Any]] = {
 @pytest.fixture
 def filled(cursor: Cursor) -> Cursor:
     cursor.execute(
-        "CREATE MAPPING m (__key BIGINT, v VARCHAR, qty INT, price DECIMAL(10, 2), day DATE) TYPE IMap "
+        "CREATE MAPPING m (__key BIGINT, v VARCHAR, qty INT, price DECIMAL(10, 2), day DATE) "
+        "TYPE IMap "
         "OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
     )
     cursor.execute("INSERT INTO m VALUES (1, 'a', 1, 1, '2024-01-01')")
@@ -111,7 +121,9 @@ def filled(cursor: Cursor) -> Cursor:
 
 
 def unchanged(cursor: Cursor) -> bool:
-    return cursor.execute("SELECT * FROM m").fetchall() == [(1, "a", 1, Decimal("1.00"), date(2024, 1, 1))]
+    return cursor.execute("SELECT * FROM m").fetchall() == [
+        (1, "a", 1, Decimal("1.00"), date(2024, 1, 1))
+    ]
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -202,5 +214,9 @@ def test_a_datetime_of_another_zone_beyond_year_9999_cannot_be_fetched(cursor: C
     from datetime import timezone
 
     latest = datetime.max.replace(tzinfo=timezone(timedelta(hours=-14)))
-    error = refused("values", "a datetime beyond the year 9999", lambda: cursor.execute(ONE, (latest,)).fetchall())
+    error = refused(
+        "values",
+        "a datetime beyond the year 9999",
+        lambda: cursor.execute(ONE, (latest,)).fetchall(),
+    )
     assert isinstance(error, runnel.DataError)

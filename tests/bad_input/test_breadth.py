@@ -1,4 +1,5 @@
-"""Wrong statements over windows, grouping sets, subqueries, recursion, functions and tables: what they are told."""
+"""Wrong statements over windows, grouping sets, subqueries, recursion, functions and tables: what
+they are told."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Durable directories: owned by another, damaged, unusable; and a disk that is full, which a limit on the size of files stands
-for, in a process of its own."""
+"""Durable directories: owned by another, damaged, unusable; and a disk that is full, which a limit
+on the size of files stands for, in a process of its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ import pytest
 import runnel
 from tests.bad_input.pinned import check, refused
 
-MAPPING = "CREATE MAPPING m (__key BIGINT, v VARCHAR) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+MAPPING = (
+    "CREATE MAPPING m (__key BIGINT, v VARCHAR) TYPE IMap "
+    "OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+)
 
 PROLOGUE = f"""
 import os, pathlib, resource, signal, sys
@@ -42,7 +45,11 @@ def keys():
 def run(code: str, folder: Path) -> str:
     """What a script prints, in a process of its own; `folder` is shown as FOLDER."""
     done = subprocess.run(
-        [sys.executable, "-c", PROLOGUE + code, str(folder)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", PROLOGUE + code, str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.replace(str(folder), "FOLDER").strip()
@@ -114,7 +121,10 @@ print(written, cursor.execute("SELECT * FROM o").fetchall())
     )
     assert told.endswith("\n[]\n1 [(1, 'x')]")
     assert told.startswith('OperationalError INPUT_OUTPUT\nfile "FOLDER/out/')
-    assert 'can\'t be written\nDETAIL: File too large; in vertex "write o"\nHINT: free some space' in told
+    assert (
+        'can\'t be written\nDETAIL: File too large; in vertex "write o"\nHINT: free some space'
+        in told
+    )
 
 
 def test_a_directory_has_one_owner(tmp_path: Path) -> None:

@@ -44,7 +44,11 @@ CASES: dict[str, tuple[str, str, bytes]] = {
     "an integer too large in JSON": ("f.json", "(a INT)", b'{"a":1}\n{"a":3000000000}'),
     "a lone surrogate in JSON": ("f.json", "(a VARCHAR)", b'{"a":"\\ud800"}\n'),
     "wrong JSON": ("f.json", "(a INT)", b'{"a":1}\n{"a":}\n{"a":2}\n'),
-    "JSON nested 5000 deep": ("f.json", "(a VARCHAR)", b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}\n"),
+    "JSON nested 5000 deep": (
+        "f.json",
+        "(a VARCHAR)",
+        b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}\n",
+    ),
     "a record that is a number": ("f.json", "(a INT)", b"5\n"),
     "a JSON array cut off": ("f.json", "(a INT)", b'[{"a":1},\n{"a":2'),
     "a text for an integer in a JSON array": ("f.json", "(a INT)", b'[{"a":1},\n{"a":"x"}]'),
@@ -99,7 +103,11 @@ def test_parquet_files(cursor: Cursor, tmp_path: Path, name: str) -> None:
 
 def test_files_that_are_not_there(cursor: Cursor, tmp_path: Path) -> None:
     (tmp_path / "flights.csv").write_text("a\n1\n")
-    missing = {"a name nearly right": "flihgts.csv", "no such folder": "nosuch/f.csv", "no file matches": "*.json"}
+    missing = {
+        "a name nearly right": "flihgts.csv",
+        "no such folder": "nosuch/f.csv",
+        "no file matches": "*.json",
+    }
     for name, path in missing.items():
         error = refused("files", name, reading(cursor, tmp_path / path, ""), tmp_path)
         assert error.code is ErrorCode.OBJECT_NOT_FOUND
@@ -110,14 +118,23 @@ def test_a_file_that_goes_away(cursor: Cursor, tmp_path: Path) -> None:
     path.write_text("a\n1\n")
     reading(cursor, path, "")()
     path.unlink()
-    refused("files", "a file that went away", lambda: cursor.execute("SELECT a FROM f").fetchall(), tmp_path)
+    refused(
+        "files",
+        "a file that went away",
+        lambda: cursor.execute("SELECT a FROM f").fetchall(),
+        tmp_path,
+    )
     path.write_text("a\n2\n")
     assert cursor.execute("SELECT a FROM f").fetchall() == [(2,)], "it may come back"
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "parquet", "lines"])
-def test_a_file_sink_that_fails_half_way_shows_nothing(cursor: Cursor, tmp_path: Path, kind: str) -> None:
-    columns, value = ("(line VARCHAR)", "CAST({} AS VARCHAR)") if kind == "lines" else ("(a BIGINT)", "{}")
+def test_a_file_sink_that_fails_half_way_shows_nothing(
+    cursor: Cursor, tmp_path: Path, kind: str
+) -> None:
+    columns, value = (
+        ("(line VARCHAR)", "CAST({} AS VARCHAR)") if kind == "lines" else ("(a BIGINT)", "{}")
+    )
     folder = tmp_path / "out"
     options = f"('path'='{folder}', 'format'='{kind}')"
     cursor.execute(f"CREATE MAPPING o {columns} TYPE File OPTIONS {options}")
@@ -133,21 +150,34 @@ def test_a_file_sink_overwrites_nothing(cursor: Cursor, tmp_path: Path) -> None:
     path = tmp_path / "f.csv"
     path.write_text("a\n1\n")
     reading(cursor, path, "(a INT)")()
-    refused("files", "a file to write that exists", lambda: cursor.execute("INSERT INTO f VALUES (2)"), tmp_path)
+    refused(
+        "files",
+        "a file to write that exists",
+        lambda: cursor.execute("INSERT INTO f VALUES (2)"),
+        tmp_path,
+    )
     assert path.read_text() == "a\n1\n"
 
 
 def test_a_file_sink_below_a_file(cursor: Cursor, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\n1\n")
-    cursor.execute(f"CREATE MAPPING o (a INT) TYPE File OPTIONS ('path'='{tmp_path}/f/g', 'format'='csv')")
-    refused("files", "a folder that is a file", lambda: cursor.execute("INSERT INTO o VALUES (2)"), tmp_path)
+    cursor.execute(
+        f"CREATE MAPPING o (a INT) TYPE File OPTIONS ('path'='{tmp_path}/f/g', 'format'='csv')"
+    )
+    refused(
+        "files",
+        "a folder that is a file",
+        lambda: cursor.execute("INSERT INTO o VALUES (2)"),
+        tmp_path,
+    )
     assert (tmp_path / "f").read_text() == "a\n1\n"
 
 
 @pytest.mark.parametrize("statement", ["INSERT", "SINK"])
 def test_a_map_sink_that_fails_half_way_shows_nothing(cursor: Cursor, statement: str) -> None:
     cursor.execute(
-        "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+        "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap "
+        "OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
     )
     cursor.execute("INSERT INTO m VALUES (-1, 1), (-2, 2)")
     for failing in ("100 / (v - 90000)", "v * 9223372036854775807"):
@@ -159,11 +189,13 @@ def test_a_map_sink_that_fails_half_way_shows_nothing(cursor: Cursor, statement:
 
 
 @pytest.mark.parametrize(
-    "change", ["UPDATE m SET this = 100 / (__key - 900)", "DELETE FROM m WHERE 100 / (__key - 900) < 1000"]
+    "change",
+    ["UPDATE m SET this = 100 / (__key - 900)", "DELETE FROM m WHERE 100 / (__key - 900) < 1000"],
 )
 def test_a_change_that_fails_half_way_changes_nothing(cursor: Cursor, change: str) -> None:
     cursor.execute(
-        "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+        "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap "
+        "OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
     )
     cursor.execute("INSERT INTO m SELECT v, v FROM TABLE(GENERATE_SERIES(1, 1000))")
     refused("files", change, lambda: cursor.execute(change))

@@ -1,5 +1,5 @@
-"""Ctrl-C: the job ends, nothing of a write is seen, the connection goes on. Each in a process of its own, whose main thread
-gets a true signal."""
+"""Ctrl-C: the job ends, nothing of a write is seen, the connection goes on. Each in a process of
+its own, whose main thread gets a true signal."""
 
 from __future__ import annotations
 
@@ -114,5 +114,12 @@ cursor.execute("INSERT INTO m VALUES (1, 1)")
 @pytest.mark.parametrize("name", CASES)
 def test_interrupted(name: str, tmp_path: Path) -> None:
     code = PROLOGUE + CASES[name] + EPILOGUE
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr

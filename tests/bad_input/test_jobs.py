@@ -1,4 +1,5 @@
-"""Statements about jobs that are refused: each with its whole text in `expected/jobs.txt`. No case changes anything."""
+"""Statements about jobs that are refused: each with its whole text in `expected/jobs.txt`. No case
+changes anything."""
 
 from __future__ import annotations
 
@@ -11,7 +12,10 @@ import runnel
 from tests.bad_input.pinned import refused, sections
 
 CASES = tuple(sections("jobs"))
-MAP = "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+MAP = (
+    "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap "
+    "OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+)
 
 
 @pytest.fixture(scope="module")

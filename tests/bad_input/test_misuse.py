@@ -1,4 +1,5 @@
-"""The interface misused: fetches without rows, closed things, objects and names that can't be registered."""
+"""The interface misused: fetches without rows, closed things, objects and names that can't be
+registered."""
 
 from __future__ import annotations
 
@@ -113,8 +114,12 @@ def test_registering_what_has_no_columns(connection: Connection, data: Any) -> N
 
 @pytest.mark.parametrize("name", [None, 5, "", "x\0", "\ud800", "trades"], ids=ascii)
 def test_registering_under_a_name_that_cannot_be(connection: Connection, name: Any) -> None:
-    connection.cursor().execute("CREATE MAPPING trades (__key INT) TYPE IMap OPTIONS ('keyFormat'='int')")
-    refused("misuse", f"register as {name!a}", lambda: connection.register(name, pa.table({"a": [1]})))
+    connection.cursor().execute(
+        "CREATE MAPPING trades (__key INT) TYPE IMap OPTIONS ('keyFormat'='int')"
+    )
+    refused(
+        "misuse", f"register as {name!a}", lambda: connection.register(name, pa.table({"a": [1]}))
+    )
     with pytest.raises(runnel.Error):
         connection.register_stream(name, {"a": "INT"})
     with pytest.raises(runnel.Error):
@@ -131,7 +136,9 @@ COLUMNS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_columns_that_cannot_be_read_are_refused_when_read(connection: Connection, name: str) -> None:
+def test_columns_that_cannot_be_read_are_refused_when_read(
+    connection: Connection, name: str
+) -> None:
     data = COLUMNS[name]()
     connection.register("r", data)
     cursor = connection.cursor()
@@ -141,8 +148,15 @@ def test_columns_that_cannot_be_read_are_refused_when_read(connection: Connectio
 
 def test_text_that_is_not_unicode(cursor: Cursor, connection: Connection) -> None:
     offsets = pa.py_buffer(b"\0\0\0\0\1\0\0\0")
-    connection.register("r", pa.table({"a": pa.Array.from_buffers(pa.utf8(), 1, [None, offsets, pa.py_buffer(b"\xff")])}))
-    refused("misuse", "text that is not Unicode", lambda: cursor.execute("SELECT a FROM r").fetchall())
+    connection.register(
+        "r",
+        pa.table(
+            {"a": pa.Array.from_buffers(pa.utf8(), 1, [None, offsets, pa.py_buffer(b"\xff")])}
+        ),
+    )
+    refused(
+        "misuse", "text that is not Unicode", lambda: cursor.execute("SELECT a FROM r").fetchall()
+    )
     assert cursor.execute("SELECT COUNT(*) FROM r").fetchone() == (1,)
 
 
@@ -158,8 +172,12 @@ def test_a_reader_that_fails(cursor: Cursor, connection: Connection) -> None:
         yield pa.record_batch({"a": [1]})
         raise ValueError("no more")
 
-    connection.register("r", pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), batches()))
-    refused("misuse", "a reader that fails", lambda: cursor.execute("SELECT SUM(a) FROM r").fetchall())
+    connection.register(
+        "r", pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), batches())
+    )
+    refused(
+        "misuse", "a reader that fails", lambda: cursor.execute("SELECT SUM(a) FROM r").fetchall()
+    )
     assert cursor.execute("SELECT 1").fetchone() == (1,)
 
 

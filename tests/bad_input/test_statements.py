@@ -37,7 +37,8 @@ ROWS = """
 
 @pytest.fixture(scope="module")
 def shop() -> Iterator[runnel.Connection]:
-    """A connection with a map, a view on it and a mapping of files that aren't there. No case changes any of it."""
+    """A connection with a map, a view on it and a mapping of files that aren't there. No case
+    changes any of it."""
     with runnel.connect(query_parallelism=1) as connection:
         cursor = connection.cursor()
         cursor.execute(TRADES)
@@ -46,7 +47,9 @@ def shop() -> Iterator[runnel.Connection]:
         yield connection
 
 
-@pytest.mark.parametrize(("topic", "sql"), CASES, ids=[f"{topic}: {sql[:50]}" for topic, sql in CASES])
+@pytest.mark.parametrize(
+    ("topic", "sql"), CASES, ids=[f"{topic}: {sql[:50]}" for topic, sql in CASES]
+)
 def test_statement(shop: runnel.Connection, topic: str, sql: str) -> None:
     cursor = shop.cursor()
     before = cursor.execute("SELECT * FROM trades ORDER BY __key").fetchall()

@@ -1,4 +1,5 @@
-"""DuckDB tables, data connections, partitions and URLs that are asked for wrongly: the whole texts are pinned."""
+"""DuckDB tables, data connections, partitions and URLs that are asked for wrongly: the whole texts
+are pinned."""
 
 from __future__ import annotations
 
@@ -12,19 +13,31 @@ from tests.bad_input.pinned import refused
 
 TOPIC = "tables"
 CASES = {
-    "a file that isn't there": "CREATE MAPPING m TYPE DuckDB OPTIONS ('path' = 'FOLDER/god.duckdb', 'table' = 't')",
-    "a folder that isn't there": "CREATE MAPPING m TYPE DuckDB OPTIONS ('path' = 'FOLDER/no/x.duckdb')",
+    "a file that isn't there": (
+        "CREATE MAPPING m TYPE DuckDB OPTIONS ('path' = 'FOLDER/god.duckdb', 'table' = 't')"
+    ),
+    "a folder that isn't there": (
+        "CREATE MAPPING m TYPE DuckDB OPTIONS ('path' = 'FOLDER/no/x.duckdb')"
+    ),
     "a folder for a file": "CREATE MAPPING m TYPE DuckDB OPTIONS ('path' = 'FOLDER')",
     "no database": "CREATE MAPPING m TYPE DuckDB OPTIONS ('path' = 'FOLDER/text.duckdb')",
-    "a table that isn't there": "CREATE MAPPING m TYPE DuckDB OPTIONS ('path' = 'FOLDER/good.duckdb', 'table' = 'goods')",
-    "a table that could be made": "CREATE MAPPING new (x INT) TYPE DuckDB OPTIONS ('path' = 'FOLDER/good.duckdb')",
+    "a table that isn't there": (
+        "CREATE MAPPING m TYPE DuckDB OPTIONS ('path' = 'FOLDER/good.duckdb', 'table' = 'goods')"
+    ),
+    "a table that could be made": (
+        "CREATE MAPPING new (x INT) TYPE DuckDB OPTIONS ('path' = 'FOLDER/good.duckdb')"
+    ),
     "a column that isn't there": (
-        "CREATE MAPPING m (idd INT) TYPE DuckDB OPTIONS ('path' = 'FOLDER/good.duckdb', 'table' = 'good')"
+        "CREATE MAPPING m (idd INT) TYPE DuckDB OPTIONS ('path' = 'FOLDER/good.duckdb', "
+        "'table' = 'good')"
     ),
     "a column of another type": (
-        "CREATE MAPPING m (id VARCHAR) TYPE DuckDB OPTIONS ('path' = 'FOLDER/good.duckdb', 'table' = 'good')"
+        "CREATE MAPPING m (id VARCHAR) TYPE DuckDB "
+        "OPTIONS ('path' = 'FOLDER/good.duckdb', 'table' = 'good')"
     ),
-    "a type without counterpart": "CREATE MAPPING m TYPE DuckDB OPTIONS ('path' = 'FOLDER/good.duckdb', 'table' = 'strange')",
+    "a type without counterpart": (
+        "CREATE MAPPING m TYPE DuckDB OPTIONS ('path' = 'FOLDER/good.duckdb', 'table' = 'strange')"
+    ),
     "columns unknown": "CREATE MAPPING m TYPE DuckDB",
     "two names": "CREATE MAPPING m EXTERNAL NAME a.b (x INT) TYPE DuckDB OPTIONS ('table' = 'c')",
     "an unknown option": "CREATE MAPPING m (x INT) TYPE DuckDB OPTIONS ('read_only' = 'true')",
@@ -45,9 +58,13 @@ CASES = {
     "GET_DDL of an unknown kind": "SELECT GET_DDL('mapping', 'good')",
     "DESCRIBE of nothing": "DESCRIBE goood",
     "partition keys that differ": "CREATE MAPPING m TYPE File OPTIONS ('path' = 'FOLDER/mixed')",
-    "no partitions": "CREATE MAPPING m TYPE File OPTIONS ('path' = 'FOLDER/mixed/a=1', 'hivePartitioning' = 'true')",
+    "no partitions": (
+        "CREATE MAPPING m TYPE File OPTIONS ('path' = 'FOLDER/mixed/a=1', "
+        "'hivePartitioning' = 'true')"
+    ),
     "a partition key without a column": (
-        "CREATE MAPPING m (x INT) TYPE File OPTIONS ('path' = 'FOLDER/new', 'format' = 'csv', 'partitionBy' = 'y')"
+        "CREATE MAPPING m (x INT) TYPE File OPTIONS ('path' = 'FOLDER/new', 'format' = 'csv', "
+        "'partitionBy' = 'y')"
     ),
     "a partition's value": "SELECT * FROM parted",
     "no Avro": "CREATE MAPPING m TYPE File OPTIONS ('path' = 'FOLDER/text.avro')",
@@ -77,9 +94,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", CASES)
 def test_refused(name: str, folder: Path) -> None:
     with runnel.connect() as connection:
-        connection.execute(f"CREATE DATA CONNECTION d TYPE DuckDB OPTIONS ('path' = '{folder}/good.duckdb')")
+        connection.execute(
+            f"CREATE DATA CONNECTION d TYPE DuckDB OPTIONS ('path' = '{folder}/good.duckdb')"
+        )
         connection.execute("CREATE MAPPING good DATA CONNECTION d")
-        connection.execute(f"CREATE MAPPING parted (v INT, k INT) TYPE File OPTIONS ('path' = '{folder}/parted')")
+        connection.execute(
+            f"CREATE MAPPING parted (v INT, k INT) TYPE File OPTIONS ('path' = '{folder}/parted')"
+        )
         sql = CASES[name].replace("FOLDER", str(folder))
         refused(TOPIC, name, lambda: connection.execute(sql).fetchall(), folder)
         assert connection.execute("SELECT * FROM good").fetchall() == [(1,)]

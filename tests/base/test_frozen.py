@@ -110,7 +110,9 @@ def test_classes_differ_even_with_equal_fields() -> None:
 
 
 def test_representation_names_the_fields() -> None:
-    assert repr(Point(1, 2, "a")) == repr(StandardPoint(1, 2, "a")).replace("StandardPoint", "Point")
+    assert repr(Point(1, 2, "a")) == repr(StandardPoint(1, 2, "a")).replace(
+        "StandardPoint", "Point"
+    )
     assert repr(Leaf(name="a", value=1)) == "Leaf(name='a', children=[], value=1)"
     assert repr(Empty()) == "Empty()"
 

@@ -1,4 +1,5 @@
-"""The benchmark of sizes: its arithmetic, what it keeps, and that its contestants on this machine's engines agree."""
+"""The benchmark of sizes: its arithmetic, what it keeps, and that its contestants on this machine's
+engines agree."""
 
 from __future__ import annotations
 
@@ -50,7 +51,18 @@ def test_points_are_kept_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "points.jsonl"
     points = Points(path)
     for number, seconds in enumerate((3.0, 1.0, 2.0)):
-        points.add(Point("1 MB", 10**6, "planned", number, cold=seconds, warm=seconds / 2, planning=0.1, peak=number))
+        points.add(
+            Point(
+                "1 MB",
+                10**6,
+                "planned",
+                number,
+                cold=seconds,
+                warm=seconds / 2,
+                planning=0.1,
+                peak=number,
+            )
+        )
     points.add(Point("1 MB", 10**6, "through_spark", 0, cold=9.0, warm=0.1))
     points.add(Point("10 MB", 10**7, "planned", 0, failure="no room"))
     points.add(Point("10 MB", 10**7, "through_spark", 0, cold=9.0, warm=0.2))
@@ -68,7 +80,9 @@ def test_points_are_kept_line_by_line(tmp_path: Path) -> None:
     # Of the sizes at which ours came to no end, Spark is the faster.
     assert spark_wins(found, "planned", "warm") == 10**6
     assert 10**6 < (spark_wins(found, "planned", "cold") or 0) < 10**7
-    assert "with a session that runs at every size; with the start of Java from " in verdict(found, "planned")
+    assert "with a session that runs at every size; with the start of Java from " in verdict(
+        found, "planned"
+    )
 
 
 def test_sizes_that_the_disk_has_room_for(tmp_path: Path) -> None:

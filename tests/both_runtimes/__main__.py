@@ -2,10 +2,11 @@
 
     python -m tests.both_runtimes [PART[:WORD] …] [SECONDS] [SEED]
 
-The parts are tpch, streams, edges, matrix, lifted, slt and generated; all of them without a name. A WORD leaves of slt and
-lifted the files, of tpch the queries whose names have it, of streams those of a kind ("windows", "NEXMark", "lists", "slt", or
-a file), after one more colon those whose names have the rest. Each part tells how much it compared, what differed, and why the
-rest isn't to be had on Spark. SECONDS is for the random ones (matrix, generated), which begin at SEED.
+The parts are tpch, streams, edges, matrix, lifted, slt and generated; all of them without a name. A
+WORD leaves of slt and lifted the files, of tpch the queries whose names have it, of streams those
+of a kind ("windows", "NEXMark", "lists", "slt", or a file), after one more colon those whose names
+have the rest. Each part tells how much it compared, what differed, and why the rest isn't to be had
+on Spark. SECONDS is for the random ones (matrix, generated), which begin at SEED.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class Run:
     def tpch(self, tally: Tally, word: str) -> str:
         """All queries of TPC-H."""
         numbers = [number for number in QUERIES if word in f"q{number:02}"]
-        for number, found in tpch.differences(self._pairs(tally, interpreted=False), self.folder / "tpch", numbers):
+        for number, found in tpch.differences(
+            self._pairs(tally, interpreted=False), self.folder / "tpch", numbers
+        ):
             self._say(tally, found)
             print(f"tpch, query {number}: {'differs' if found else 'the same'}", flush=True)
         return f"TPC-H at scale {tpch.SCALE}, each query as a whole on Spark"
@@ -79,7 +82,9 @@ class Run:
         (self.folder / "goldens").mkdir()
         kind, _, rest = word.partition(":")
         windows = streams.of_windows() if kind in ("", "windows") else ()
-        goldens: Iterable[Golden] = () if kind == "windows" else collected(self.folder / "goldens", kind)
+        goldens: Iterable[Golden] = (
+            () if kind == "windows" else collected(self.folder / "goldens", kind)
+        )
         chosen = (golden for golden in chain(windows, goldens) if rest in golden.name)
         workers = [streams.Streams(self.folder / f"streams {i}", tally) for i in range(STREAMS)]
         for worker in workers:
@@ -87,19 +92,28 @@ class Run:
         for number, (name, found) in enumerate(streams.differences(workers, chosen), 1):
             self._say(tally, [] if found is None else [found])
             if number % 25 == 0:
-                print(f"streams, up to {name}: compared {tally.compared}, left {tally.left.total()}", flush=True)
+                print(
+                    f"streams, up to {name}: compared {tally.compared}, left {tally.left.total()}",
+                    flush=True,
+                )
         return f"{sum(worker.rows for worker in workers)} rows came from Spark"
 
     def edges(self, tally: Tally, word: str) -> str:
         """The function matrix and the aggregates over edge values."""
-        sheets = [expressions.Sheet(expressions.own_session(), edge_table.arrays(), cached=False) for _ in range(THREADS)]
+        sheets = [
+            expressions.Sheet(expressions.own_session(), edge_table.arrays(), cached=False)
+            for _ in range(THREADS)
+        ]
         self._say(tally, edges.of_functions(tally, sheets))
         functions = tally.compared
         sessions = [sheet.session for sheet in sheets]
         for session in sessions:
             spark_engine._view(session, "groups", aggregate_cases.engine_table())
         self._say(tally, edges.of_aggregates(tally, sessions))
-        return f"{functions} functions and casts over {edge_table.ROWS} rows, {tally.compared - functions} aggregates"
+        return (
+            f"{functions} functions and casts over {edge_table.ROWS} rows, "
+            f"{tally.compared - functions} aggregates"
+        )
 
     def matrix(self, tally: Tally, word: str) -> str:
         """The function matrix over random rows."""
@@ -110,7 +124,9 @@ class Run:
             found = expressions.differences(cases, sheet, 2, 400, tally)
             self._say(tally, (f"seed {seed}: {item}" for item in found))
             sheet.close()
-            if time.monotonic() >= end and seed > self.seed:  # code that Spark makes, and its interpreter
+            if (
+                time.monotonic() >= end and seed > self.seed
+            ):  # code that Spark makes, and its interpreter
                 break
         return f"{len(cases)} cases over sheets of {ROWS} random rows, seeds {self.seed} to {seed}"
 
@@ -125,12 +141,17 @@ class Run:
             sheet = expressions.Sheet(session, lifted.columns, cached=cached)
             self._say(tally, expressions.differences(cases, sheet, 1, 10_000, tally))
             sheet.close()
-        return f"{len(cases)} of {len(lifted.expressions)} expressions, by Spark's interpreter and by code that it makes"
+        return (
+            f"{len(cases)} of {len(lifted.expressions)} expressions, by Spark's interpreter and by "
+            "code that it makes"
+        )
 
     def slt(self, tally: Tally, word: str) -> str:
         """The queries of the .slt files over tables."""
         paths = [path for path in sorted(SLT.glob("*/*.slt")) if word in path.stem]
-        for place, found in queries.of_files(self._pairs(tally, interpreted=True), paths, self.folder):
+        for place, found in queries.of_files(
+            self._pairs(tally, interpreted=True), paths, self.folder
+        ):
             self._say(tally, found)
             print(f"slt, {place}: compared {tally.compared}, left {tally.left.total()}", flush=True)
         return f"{len(paths)} files"

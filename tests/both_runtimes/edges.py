@@ -1,4 +1,5 @@
-"""The function matrix and the aggregates over edge values: values by code that Spark makes, errors case by case."""
+"""The function matrix and the aggregates over edge values: values by code that Spark makes, errors
+case by case."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ Failing = tuple[str, str, int, Error]
 
 
 def of_functions(tally: Tally, sheets: Sequence[Sheet]) -> Iterator[str]:
-    """What Spark does otherwise with functions and casts. `sheets` are as many views of the edge table as there are threads."""
+    """What Spark does otherwise with functions and casts. `sheets` are as many views of the edge
+    table as there are threads."""
     cases = []
     for case in all_cases():
         try:
@@ -46,7 +48,12 @@ def _failing(cases: Sequence[FunctionCase]) -> Iterator[Failing]:
         errors = own_outcome(case).errors
         if errors:
             row = errors[len(errors) // 2]
-            yield f"{case.shape}: {shown(case, row)}", str(rendered(case, SPARK)), row, _own_error(case, row)
+            yield (
+                f"{case.shape}: {shown(case, row)}",
+                str(rendered(case, SPARK)),
+                row,
+                _own_error(case, row),
+            )
 
 
 def _own_error(case: FunctionCase, row: int) -> Error:
@@ -80,7 +87,9 @@ def of_aggregates(tally: Tally, sessions: Sequence[Any]) -> Iterator[str]:
             tally.leave(refused.what)
     tally.same(len(cases))
     yield from spark_engine.aggregate_mismatches(failing=1)
-    found = shared_out(_failing_groups(cases), sessions, lambda session, item: _of_group(tally, session, item))
+    found = shared_out(
+        _failing_groups(cases), sessions, lambda session, item: _of_group(tally, session, item)
+    )
     yield from (item for item in found if item is not None)
 
 
@@ -88,11 +97,15 @@ def _failing_groups(cases: Sequence[AggregateCase]) -> Iterator[Failing]:
     cursor = aggregate_cases._connection().cursor()
     for case in cases:
         own = aggregate_cases.own_values(case)
-        group = next((number for number in range(aggregate_cases.GROUPS) if number not in own), None)
+        group = next(
+            (number for number in range(aggregate_cases.GROUPS) if number not in own), None
+        )
         if group is None:
             continue
         try:
-            cursor.execute(f"SELECT {case.text} AS v FROM groups WHERE g = {group}").fetch_arrow_table()
+            cursor.execute(
+                f"SELECT {case.text} AS v FROM groups WHERE g = {group}"
+            ).fetch_arrow_table()
         except Error as error:
             yield case.shape, str(aggregate_cases.rendered(case, SPARK)), group, error
 

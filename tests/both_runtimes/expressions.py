@@ -1,7 +1,9 @@
-"""Expressions over columns, by our operators and in Spark: hundreds in one query; errors row by row.
+"""Expressions over columns, by our operators and in Spark: hundreds in one query; errors row by
+row.
 
-Cases are those of the function matrix over rows of random values, and every expression that an `.slt` file asks without a
-table, its constants put into columns, so that neither side works it out while it plans.
+Cases are those of the function matrix over rows of random values, and every expression that an
+`.slt` file asks without a table, its constants put into columns, so that neither side works it out
+while it plans.
 """
 
 from __future__ import annotations
@@ -58,8 +60,9 @@ class Outcome(NamedTuple):
 
 
 class Sheet:
-    """Rows, and the view of a Spark session that has them. Not `cached` they are part of the plan, and what is asked of them is
-    worked out by Spark's optimizer, much faster, by its interpreter instead of by code that it makes."""
+    """Rows, and the view of a Spark session that has them. Not `cached` they are part of the plan,
+    and what is asked of them is worked out by Spark's optimizer, much faster, by its interpreter
+    instead of by code that it makes."""
 
     def __init__(self, session: Any, columns: Sequence[pa.Array], *, cached: bool) -> None:
         _leave_out_of_logs()
@@ -68,7 +71,9 @@ class Sheet:
         self.rows = len(columns[0])
         self.view = f"sheet_{id(self):x}"
         stored = [_stored(item) for item in columns]
-        table = pa.table([*stored, pa.array(range(self.rows), pa.int64())], names=[*self.names, "row"])
+        table = pa.table(
+            [*stored, pa.array(range(self.rows), pa.int64())], names=[*self.names, "row"]
+        )
         frame = session.createDataFrame(table)
         (frame.coalesce(1).cache() if cached else frame).createOrReplaceTempView(self.view)
 
@@ -81,7 +86,9 @@ class Sheet:
         """The values of expressions, in the order of the rows; our error where a row fails."""
         columns = ", ".join(f"{text} AS v{i}" for i, text in enumerate(texts))
         with spark_errors():
-            found: pa.Table = self.session.sql(f"SELECT {columns}, row AS place FROM {self.view} WHERE {condition}").toArrow()
+            found: pa.Table = self.session.sql(
+                f"SELECT {columns}, row AS place FROM {self.view} WHERE {condition}"
+            ).toArrow()
         return found.sort_by("place").drop_columns(["place"])
 
     def close(self) -> None:
@@ -90,11 +97,16 @@ class Sheet:
 
 def _stored(item: pa.Array) -> pa.Array:
     """As a scan gives it to fragments; TIME comes as a number, as it isn't rendered."""
-    return item.cast(pa.int64()) if pa.types.is_duration(item.type) or pa.types.is_time(item.type) else item
+    return (
+        item.cast(pa.int64())
+        if pa.types.is_duration(item.type) or pa.types.is_time(item.type)
+        else item
+    )
 
 
 def own_session() -> Any:
-    """A session for our SQL without a connection; its zone is neither ours nor UTC, as nothing may depend on it."""
+    """A session for our SQL without a connection; its zone is neither ours nor UTC, as nothing may
+    depend on it."""
     return new_session(
         {
             "spark.sql.timestampType": "TIMESTAMP_NTZ",
@@ -136,7 +148,10 @@ def here(case: Case, sheet: Sheet) -> Outcome:
 
     def run(low: int, high: int) -> None:
         try:
-            array = evaluate(evaluator, Frame([item.slice(low, high - low) for item in columns], high - low, _CONTEXT))
+            array = evaluate(
+                evaluator,
+                Frame([item.slice(low, high - low) for item in columns], high - low, _CONTEXT),
+            )
         except DataError as error:
             if high - low == 1:
                 errors[low] = error
@@ -156,13 +171,17 @@ def _moved(expression: Expression, used: Sequence[int]) -> Expression:
     return expression.with_children(tuple(_moved(child, used) for child in expression.children))
 
 
-def differences(cases: Sequence[Case], sheet: Sheet, failing: int, most_failures: int, tally: Tally) -> Iterator[str]:
-    """What Spark does otherwise. Of the rows on which a case fails so many are tried by themselves, `most_failures` in all,
-    spread over the cases."""
+def differences(
+    cases: Sequence[Case], sheet: Sheet, failing: int, most_failures: int, tally: Tally
+) -> Iterator[str]:
+    """What Spark does otherwise. Of the rows on which a case fails so many are tried by themselves,
+    `most_failures` in all, spread over the cases."""
     work = [(case, here(case, sheet)) for case in cases]
     tally.same(len(work))
     parts = [work[start : start + BATCH] for start in range(0, len(work), BATCH)]
-    for found in shared_out(parts, [sheet] * THREADS, lambda sheet, part: list(_compared(part, sheet))):
+    for found in shared_out(
+        parts, [sheet] * THREADS, lambda sheet, part: list(_compared(part, sheet))
+    ):
         yield from found
     partial = [(case, own) for case, own in work if own.errors]
     step = max(1, len(partial) * failing // max(1, most_failures))
@@ -170,7 +189,9 @@ def differences(cases: Sequence[Case], sheet: Sheet, failing: int, most_failures
     for case, own in partial[::step]:
         rows = sorted(own.errors)
         tried += [(case, own, row) for row in rows[:: max(1, len(rows) // failing)][:failing]]
-    for problem in shared_out(tried, [sheet] * THREADS, lambda sheet, item: _of_failing(*item, sheet, tally)):
+    for problem in shared_out(
+        tried, [sheet] * THREADS, lambda sheet, item: _of_failing(*item, sheet, tally)
+    ):
         if problem is not None:
             yield problem
 
@@ -185,7 +206,10 @@ def _compared(part: Sequence[tuple[Case, Outcome]], sheet: Sheet) -> Iterator[st
             yield from _compared(part[middle:], sheet)
             return
         case, own = part[0]
-        yield f"{case.shape}: fails only on Spark{_where(case, own, sheet)}: {error.message}\n    {case.text[:400]}"
+        yield (
+            f"{case.shape}: fails only on Spark{_where(case, own, sheet)}: {error.message}\n"
+            f"    {case.text[:400]}"
+        )
         return
     for (case, own), column in zip(part, table.columns, strict=True):
         yield from _unequal(case, own, column.combine_chunks(), sheet)
@@ -204,7 +228,11 @@ def _where(case: Case, own: Outcome, sheet: Sheet) -> str:
 
 def _guarded(text: str, own: Outcome) -> str:
     """NULL in the rows that fail."""
-    return f"CASE WHEN row IN ({', '.join(map(str, own.errors))}) THEN NULL ELSE {text} END" if own.errors else text
+    return (
+        f"CASE WHEN row IN ({', '.join(map(str, own.errors))}) THEN NULL ELSE {text} END"
+        if own.errors
+        else text
+    )
 
 
 def _unequal(case: Case, own: Outcome, theirs: pa.Array, sheet: Sheet) -> Iterator[str]:
@@ -217,11 +245,16 @@ def _unequal(case: Case, own: Outcome, theirs: pa.Array, sheet: Sheet) -> Iterat
     elif theirs.type != wanted:
         theirs = theirs.cast(wanted)
     values = _plain(theirs, case.expression.type)
-    wrong = [i for i in range(sheet.rows) if i not in own.errors and not same(own.values[i], values[i])]
+    wrong = [
+        i for i in range(sheet.rows) if i not in own.errors and not same(own.values[i], values[i])
+    ]
     if wrong:
         at = wrong[0]
         what = f"{own.values[at]!r}, on Spark {values[at]!r}"
-        yield f"{case.shape}: {len(wrong)} rows differ: of {_shown(case, at, sheet)}: {what}\n    {case.text[:400]}"
+        yield (
+            f"{case.shape}: {len(wrong)} rows differ: of {_shown(case, at, sheet)}: {what}\n"
+            f"    {case.text[:400]}"
+        )
 
 
 def _of_failing(case: Case, own: Outcome, row: int, sheet: Sheet, tally: Tally) -> str | None:
@@ -231,7 +264,11 @@ def _of_failing(case: Case, own: Outcome, row: int, sheet: Sheet, tally: Tally) 
     except Error as found:
         error = found
     problem = tally.errors(own.errors[row], error)
-    return None if problem is None else f"{case.shape}: of {_shown(case, row, sheet)}: {problem}{value}\n    {case.text[:400]}"
+    return (
+        None
+        if problem is None
+        else f"{case.shape}: of {_shown(case, row, sheet)}: {problem}{value}\n    {case.text[:400]}"
+    )
 
 
 def _shown(case: Case, row: int, sheet: Sheet) -> str:
@@ -259,16 +296,22 @@ class Lifted:
             for record in read(path):
                 if record.kind in ("query", "statement") and not record.arguments:
                     for number, expression in enumerate(_asked(connection, record.sql)):
-                        forms = [self._lifted(expression, is_first_only=only) for only in (False, True)]
-                        self.expressions.append((f"{record.place}, {number + 1}: {expression}", forms))
+                        forms = [
+                            self._lifted(expression, is_first_only=only) for only in (False, True)
+                        ]
+                        self.expressions.append(
+                            (f"{record.place}, {number + 1}: {expression}", forms)
+                        )
 
     def cases(self, tally: Tally | None = None) -> list[Case]:
-        """Those that Spark gets, with all constants in columns, or at least the first of each call; `tally` hears of the
-        others."""
+        """Those that Spark gets, with all constants in columns, or at least the first of each call;
+        `tally` hears of the others."""
         names = [f"c{i}" for i in range(len(self.columns))]
         found = []
         for place, forms in self.expressions:
-            lifted = [form for form in forms if any(isinstance(node, Column) for node in walk(form))]
+            lifted = [
+                form for form in forms if any(isinstance(node, Column) for node in walk(form))
+            ]
             if not lifted:
                 continue  # the planner works it out
             made = [case_of(place, form, names) for form in lifted]
@@ -284,9 +327,9 @@ class Lifted:
             return self._column(expression)
         children = []
         for place, child in enumerate(expression.children):
-            is_option = (is_first_only and isinstance(expression, Call) and place != _subject(expression)) or (
-                isinstance(expression, InList) and place > 0
-            )
+            is_option = (
+                is_first_only and isinstance(expression, Call) and place != _subject(expression)
+            ) or (isinstance(expression, InList) and place > 0)
             is_named = isinstance(expression, Call) and place < _subject(expression)
             keeps = _is_leaf(child) and (is_option or is_named)
             children.append(child if keeps else self._lifted(child, is_first_only=is_first_only))
@@ -317,7 +360,9 @@ def _is_leaf(expression: Expression) -> bool:
     if isinstance(expression, Literal):
         return True
     is_sign = isinstance(expression, Call) and expression.function == "negate"
-    return (isinstance(expression, Cast) or is_sign) and all(isinstance(child, Literal) for child in expression.children)
+    return (isinstance(expression, Cast) or is_sign) and all(
+        isinstance(child, Literal) for child in expression.children
+    )
 
 
 def _asked(connection: runnel.Connection, sql: str) -> list[Expression]:
@@ -327,11 +372,22 @@ def _asked(connection: runnel.Connection, sql: str) -> list[Expression]:
         statement = parse(sql)
         if not isinstance(statement, Query) or statement.parameters:
             return []
-        binder = Binder(statement.sql, database.catalog.snapshot, (), database.planning_environment("UTC"))
+        binder = Binder(
+            statement.sql, database.catalog.snapshot, (), database.planning_environment("UTC")
+        )
         relation = binder.statement_query(statement)
     except Error:
         return []
     if any(isinstance(node, Scan) for node in nodes_of(relation)) or relation.is_unbounded:
         return []
-    found = [item for node in nodes_of(relation) if isinstance(node, Project) for item in node.expressions]
-    return [item for item in found if not is_volatile(item) and not any(isinstance(part, Column) for part in walk(item))]
+    found = [
+        item
+        for node in nodes_of(relation)
+        if isinstance(node, Project)
+        for item in node.expressions
+    ]
+    return [
+        item
+        for item in found
+        if not is_volatile(item) and not any(isinstance(part, Column) for part in walk(item))
+    ]

@@ -1,4 +1,5 @@
-"""Two connections with the same tables, on Spark and here, and what a statement gives on each: values, types, order, errors."""
+"""Two connections with the same tables, on Spark and here, and what a statement gives on each:
+values, types, order, errors."""
 
 from __future__ import annotations
 
@@ -58,9 +59,12 @@ class NoTwinError(Exception):
 
 
 class Pair:
-    """For one thread. `tally` counts the statements of which Spark runs a part; the others aren't run there."""
+    """For one thread. `tally` counts the statements of which Spark runs a part; the others aren't
+    run there."""
 
-    def __init__(self, tally: Tally | None = None, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, tally: Tally | None = None, settings: Mapping[str, str] | None = None
+    ) -> None:
         self.tally = tally or Tally()
         self.session = new_session({**SETTINGS, **(settings or {})})
         self.here = runnel.connect(pushdown=False)
@@ -74,7 +78,8 @@ class Pair:
         self.there.close()
 
     def put(self, name: str, rows: pa.Table, types: Sequence[SqlType] | None = None) -> None:
-        """Makes a table known to both, by the name. NoTwinError where a column would have another type."""
+        """Makes a table known to both, by the name. NoTwinError where a column would have another
+        type."""
         key = (_content(rows), tuple(rows.column_names))
         if self._known.get(name) == key:
             return
@@ -86,9 +91,14 @@ class Pair:
             except Exception as error:
                 raise NoTwinError(_why_not(rows, types, str(error))) from None
         self.there.register(name, self._frames[key])
-        found = [tuple(column.type for column in _table(item, name).columns) for item in (self.here, self.there)]
+        found = [
+            tuple(column.type for column in _table(item, name).columns)
+            for item in (self.here, self.there)
+        ]
         wanted = found[0] if types is None else tuple(types)
-        changed = sorted({f"{one} is {two}" for one, two in zip(wanted, found[1], strict=True) if one != two})
+        changed = sorted(
+            {f"{one} is {two}" for one, two in zip(wanted, found[1], strict=True) if one != two}
+        )
         if changed or found[0] != wanted:
             raise NoTwinError(f"in a DataFrame {', '.join(changed) or 'it is another'}")
         self._known[name] = key
@@ -110,18 +120,28 @@ class Pair:
             for name in names:
                 connection.execute(f'DROP VIEW IF EXISTS "{name}"')
 
-    def difference(self, sql: str, arguments: Sequence[Any] = (), *, is_ordered: bool | None = None) -> Difference | None:
-        """What a query gives otherwise on Spark; None where nothing, or where Spark runs no part of it. `is_ordered` says
-        whether its order is that of whole rows; where nobody knows, a query that is sorted is taken for such."""
+    def difference(
+        self, sql: str, arguments: Sequence[Any] = (), *, is_ordered: bool | None = None
+    ) -> Difference | None:
+        """What a query gives otherwise on Spark; None where nothing, or where Spark runs no part of
+        it. `is_ordered` says whether its order is that of whole rows; where nobody knows, a query
+        that is sorted is taken for such."""
         try:
             return self._difference(sql, arguments, is_ordered)
         except Exception as error:
             return Difference(sql, f"{type(error).__name__}, which is none of ours: {error}")
 
-    def _difference(self, sql: str, arguments: Sequence[Any], is_ordered: bool | None) -> Difference | None:
+    def _difference(
+        self, sql: str, arguments: Sequence[Any], is_ordered: bool | None
+    ) -> Difference | None:
         wanted = answer(self.here, sql, arguments)
         try:
-            lines = [line for (line,) in self.there.execute(f"EXPLAIN (PHYSICAL) {sql}", tuple(arguments)).fetchall()]
+            lines = [
+                line
+                for (line,) in self.there.execute(
+                    f"EXPLAIN (PHYSICAL) {sql}", tuple(arguments)
+                ).fetchall()
+            ]
         except runnel.Error as error:
             return self._of_errors(sql, wanted, Answer((), [], error))
         fragments = [line for line in lines if "Fragment on Spark" in line]
@@ -135,7 +155,11 @@ class Pair:
             return self._of_errors(sql, wanted, found)
         self.tally.same()
         if found.types != wanted.types:
-            return Difference(sql, f"types {', '.join(map(str, found.types))}, not {', '.join(map(str, wanted.types))}")
+            return Difference(
+                sql,
+                f"types {', '.join(map(str, found.types))}, not "
+                f"{', '.join(map(str, wanted.types))}",
+            )
         plan = self._plan(self.here, sql, arguments)
         if is_ordered is None:
             is_ordered = plan is not None and is_sorted(plan)
@@ -147,7 +171,9 @@ class Pair:
         problem = self.tally.errors(wanted.error, found.error)
         return None if problem is None else Difference(sql, problem)
 
-    def _plan(self, connection: runnel.Connection, sql: str, arguments: Sequence[Any]) -> Relation | None:
+    def _plan(
+        self, connection: runnel.Connection, sql: str, arguments: Sequence[Any]
+    ) -> Relation | None:
         plan: Any = connection._database.prepare(sql, argument_types(tuple(arguments)))
         found: Relation | None = getattr(plan, "logical", None)
         return found
@@ -158,7 +184,9 @@ class Pair:
         scans = [] if plan is None else [node for node in walk(plan) if isinstance(node, Scan)]
         if plan is None or not scans:
             return "its answer is known without reading a table"
-        engine: Any = next((node.table.engine for node in scans if node.table.engine is not None), None)
+        engine: Any = next(
+            (node.table.engine for node in scans if node.table.engine is not None), None
+        )
         if engine is None:
             return "none of its tables is on Spark"
         try:
@@ -189,23 +217,39 @@ def answer(connection: runnel.Connection, sql: str, arguments: Sequence[Any] = (
 
 
 def compared(
-    sql: str, found: list[Any], wanted: list[Any], *, is_ordered: bool, tolerance: float = APPROXIMATE
+    sql: str,
+    found: list[Any],
+    wanted: list[Any],
+    *,
+    is_ordered: bool,
+    tolerance: float = APPROXIMATE,
 ) -> Difference | None:
     """How the rows differ, whose floats may by `tolerance`."""
     is_same = agree(found, wanted, exact=True) if tolerance else _counted(found) == _counted(wanted)
     if not is_same:
         more = list((Counter(map(repr, found)) - Counter(map(repr, wanted))).elements())
         less = list((Counter(map(repr, wanted)) - Counter(map(repr, found))).elements())
-        return Difference(sql, f"{len(found)} rows, not {len(wanted)}; on Spark {more[:3]}, here {less[:3]}")
-    if is_ordered and not all(same_value(one, two, tolerance) for one, two in zip(found, wanted, strict=True)):
-        at = next(i for i, (one, two) in enumerate(zip(found, wanted, strict=True)) if not same_value(one, two, tolerance))
+        return Difference(
+            sql, f"{len(found)} rows, not {len(wanted)}; on Spark {more[:3]}, here {less[:3]}"
+        )
+    if is_ordered and not all(
+        same_value(one, two, tolerance) for one, two in zip(found, wanted, strict=True)
+    ):
+        at = next(
+            i
+            for i, (one, two) in enumerate(zip(found, wanted, strict=True))
+            if not same_value(one, two, tolerance)
+        )
         return Difference(sql, f"order: row {at} is {found[at]}, not {wanted[at]}")
     return None
 
 
 def _counted(rows: list[Any]) -> Counter[str]:
     """Rows by their text; -0.0 is 0.0."""
-    return Counter(repr(tuple(value + 0.0 if isinstance(value, float) else value for value in row)) for row in rows)
+    return Counter(
+        repr(tuple(value + 0.0 if isinstance(value, float) else value for value in row))
+        for row in rows
+    )
 
 
 def _told(line: str, what: str) -> str:

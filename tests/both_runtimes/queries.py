@@ -63,11 +63,22 @@ class _Collecting(Run):
             return  # it is refused before a runtime is asked
         used = {id(table) for table in getattr(plan, "tables", ())}
         objects = database.catalog.snapshot.objects.values()
-        found = {item.name: item.table for item in objects if not isinstance(item, View) and id(item.table) in used}
-        kept = {name: table for name, table in found.items() if isinstance(table, ReadableTable) and not table.is_unbounded}
+        found = {
+            item.name: item.table
+            for item in objects
+            if not isinstance(item, View) and id(item.table) in used
+        }
+        kept = {
+            name: table
+            for name, table in found.items()
+            if isinstance(table, ReadableTable) and not table.is_unbounded
+        }
         if kept and len(kept) == len(used):
             try:
-                rows = {name: (tuple(c.type for c in table.columns), self._rows(name, table)) for name, table in kept.items()}
+                rows = {
+                    name: (tuple(c.type for c in table.columns), self._rows(name, table))
+                    for name, table in kept.items()
+                }
             except runnel.Error:
                 return  # a file that can't be read
             views = {item.name: item for item in objects if isinstance(item, View)}
@@ -111,8 +122,11 @@ def differences(pair: Pair, asked: Sequence[Asked]) -> Iterator[Difference]:
             yield Difference(f"{item.place}: {found.sql}", found.what)
 
 
-def of_files(pairs: Sequence[Pair], paths: Iterable[Path], scratch: Path) -> Iterator[tuple[str, list[Difference]]]:
-    """What is otherwise on Spark in the queries of `.slt` files, some queries at a time, and where these stand."""
+def of_files(
+    pairs: Sequence[Pair], paths: Iterable[Path], scratch: Path
+) -> Iterator[tuple[str, list[Difference]]]:
+    """What is otherwise on Spark in the queries of `.slt` files, some queries at a time, and where
+    these stand."""
     asked = (item for path in paths for item in _parts(of_file(path, scratch)))
     yield from shared_out(asked, pairs, _of_part)
 

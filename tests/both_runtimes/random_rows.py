@@ -18,8 +18,22 @@ from tests.rendering.edge_table import COLUMNS
 _EPOCH = datetime(1970, 1, 1)
 _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 _CHANGES = (
-    *("1582-10-04 23:59:59.999999", "1582-10-15", "1893-03-31 23:53:28", "1899-12-31", "1900-02-28 12:00", "1916-04-30 23:00"),
-    *("1945-05-24 00:00", "1969-12-31 23:59:59.999999", "1980-04-06 01:00", "1999-12-31 23:59:59", "2000-02-29", "2016-12-31"),
+    *(
+        "1582-10-04 23:59:59.999999",
+        "1582-10-15",
+        "1893-03-31 23:53:28",
+        "1899-12-31",
+        "1900-02-28 12:00",
+        "1916-04-30 23:00",
+    ),
+    *(
+        "1945-05-24 00:00",
+        "1969-12-31 23:59:59.999999",
+        "1980-04-06 01:00",
+        "1999-12-31 23:59:59",
+        "2000-02-29",
+        "2016-12-31",
+    ),
     *(
         "2024-03-31 00:59:59.999999",
         "2024-03-31 01:00",
@@ -70,7 +84,14 @@ _TEXTS = [
         "-Infinity",
         "inf",
     ),
-    *("9223372036854775808", "-9223372036854775808", "99999999999999999999999999999999999999", "1.005", "12:30", "24:00:00"),
+    *(
+        "9223372036854775808",
+        "-9223372036854775808",
+        "99999999999999999999999999999999999999",
+        "1.005",
+        "12:30",
+        "24:00:00",
+    ),
     *(
         "2024-02-30",
         "2024-02-29",
@@ -81,7 +102,15 @@ _TEXTS = [
         "2024-2-9",
         "2024-02-29T12:30:15.5Z",
     ),
-    *("2024-03-31 02:30:00", "2024-10-27 02:30:00 Europe/Berlin", "1582-10-10", "infinity", "[1]", '{"a": 1}', "\\xff"),
+    *(
+        "2024-03-31 02:30:00",
+        "2024-10-27 02:30:00 Europe/Berlin",
+        "1582-10-10",
+        "infinity",
+        "[1]",
+        '{"a": 1}',
+        "\\xff",
+    ),
 ]
 
 
@@ -96,7 +125,13 @@ def _column(rng: random.Random, sql_type: SqlType, edges: list[Any], rows: int) 
     values = []
     for _ in range(rows):
         chance = rng.random()
-        value = None if chance < 0.05 else rng.choice(edges) if chance < 0.25 or make is None else make(rng)
+        value = (
+            None
+            if chance < 0.05
+            else rng.choice(edges)
+            if chance < 0.25 or make is None
+            else make(rng)
+        )
         values.append(value)
     return array_of(values, sql_type)
 
@@ -113,7 +148,9 @@ def _maker(sql_type: SqlType) -> Callable[[random.Random], Any] | None:
 def _integer(rng: random.Random, bits: int) -> int:
     """Numbers of every length, the ends and what is next to them."""
     if rng.random() < 0.15:
-        return rng.choice((-(2 ** (bits - 1)), 1 - 2 ** (bits - 1), 2 ** (bits - 1) - 1, 2 ** (bits - 1) - 2))
+        return rng.choice(
+            (-(2 ** (bits - 1)), 1 - 2 ** (bits - 1), 2 ** (bits - 1) - 1, 2 ** (bits - 1) - 2)
+        )
     value = rng.getrandbits(rng.randint(1, bits - 1))
     return -value if rng.random() < 0.5 else value
 
@@ -133,14 +170,20 @@ def _double(rng: random.Random) -> float:
     if chance < 0.5:
         return rng.randint(-1000, 1000) / rng.choice((1, 2, 4, 10, 100, 3))
     if chance < 0.7:
-        return float(rng.choice((2**31, 2**53, 2**63, 2**62, 2**24)) + rng.choice((-1, 0, 1))) * rng.choice((1, -1))
+        return float(
+            rng.choice((2**31, 2**53, 2**63, 2**62, 2**24)) + rng.choice((-1, 0, 1))
+        ) * rng.choice((1, -1))
     return rng.uniform(-1, 1) * 10.0 ** rng.randint(-320, 308)
 
 
 def _real(rng: random.Random) -> float:
     if rng.random() < 0.5:
         return float(struct.unpack("<f", rng.randbytes(4))[0])
-    return float(struct.unpack("<f", struct.pack("<f", rng.randint(-1000, 1000) / rng.choice((1, 2, 10, 3))))[0])
+    return float(
+        struct.unpack(
+            "<f", struct.pack("<f", rng.randint(-1000, 1000) / rng.choice((1, 2, 10, 3)))
+        )[0]
+    )
 
 
 def _text(rng: random.Random) -> str:
@@ -152,14 +195,20 @@ def _text(rng: random.Random) -> str:
 def _moment(rng: random.Random) -> datetime:
     chance = rng.random()
     if chance < 0.4:
-        near = timedelta(microseconds=rng.choice((0, 1, -1, 3_600_000_000, -3_600_000_000, rng.randint(-(10**11), 10**11))))
+        near = timedelta(
+            microseconds=rng.choice(
+                (0, 1, -1, 3_600_000_000, -3_600_000_000, rng.randint(-(10**11), 10**11))
+            )
+        )
         try:
             return datetime.fromisoformat(rng.choice(_CHANGES)) + near
         except OverflowError:
             return datetime.max
     if chance < 0.7:
         return _EPOCH + timedelta(microseconds=rng.randint(_FIRST, _LAST))
-    return _EPOCH + timedelta(seconds=rng.randint(-(2**31), 2**32), microseconds=rng.choice((0, 0, 1, 500_000, 999_999)))
+    return _EPOCH + timedelta(
+        seconds=rng.randint(-(2**31), 2**32), microseconds=rng.choice((0, 0, 1, 500_000, 999_999))
+    )
 
 
 def _day(rng: random.Random) -> date:
@@ -171,7 +220,9 @@ def _of_day(rng: random.Random) -> time:
 
 
 def _span(rng: random.Random) -> timedelta:
-    return timedelta(microseconds=_integer(rng, 63) if rng.random() < 0.5 else rng.randint(-(10**12), 10**12))
+    return timedelta(
+        microseconds=_integer(rng, 63) if rng.random() < 0.5 else rng.randint(-(10**12), 10**12)
+    )
 
 
 _MAKERS: dict[Kind, Callable[[random.Random], Any]] = {
@@ -185,5 +236,7 @@ _MAKERS: dict[Kind, Callable[[random.Random], Any]] = {
     Kind.TIMESTAMP: _moment,
     Kind.TIMESTAMP_TZ: lambda rng: _moment(rng).replace(tzinfo=UTC),
     Kind.INTERVAL: _span,
-    Kind.INTERVAL_MONTH: lambda rng: _integer(rng, 32) if rng.random() < 0.3 else rng.randint(-3000, 3000),
+    Kind.INTERVAL_MONTH: lambda rng: (
+        _integer(rng, 32) if rng.random() < 0.3 else rng.randint(-3000, 3000)
+    ),
 }

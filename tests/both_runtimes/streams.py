@@ -1,8 +1,9 @@
-"""Streaming queries whose answers are written down, as jobs on Spark: what its streaming query gives is what the tables give.
+"""Streaming queries whose answers are written down, as jobs on Spark: what its streaming query
+gives is what the tables give.
 
-A stream of Spark's has no end. So its files are followed by one more, with a row ten years later that completes all that was
-open; when Spark has nothing more to do, the rows that the query gives of the tables must be there, and besides them no
-others than the late row adds to them.
+A stream of Spark's has no end. So its files are followed by one more, with a row ten years later
+that completes all that was open; when Spark has nothing more to do, the rows that the query gives
+of the tables must be there, and besides them no others than the late row adds to them.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ MOST_FORMS = 8
 
 
 class Streams:
-    """A connection to Spark, on which one golden after the other runs, for one thread. `tally` counts them, and hears why Spark
-    can't run the others."""
+    """A connection to Spark, on which one golden after the other runs, for one thread. `tally`
+    counts them, and hears why Spark can't run the others."""
 
     def __init__(self, folder: Path, tally: Tally) -> None:
         self.session = new_session({**SETTINGS, **INTERPRETED})
@@ -75,16 +76,24 @@ class Streams:
             except Exception as error:  # what Spark can't do must be refused before it runs
                 found = repr(error)
             self.tally.same()
-            return None if found is None else Difference(f"{golden.name}: {golden.sql}", f"as {form}: {found}")
+            return (
+                None
+                if found is None
+                else Difference(f"{golden.name}: {golden.sql}", f"as {form}: {found}")
+            )
         # The first form has the most event times.
-        self.tally.leave(_VALUE.sub('"…"', refusals[0]) if refusals else "it has no form over streams")
+        self.tally.leave(
+            _VALUE.sub('"…"', refusals[0]) if refusals else "it has no form over streams"
+        )
         return None
 
     def _run(self, golden: Golden, form: Mapping[str, Any]) -> str | None:
         home = self.folder / str(next(self._numbers))
         output = StagedOutput("output", golden.columns)
         made, whole, longer = ["output"], {}, {}
-        followed = {name: self._rows_of(golden, name, at) for name, at in form.items() if at != "table"}
+        followed = {
+            name: self._rows_of(golden, name, at) for name, at in form.items() if at != "table"
+        }
         try:
             self.there._register("output", output)
             for name, (_, given) in golden.tables.items():
@@ -118,24 +127,38 @@ class Streams:
                 raise _NoFormError(f"in a DataFrame {one.type} is {two.type}")
 
     def _rows_of(self, golden: Golden, name: str, at: int | None) -> tuple[pa.Table, pa.Table]:
-        """The rows that a stream can have, and these with the last one, where there is an event time."""
+        """The rows that a stream can have, and these with the last one, where there is an event
+        time."""
         columns, given = golden.tables[name]
         if given.num_rows == 0:
             raise _NoFormError("a stream without rows")
         if at is None:
-            if any("IMPOSE_ORDER" in text for text in (golden.sql, *(view.sql for view in golden.views.values()))):
-                raise _NoFormError("an event time that the query imposes, without a row that completes all")
+            if any(
+                "IMPOSE_ORDER" in text
+                for text in (golden.sql, *(view.sql for view in golden.views.values()))
+            ):
+                raise _NoFormError(
+                    "an event time that the query imposes, without a row that completes all"
+                )
             return given, given
         time = columns[at]
         if time.type.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
             raise _NoFormError(f"event time of type {time.type}")
-        rows = given.filter(pc.is_valid(given.column(at)))  # see docs/spark_differences.md, here and in the next line
+        rows = given.filter(
+            pc.is_valid(given.column(at))
+        )  # see docs/spark_differences.md, here and in the next line
         rows = rows.filter(pc.greater_equal(pc.cast(rows.column(at), pa.int64()), 0))
         if rows.num_rows == 0:
             raise _NoFormError("a stream without rows after 1970")
         last = rows.slice(rows.num_rows - 1)
-        late = pc.max(rows.column(at)).as_py() + LATER + timedelta(microseconds=_disorder(rows.to_batches(), at))
-        last = last.set_column(at, rows.schema.field(at), pa.array([late], rows.schema.field(at).type))
+        late = (
+            pc.max(rows.column(at)).as_py()
+            + LATER
+            + timedelta(microseconds=_disorder(rows.to_batches(), at))
+        )
+        last = last.set_column(
+            at, rows.schema.field(at), pa.array([late], rows.schema.field(at).type)
+        )
         return rows, pa.concat_tables([rows, last])
 
     def _clear(self, golden: Golden, made: list[str]) -> None:
@@ -150,7 +173,9 @@ class Streams:
             except runnel.Error:
                 self.there.execute(f'DROP MAPPING IF EXISTS "{name}"')
 
-    def _follow(self, folder: Path, golden: Golden, name: str, rows: pa.Table, at: int | None) -> None:
+    def _follow(
+        self, folder: Path, golden: Golden, name: str, rows: pa.Table, at: int | None
+    ) -> None:
         """Makes the mapping that follows the rows of a folder."""
         columns = golden.tables[name][0]
         folder.mkdir(parents=True)
@@ -158,19 +183,31 @@ class Streams:
         if at is not None:
             lag, time = _disorder(rows.to_batches(), at), columns[at].name
             shown.append(f'WATERMARK FOR "{time}" AS "{time}" - INTERVAL \'{lag / 1e6:f}\' SECOND')
-        options = f"'format' = 'parquet', 'path' = '{folder}', 'follow' = 'true', 'maxFilesPerTrigger' = '1'"
-        self.there.execute(f'CREATE MAPPING "{name}" ({", ".join(shown)}) TYPE Spark OPTIONS ({options})')
+        options = (
+            f"'format' = 'parquet', 'path' = '{folder}', 'follow' = 'true', "
+            "'maxFilesPerTrigger' = '1'"
+        )
+        self.there.execute(
+            f'CREATE MAPPING "{name}" ({", ".join(shown)}) TYPE Spark OPTIONS ({options})'
+        )
 
-    def _drained(self, golden: Golden, followed: Mapping[str, tuple[Path, pa.Table, pa.Table]]) -> None:
+    def _drained(
+        self, golden: Golden, followed: Mapping[str, tuple[Path, pa.Table, pa.Table]]
+    ) -> None:
         """Runs the query as a job until Spark has nothing more to do."""
         create = (
-            f"CREATE JOB j OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '10') AS SINK INTO output {golden.sql}",
+            (
+                "CREATE JOB j OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '10') AS "
+                f"SINK INTO output {golden.sql}"
+            ),
             golden.arguments,
         )
         try:
             self.there.execute(f"EXPLAIN {create[0]}", create[1]).fetchall()
         except (runnel.NotSupportedError, runnel.ProgrammingError) as refusal:
-            raise _NoFormError(refusal.message.removeprefix("the job can't run on spark: ")) from None
+            raise _NoFormError(
+                refusal.message.removeprefix("the job can't run on spark: ")
+            ) from None
         for folder, rows, longer in followed.values():
             size = -(-rows.num_rows // FILES)
             parts = [rows.slice(start, size) for start in range(0, rows.num_rows, size)]
@@ -188,7 +225,9 @@ class Streams:
             if hasattr(getattr(item, "table", None), "owner")
         )
         end, pause = monotonic() + PATIENCE, Event()
-        while not (active := owner.get().own.streams.active) and not job.is_done and job.error is None:
+        while (
+            not (active := owner.get().own.streams.active) and not job.is_done and job.error is None
+        ):
             assert monotonic() < end, f"the streaming query didn't begin: the job is {job.status}"
             pause.wait(0.02)
         for query in active:
@@ -203,7 +242,11 @@ class Streams:
         job.suspend(PATIENCE)
 
     def _compared(
-        self, golden: Golden, found: list[Any], whole: Mapping[str, pa.Table], longer: Mapping[str, pa.Table]
+        self,
+        golden: Golden,
+        found: list[Any],
+        whole: Mapping[str, pa.Table],
+        longer: Mapping[str, pa.Table],
     ) -> str | None:
         wanted, most = self._here(golden, whole), self._here(golden, longer)
         self.rows += len(found)
@@ -221,7 +264,11 @@ class Streams:
         for view in golden.views.values():
             self.here._database.change(put=view)
         try:
-            return rows_of(self.here.execute(golden.sql, golden.arguments, timeout=PATIENCE).fetch_arrow_table())
+            return rows_of(
+                self.here.execute(
+                    golden.sql, golden.arguments, timeout=PATIENCE
+                ).fetch_arrow_table()
+            )
         finally:
             for name in golden.views:
                 self.here.execute(f'DROP VIEW IF EXISTS "{name}"')
@@ -254,8 +301,9 @@ def _write(rows: pa.Table, folder: Path, number: int) -> None:
 
 
 def of_windows() -> Iterator[Golden]:
-    """The queries over windows that tests of streams list, all of them with TIMESTAMP, which Spark wants for event time; spans
-    and times are of milliseconds, as Spark's watermarks are, and those of the first query of microseconds, too."""
+    """The queries over windows that tests of streams list, all of them with TIMESTAMP, which Spark
+    wants for event time; spans and times are of milliseconds, as Spark's watermarks are, and those
+    of the first query of microseconds, too."""
     module = test_streams_that_end
     schema = schema_of(pa.timestamp("us"))
     for (number, text), windows in itertools.product(enumerate(module.QUERIES), module.WINDOWS):
@@ -267,11 +315,22 @@ def of_windows() -> Iterator[Golden]:
         if number == 0:
             yield _of_tables(f"windows: {windows} of microseconds", sql, {"events": table}, 0)
         place = schema.get_field_index("t")
-        times = pc.multiply(table.column(place).cast(pa.int64()), 1_000).cast(schema.field(place).type)
+        times = pc.multiply(table.column(place).cast(pa.int64()), 1_000).cast(
+            schema.field(place).type
+        )
         table = table.set_column(place, schema.field(place), times)
-        yield _of_tables(f"windows: {windows}, query {number}", sql.replace("'0.0000", "'0.0"), {"events": table}, 0)
+        yield _of_tables(
+            f"windows: {windows}, query {number}",
+            sql.replace("'0.0000", "'0.0"),
+            {"events": table},
+            0,
+        )
 
 
-def differences(streams: Sequence[Streams], goldens: Iterable[Golden]) -> Iterator[tuple[str, Difference | None]]:
+def differences(
+    streams: Sequence[Streams], goldens: Iterable[Golden]
+) -> Iterator[tuple[str, Difference | None]]:
     """What is otherwise on Spark, by the golden."""
-    yield from shared_out(goldens, streams, lambda worker, golden: (golden.name, worker.difference(golden)))
+    yield from shared_out(
+        goldens, streams, lambda worker, golden: (golden.name, worker.difference(golden))
+    )

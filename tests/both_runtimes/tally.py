@@ -1,4 +1,5 @@
-"""What a part of the comparison has come to: counts, why Spark doesn't get something, which errors are told in other words."""
+"""What a part of the comparison has come to: counts, why Spark doesn't get something, which errors
+are told in other words."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from runnel.rendering.error_mark import ERROR_MARK
 
 _VALUE = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|[-+]?\d[\d.,:eE+-]*|\bNaN\b|-?\bInfinity\b""")
 _VALUE_AFTER = re.compile(rf" (?:of )?(?:{_VALUE.pattern})(?: characters)?")
-"""What our SQL leaves out of a message where a value would be quoted, which engines write in their own ways."""
+"""What our SQL leaves out of a message where a value would be quoted, which engines write in their
+own ways."""
 _TYPES = re.compile(r"\([A-Z0-9 ,()]*\)")
 _LONGEST = 160
 
@@ -47,18 +49,25 @@ class Tally:
             self.parts[_TYPES.sub("", why)] += 1
 
     def errors(self, here: runnel.Error | None, there: runnel.Error | None) -> str | None:
-        """What is wrong with the errors that something gave, of which there is one at least. They must be of one class and
-        code; where our SQL raises it on Spark, with the same words."""
+        """What is wrong with the errors that something gave, of which there is one at least. They
+        must be of one class and code; where our SQL raises it on Spark, with the same words."""
         if here is None or there is None:
-            return f"fails on Spark only: {there!r}" if here is None else f"fails here only: {here!r}"
+            return (
+                f"fails on Spark only: {there!r}" if here is None else f"fails here only: {here!r}"
+            )
         if (type(here), here.code) != (type(there), there.code):
             return f"on Spark {_named(there)}; here {_named(here)}"
-        if ERROR_MARK in (there.detail or "") and there.message not in (here.message, _VALUE_AFTER.sub("", here.message)):
+        if ERROR_MARK in (there.detail or "") and there.message not in (
+            here.message,
+            _VALUE_AFTER.sub("", here.message),
+        ):
             return f'the error on Spark is "{there.message}"; here "{here.message}"'
         with self._lock:
             self.fail_alike += 1
             if here.message != there.message:
-                self.sentences[f'"{_general(here.message)}" is "{_general(there.message)}" on Spark'] += 1
+                self.sentences[
+                    f'"{_general(here.message)}" is "{_general(there.message)}" on Spark'
+                ] += 1
         return None
 
     def lines(self, name: str) -> Iterator[str]:
@@ -66,7 +75,11 @@ class Tally:
         alike = f"{self.fail_alike} errors alike, {self.sentences.total()} of them in other words"
         left = f"not expressible on Spark {self.left.total()}"
         yield f"{name}: compared {self.compared} ({alike}), differed {self.differed}, {left}"
-        for what, counts in (("not on Spark", self.left), ("in part on Spark", self.parts), ("in other words", self.sentences)):
+        for what, counts in (
+            ("not on Spark", self.left),
+            ("in part on Spark", self.parts),
+            ("in other words", self.sentences),
+        ):
             for why, count in counts.most_common():
                 yield f"  {what}: {count} x {why}"
 

@@ -66,7 +66,9 @@ def test_what_slt_files_ask_without_a_table(session: Any) -> None:
 
 def test_queries_of_slt_files(pair: Pair, tmp_path: Path) -> None:
     asked = [
-        item for name, every in SLT_FILES.items() for item in queries.of_file(queries.SLT / f"{name}.slt", tmp_path)[::every]
+        item
+        for name, every in SLT_FILES.items()
+        for item in queries.of_file(queries.SLT / f"{name}.slt", tmp_path)[::every]
     ]
     before = pair.tally.compared
     assert list(map(str, queries.differences(pair, asked))) == []
@@ -74,13 +76,20 @@ def test_queries_of_slt_files(pair: Pair, tmp_path: Path) -> None:
 
 
 def test_sub_queries_as_values(pair: Pair) -> None:
-    """Spark's own IN is no NULL there, and it can't plan EXISTS above a UNION ALL, nor a sort above sorted parts."""
+    """Spark's own IN is no NULL there, and it can't plan EXISTS above a UNION ALL, nor a sort above
+    sorted parts."""
     pair.put("p", pa.table({"x": pa.array([1, 2, None], pa.int32())}))
     pair.put("q", pa.table({"x": pa.array([2, None], pa.int32())}))
     first = "(SELECT x FROM p ORDER BY x DESC LIMIT 1)"
     for sql in (
-        "SELECT x, x IN (SELECT x FROM q), x NOT IN (SELECT x FROM q), x IN (SELECT x FROM q WHERE FALSE) FROM p",
-        "SELECT x, EXISTS (SELECT 1 FROM q WHERE q.x > r.x) FROM (SELECT x FROM p UNION ALL SELECT x FROM q) AS r",
+        (
+            "SELECT x, x IN (SELECT x FROM q), x NOT IN (SELECT x FROM q), "
+            "x IN (SELECT x FROM q WHERE FALSE) FROM p"
+        ),
+        (
+            "SELECT x, EXISTS (SELECT 1 FROM q WHERE q.x > r.x) "
+            "FROM (SELECT x FROM p UNION ALL SELECT x FROM q) AS r"
+        ),
         f"{first} UNION ALL {first} ORDER BY 1",
     ):
         assert pair.difference(sql) is None
@@ -106,7 +115,9 @@ def test_streams(tmp_path: Path) -> None:
     tally = Tally()
     worker = streams.Streams(tmp_path, tally)
     try:
-        assert [str(found) for _, found in streams.differences([worker], goldens) if found is not None] == []
+        assert [
+            str(found) for _, found in streams.differences([worker], goldens) if found is not None
+        ] == []
         assert tally.compared == len(names), tally.left
     finally:
         worker.close()
@@ -114,11 +125,15 @@ def test_streams(tmp_path: Path) -> None:
 
 def test_groups_of_sessions_are_refused(tmp_path: Path) -> None:
     """Spark would put them together once more."""
-    golden = next(golden for golden in streams.of_windows() if golden.name == "windows: SESSION, query 5")
+    golden = next(
+        golden for golden in streams.of_windows() if golden.name == "windows: SESSION, query 5"
+    )
     worker = streams.Streams(tmp_path, Tally())
     try:
         assert worker.difference(golden) is None
-        assert list(worker.tally.left) == ["GROUP BY of sessions that are groups already is not supported there"]
+        assert list(worker.tally.left) == [
+            "GROUP BY of sessions that are groups already is not supported there"
+        ]
     finally:
         worker.close()
 
@@ -126,10 +141,18 @@ def test_groups_of_sessions_are_refused(tmp_path: Path) -> None:
 def test_errors_are_compared() -> None:
     """Of another class or code, in other words where they are ours, on one side only."""
     tally = Tally()
-    overflow, ours = DataError("INTEGER overflow: 5"), DataError("overflow in Spark", detail="Spark: […]")
+    overflow, ours = (
+        DataError("INTEGER overflow: 5"),
+        DataError("overflow in Spark", detail="Spark: […]"),
+    )
     assert tally.errors(overflow, ours) is None
     assert dict(tally.sentences) == {'"INTEGER overflow: …" is "overflow in Spark" on Spark': 1}
-    for there in (None, OperationalError("x"), DataError("x", code=ErrorCode.GENERIC), DataError("x", detail=f"{ERROR_MARK}x")):
+    for there in (
+        None,
+        OperationalError("x"),
+        DataError("x", code=ErrorCode.GENERIC),
+        DataError("x", detail=f"{ERROR_MARK}x"),
+    ):
         assert tally.errors(overflow, there) is not None
     assert tally.errors(None, ours) is not None
     assert tally.fail_alike == 1
@@ -138,33 +161,74 @@ def test_errors_are_compared() -> None:
 @pytest.mark.parametrize(
     ("value", "source", "target", "message"),
     [
-        ("300S", "SMALLINT", "TINYINT", "numeric overflow while converting 300 from SMALLINT to TINYINT"),
-        ("-3000000000L", "BIGINT", "INT", "numeric overflow while converting -3000000000 from BIGINT to INTEGER"),
-        ("1.0E20D", "DOUBLE", "BIGINT", "numeric overflow while converting 1e+20 from DOUBLE to BIGINT"),
-        ("999.5BD", "DECIMAL(4,1)", "TINYINT", "numeric overflow while converting 999.5 from DECIMAL(4, 1) to TINYINT"),
+        (
+            "300S",
+            "SMALLINT",
+            "TINYINT",
+            "numeric overflow while converting 300 from SMALLINT to TINYINT",
+        ),
+        (
+            "-3000000000L",
+            "BIGINT",
+            "INT",
+            "numeric overflow while converting -3000000000 from BIGINT to INTEGER",
+        ),
+        (
+            "1.0E20D",
+            "DOUBLE",
+            "BIGINT",
+            "numeric overflow while converting 1e+20 from DOUBLE to BIGINT",
+        ),
+        (
+            "999.5BD",
+            "DECIMAL(4,1)",
+            "TINYINT",
+            "numeric overflow while converting 999.5 from DECIMAL(4, 1) to TINYINT",
+        ),
         ("NaND", "DOUBLE", "INT", "cannot convert infinite or NaN to an integer"),
         ("-Infinity", "FLOAT", "INT", "cannot convert infinite or NaN to an integer"),
         (
             "5L",
             "BIGINT",
             "INTERVAL SECOND",
-            'the value 5L of the type "BIGINT" cannot be cast to "INTERVAL SECOND" due to an overflow',
+            (
+                'the value 5L of the type "BIGINT" cannot be cast to "INTERVAL SECOND" due to an '
+                "overflow"
+            ),
         ),
     ],
 )
-def test_casts_that_spark_refuses_are_told_as_ours(value: str, source: str, target: str, message: str) -> None:
-    told = f'[CAST_OVERFLOW] The value {value} of the type "{source}" cannot be cast to "{target}" due to an overflow. '
-    found = spark_error(RuntimeError(f"{told}Use `try_cast` to tolerate overflow and return NULL instead. SQLSTATE: 22003"))
+def test_casts_that_spark_refuses_are_told_as_ours(
+    value: str, source: str, target: str, message: str
+) -> None:
+    told = (
+        f'[CAST_OVERFLOW] The value {value} of the type "{source}" cannot be cast to "{target}" '
+        "due to an overflow. "
+    )
+    found = spark_error(
+        RuntimeError(
+            f"{told}Use `try_cast` to tolerate overflow and return NULL instead. SQLSTATE: 22003"
+        )
+    )
     assert isinstance(found, DataError)
     assert found.message == message
 
 
 def test_what_differs_is_told(pair: Pair, tmp_path: Path) -> None:
-    pair.there.register("d", pair.session.sql("SELECT CAST(1 AS DECIMAL(38, 10)) AS x, CAST(1 AS DECIMAL(20, 2)) AS y"))
-    lines = [line for (line,) in pair.there.execute("EXPLAIN (PHYSICAL) SELECT SUM(x), AVG(x), SUM(y) FROM d")]
+    pair.there.register(
+        "d",
+        pair.session.sql("SELECT CAST(1 AS DECIMAL(38, 10)) AS x, CAST(1 AS DECIMAL(20, 2)) AS y"),
+    )
+    lines = [
+        line
+        for (line,) in pair.there.execute("EXPLAIN (PHYSICAL) SELECT SUM(x), AVG(x), SUM(y) FROM d")
+    ]
     told = lines[0].partition("differs: ")[2].partition("; sql:")[0]
     assert told.split("; ") == [
-        f"{name}(DECIMAL(38, 10)) also overflows where the sum of a part of the rows has more than 38 digits"
+        (
+            f"{name}(DECIMAL(38, 10)) also overflows where the sum of a part of the rows has more "
+            "than 38 digits"
+        )
         for name in ("SUM", "AVG")
     ]
     for name, columns in (

@@ -23,7 +23,10 @@ def differences(
     generate(folder, SCALE)
     for name in TABLES:
         rows = pq.read_table(folder / f"{name}.parquet")
-        plain = [pa.string() if pa.types.is_string_view(field.type) else field.type for field in rows.schema]
+        plain = [
+            pa.string() if pa.types.is_string_view(field.type) else field.type
+            for field in rows.schema
+        ]
         rows = rows.cast(pa.schema(list(zip(rows.column_names, plain, strict=True))))
         for pair in pairs:
             pair.put(name, rows)
@@ -31,7 +34,9 @@ def differences(
 
 
 def _of_query(pair: Pair, number: int) -> tuple[int, list[Difference]]:
-    lines = [line for (line,) in pair.there.execute(f"EXPLAIN (PHYSICAL) {query(number)}").fetchall()]
+    lines = [
+        line for (line,) in pair.there.execute(f"EXPLAIN (PHYSICAL) {query(number)}").fetchall()
+    ]
     found = []
     if not lines[0].startswith("Fragment on Spark"):
         found.append(Difference(f"query {number}", f"isn't run by Spark as a whole: {lines}"))

@@ -1,5 +1,5 @@
-"""Work for a few threads, each of which has a Spark session and connections of its own: while Spark plans for one of them, it
-runs for another."""
+"""Work for a few threads, each of which has a Spark session and connections of its own: while Spark
+plans for one of them, it runs for another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ WAITING = 3
 """How many items are taken before there is a worker for them."""
 
 
-def shared_out(items: Iterable[Item], workers: Sequence[Worker], run: Callable[[Worker, Item], Result]) -> Iterator[Result]:
+def shared_out(
+    items: Iterable[Item], workers: Sequence[Worker], run: Callable[[Worker, Item], Result]
+) -> Iterator[Result]:
     """What each item gives, in their order. No worker has two at a time."""
     free: SimpleQueue[Worker] = SimpleQueue()
     for worker in workers:

@@ -20,12 +20,24 @@ PINNED: list[tuple[list[Any], pa.DataType, list[int]]] = [
     (
         [0, 1, -1, 2**63 - 1, None],
         pa.int64(),
-        [0xE220A8397B1DCDAF, 0x910A2DEC89025CC1, 0xE4D971771B652C20, 0x2A67D7552E039EA7, 0x9E3779B97F4A7C15],
+        [
+            0xE220A8397B1DCDAF,
+            0x910A2DEC89025CC1,
+            0xE4D971771B652C20,
+            0x2A67D7552E039EA7,
+            0x9E3779B97F4A7C15,
+        ],
     ),
     (
         [0.0, -0.0, 1.5, NAN, float("-inf")],
         pa.float64(),
-        [0xE220A8397B1DCDAF, 0xE220A8397B1DCDAF, 0xD6DAB18E1392608A, 0xC72971D82E15BB46, 0x8CE2CA027CDA7FFE],
+        [
+            0xE220A8397B1DCDAF,
+            0xE220A8397B1DCDAF,
+            0xD6DAB18E1392608A,
+            0xC72971D82E15BB46,
+            0x8CE2CA027CDA7FFE,
+        ],
     ),
     ([1.5, -0.0], pa.float32(), [0xD6DAB18E1392608A, 0xE220A8397B1DCDAF]),
     ([True, False], pa.bool_(), [0x910A2DEC89025CC1, 0xE220A8397B1DCDAF]),
@@ -47,11 +59,21 @@ PINNED: list[tuple[list[Any], pa.DataType, list[int]]] = [
         pa.decimal128(38, 2),
         [0xDCE423FC82C0D5B8, 0x4650BC0EB3312E23, 0x25093D8E18A2F609],
     ),
-    ([datetime(2024, 2, 29), datetime(1969, 12, 31, 23, 59)], pa.timestamp("us"), [0x076DE3AF40FE6332, 0xE3274BE438BC7FE3]),
+    (
+        [datetime(2024, 2, 29), datetime(1969, 12, 31, 23, 59)],
+        pa.timestamp("us"),
+        [0x076DE3AF40FE6332, 0xE3274BE438BC7FE3],
+    ),
     (
         [[], [1], [1, 2], [2, 1], [None]],
         pa.list_(pa.int64()),
-        [0xE220A8397B1DCDAF, 0x61B263EF43AB4A8C, 0xCAC1235AFC368C07, 0xE9E25A2927CEB254, 0x2A98F501AF37E97F],
+        [
+            0xE220A8397B1DCDAF,
+            0x61B263EF43AB4A8C,
+            0xCAC1235AFC368C07,
+            0xE9E25A2927CEB254,
+            0x2A98F501AF37E97F,
+        ],
     ),
     (
         [{"a": 1, "b": "x"}, {"a": None, "b": "x"}],
@@ -62,7 +84,9 @@ PINNED: list[tuple[list[Any], pa.DataType, list[int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("values", "arrow", "expected"), PINNED, ids=[str(item[1]) for item in PINNED])
+@pytest.mark.parametrize(
+    ("values", "arrow", "expected"), PINNED, ids=[str(item[1]) for item in PINNED]
+)
 def test_values_are_pinned(values: list[Any], arrow: pa.DataType, expected: list[int]) -> None:
     assert hash_column(pa.array(values, arrow)).tolist() == expected
 
@@ -79,7 +103,10 @@ def test_null_has_a_hash_of_its_own_in_every_type() -> None:
 
 
 def test_integers_hash_alike_in_every_width() -> None:
-    hashes = [hash_column(pa.array([-3, 100], arrow)).tolist() for arrow in (pa.int8(), pa.int16(), pa.int32(), pa.int64())]
+    hashes = [
+        hash_column(pa.array([-3, 100], arrow)).tolist()
+        for arrow in (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+    ]
     assert all(item == hashes[0] for item in hashes)
 
 

@@ -1,8 +1,9 @@
-"""What every connector's tables must do: a connector's tests inherit these classes and say how its tables are made.
+"""What every connector's tables must do: a connector's tests inherit these classes and say how its
+tables are made.
 
-`ReadingConformance` is for tables that are read, `WritingConformance` for those that are written too, `OptionsConformance` for
-connectors that CREATE MAPPING opens. Tables under test have a BIGINT column "id" first, whose values are unique, so that
-rows can be put in order and maps have a key.
+`ReadingConformance` is for tables that are read, `WritingConformance` for those that are written
+too, `OptionsConformance` for connectors that CREATE MAPPING opens. Tables under test have a BIGINT
+column "id" first, whose values are unique, so that rows can be put in order and maps have a key.
 """
 
 from __future__ import annotations
@@ -52,20 +53,42 @@ VALUES: Mapping[SqlType, list[Any]] = {
     sqltypes.SMALLINT: [0, -32_768, 32_767],
     sqltypes.INTEGER: [0, -(2**31), 2**31 - 1],
     sqltypes.BIGINT: [0, -(2**63), 2**63 - 1],
-    sqltypes.decimal(38, 10): [Decimal("0E-10"), Decimal("-1.5000000000"), Decimal("9" * 28 + "." + "9" * 10)],
+    sqltypes.decimal(38, 10): [
+        Decimal("0E-10"),
+        Decimal("-1.5000000000"),
+        Decimal("9" * 28 + "." + "9" * 10),
+    ],
     sqltypes.decimal(9, 2): [Decimal("0.00"), Decimal("-9999999.99")],
     sqltypes.REAL: [0.0, 1.5, -(2.0**100)],
     sqltypes.DOUBLE: [0.0, 0.1, -1e308, 5e-324],
-    sqltypes.VARCHAR: ["", "a", "NULL", "007", 'tab\tquote"comma, line\nend', "Grüße, 世界 🦀", " edges "],
+    sqltypes.VARCHAR: [
+        "",
+        "a",
+        "NULL",
+        "007",
+        'tab\tquote"comma, line\nend',
+        "Grüße, 世界 🦀",
+        " edges ",
+    ],
     sqltypes.VARBINARY: [b"", b"\x00\xff"],
     sqltypes.JSON: ['{"a": [1, null]}', '"text"', "null"],
     sqltypes.DATE: [date(1970, 1, 1), date(1, 1, 1), date(9999, 12, 31), date(2024, 2, 29)],
     sqltypes.TIME: [time_of_day(0, 0), time_of_day(23, 59, 59, 999_999)],
-    sqltypes.TIMESTAMP: [datetime(1969, 12, 31, 23, 59, 59, 999_999), datetime(9999, 12, 31), datetime(1, 1, 1)],
-    sqltypes.TIMESTAMP_TZ: [datetime(1969, 12, 31, 23, 59, 59, 1, UTC), datetime(2024, 2, 29, tzinfo=UTC)],
+    sqltypes.TIMESTAMP: [
+        datetime(1969, 12, 31, 23, 59, 59, 999_999),
+        datetime(9999, 12, 31),
+        datetime(1, 1, 1),
+    ],
+    sqltypes.TIMESTAMP_TZ: [
+        datetime(1969, 12, 31, 23, 59, 59, 1, UTC),
+        datetime(2024, 2, 29, tzinfo=UTC),
+    ],
     sqltypes.INTERVAL: [timedelta(0), timedelta(days=-1, microseconds=1)],
     sqltypes.array(sqltypes.BIGINT): [[], [1, None, -1]],
-    sqltypes.row(("x", sqltypes.BIGINT), ("y", sqltypes.VARCHAR)): [{"x": 1, "y": "a"}, {"x": None, "y": None}],
+    sqltypes.row(("x", sqltypes.BIGINT), ("y", sqltypes.VARCHAR)): [
+        {"x": 1, "y": "a"},
+        {"x": None, "y": None},
+    ],
     sqltypes.map_of(sqltypes.VARCHAR, sqltypes.BIGINT): [{"k": 1}, {"k": None, "l": 2}],
 }
 """Values of each type that a table must give back as they are; NULL goes with all of them."""
@@ -85,12 +108,16 @@ def job_context(arguments: Sequence[pa.Scalar] = ()) -> JobContext:
 def batch_of(columns: Columns, rows: Sequence[Row]) -> pa.RecordBatch:
     """Rows as a batch in canonical types."""
     arrays = [_array([row[i] for row in rows], item) for i, (_, item) in enumerate(columns)]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([(name, to_arrow(item)) for name, item in columns]))
+    return pa.RecordBatch.from_arrays(
+        arrays, schema=pa.schema([(name, to_arrow(item)) for name, item in columns])
+    )
 
 
 def _array(values: list[Any], sql_type: SqlType) -> pa.Array:
     if sql_type.kind is sqltypes.Kind.MAP:
-        return pa.array([None if value is None else list(value.items()) for value in values], to_arrow(sql_type))
+        return pa.array(
+            [None if value is None else list(value.items()) for value in values], to_arrow(sql_type)
+        )
     return array_of(values, sql_type)
 
 
@@ -109,7 +136,9 @@ def read_partition(partition: SourcePartition) -> list[pa.RecordBatch]:
 
 
 def read_source(source: Source, arguments: Sequence[pa.Scalar] = ()) -> list[pa.RecordBatch]:
-    return [batch for part in source.split(job_context(arguments)) for batch in read_partition(part)]
+    return [
+        batch for part in source.split(job_context(arguments)) for batch in read_partition(part)
+    ]
 
 
 def visible(table: Table) -> tuple[int, ...]:
@@ -136,7 +165,9 @@ def rows_of(batches: Sequence[pa.RecordBatch], types: Sequence[SqlType]) -> list
     return rows
 
 
-def read_rows(table: ReadableTable, columns: Sequence[int] | None = None, **request: Any) -> list[Row]:
+def read_rows(
+    table: ReadableTable, columns: Sequence[int] | None = None, **request: Any
+) -> list[Row]:
     chosen = visible(table) if columns is None else columns
     return rows_of(read_batches(table, columns, **request), [table.columns[i].type for i in chosen])
 
@@ -183,7 +214,9 @@ class ReadingConformance:
 
     def test_columns_come_as_asked_for(self, tmp_path: Path) -> None:
         table = self.filled(tmp_path, PEOPLE, people(10))
-        assert sorted(read_rows(table, (2, 0))) == [(score, number) for number, _, score in people(10)]
+        assert sorted(read_rows(table, (2, 0))) == [
+            (score, number) for number, _, score in people(10)
+        ]
 
     def test_one_column(self, tmp_path: Path) -> None:
         table = self.filled(tmp_path, PEOPLE, people(10))
@@ -201,7 +234,9 @@ class ReadingConformance:
         count = BATCH_ROWS + 1000
         batches = read_batches(self.filled(tmp_path, PEOPLE, people(count)))
         assert max(batch.num_rows for batch in batches) <= BATCH_ROWS
-        assert all(batch.schema.types == [to_arrow(item) for _, item in PEOPLE] for batch in batches)
+        assert all(
+            batch.schema.types == [to_arrow(item) for _, item in PEOPLE] for batch in batches
+        )
         assert sum(batch.num_rows for batch in batches) == count
         for batch in batches:
             batch.validate(full=True)
@@ -220,7 +255,9 @@ class ReadingConformance:
         assert set(found) <= set(people(100))
 
     def test_a_limit_behind_a_predicate_gives_enough_rows(self, tmp_path: Path) -> None:
-        found = read_rows(self.filled(tmp_path, PEOPLE, people(100)), predicate=at_least(50), limit=5)
+        found = read_rows(
+            self.filled(tmp_path, PEOPLE, people(100)), predicate=at_least(50), limit=5
+        )
         assert len(set(people(100)[50:]) & set(found)) >= 5
 
     def test_a_source_is_split_twice(self, tmp_path: Path) -> None:
@@ -419,9 +456,13 @@ class OptionsConformance:
         connector = self.connector(tmp_path)
         table = connector.open(definition)
         shown = [(column.name, column.type) for column in table.columns if not column.hidden]
-        assert not definition.columns or shown == [(column.name, column.type) for column in definition.columns]
+        assert not definition.columns or shown == [
+            (column.name, column.type) for column in definition.columns
+        ]
         connector.close()
 
     def test_a_wrong_definition_is_our_own_error(self, tmp_path: Path) -> None:
         with pytest.raises(Error):
-            self.open(tmp_path, dict.fromkeys(self.definition(tmp_path).options, "no such thing \0"))
+            self.open(
+                tmp_path, dict.fromkeys(self.definition(tmp_path).options, "no such thing \0")
+            )

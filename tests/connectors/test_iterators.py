@@ -37,7 +37,9 @@ class Rows(ReadableTable):
     def scan(self, request: ScanRequest) -> Source:
         columns = [self.columns[i] for i in request.columns]
         return IteratorSource(
-            lambda context: batches_of_rows([tuple(row[i] for i in request.columns) for row in self._rows], columns)
+            lambda context: batches_of_rows(
+                [tuple(row[i] for i in request.columns) for row in self._rows], columns
+            )
         )
 
 
@@ -85,10 +87,18 @@ def test_comparisons_with_constants_and_arguments() -> None:
             call("eq", [A, call("add", [A, FIVE])]),
         ],
     )
-    found = [(item.column.name, item.operation, item.values) for item in comparisons(predicate, CONTEXT)]
+    found = [
+        (item.column.name, item.operation, item.values) for item in comparisons(predicate, CONTEXT)
+    ]
     assert found == [("a", "ge", (5,)), ("a", "gt", (7,)), ("b", "eq", ("x", "y"))]
 
 
 def test_no_predicate_and_none_that_is_known() -> None:
     assert comparisons(None, CONTEXT) == []
-    assert comparisons(call("or", [call("eq", [A, FIVE]), call("eq", [B, Literal(value="x", type=VARCHAR)])]), CONTEXT) == []
+    assert (
+        comparisons(
+            call("or", [call("eq", [A, FIVE]), call("eq", [B, Literal(value="x", type=VARCHAR)])]),
+            CONTEXT,
+        )
+        == []
+    )

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from runnel.connectors.options import Option, OptionSet, boolean, choice, duration, free_text, integer, text
+from runnel.connectors.options import (
+    Option,
+    OptionSet,
+    boolean,
+    choice,
+    duration,
+    free_text,
+    integer,
+    text,
+)
 from runnel.errors import ProgrammingError
 
 PATH = text("path", required=True)
@@ -31,7 +40,10 @@ def test_names_and_words_match_without_case() -> None:
     assert (options.get(PATH), options.get(FORMAT)) == ("/X", "json-flat")
 
 
-@pytest.mark.parametrize(("value", "expected"), [("true", True), ("ON", True), ("1", True), ("False", False), ("off", False)])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("true", True), ("ON", True), ("1", True), ("False", False), ("off", False)],
+)
 def test_booleans(value: str, expected: bool) -> None:
     assert OPTIONS.read({"path": "p", "header": value}).get(HEADER) is expected
 
@@ -60,7 +72,11 @@ def test_durations(value: str, nanoseconds: int) -> None:
         ("size", "", "it takes a whole number from 1 to 100"),
         ("format", "xml", "it takes one of csv, json-flat"),
         ("wait", "5", "it takes a length of time such as '500 ms', '10 s', '5 minutes' or '1 h'"),
-        ("wait", "2 fortnights", "it takes a length of time such as '500 ms', '10 s', '5 minutes' or '1 h'"),
+        (
+            "wait",
+            "2 fortnights",
+            "it takes a length of time such as '500 ms', '10 s', '5 minutes' or '1 h'",
+        ),
         ("path", "", "it takes text that isn't empty"),
     ],
 )

@@ -43,7 +43,9 @@ class Numbers(ReadableTable):
 
     def scan(self, request: ScanRequest) -> IteratorSource:
         columns = [self.columns[i] for i in request.columns]
-        return IteratorSource(lambda context: batches_of_rows([(i,)[: len(columns)] for i in range(5)], columns))
+        return IteratorSource(
+            lambda context: batches_of_rows([(i,)[: len(columns)] for i in range(5)], columns)
+        )
 
 
 class Quiet(Connector):
@@ -70,7 +72,8 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib.metadata
 
     points = [
-        EntryPoint(name, f"{__name__}:{name}", registry.ENTRY_POINTS) for name in ("Outside", "not_a_connector", "broken")
+        EntryPoint(name, f"{__name__}:{name}", registry.ENTRY_POINTS)
+        for name in ("Outside", "not_a_connector", "broken")
     ]
 
     def entry_points(*, group: str) -> list[EntryPoint]:
@@ -162,7 +165,9 @@ def test_a_statement_uses_an_added_connector(tmp_path: Path) -> None:
     with runnel.connect(tmp_path) as connection:
         connection.add_connector(Quiet())
         connection.execute("CREATE MAPPING numbers TYPE quiet OPTIONS ('anything' = 'goes')")
-        assert connection.execute("SELECT SUM(n) FROM numbers WHERE n > ?", [2]).fetchall() == [(7,)]
+        assert connection.execute("SELECT SUM(n) FROM numbers WHERE n > ?", [2]).fetchall() == [
+            (7,)
+        ]
     with runnel.connect(tmp_path) as connection:
         with pytest.raises(OperationalError, match="could not be opened with the connection"):
             connection.execute("SELECT n FROM numbers").fetchall()

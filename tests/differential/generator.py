@@ -1,7 +1,7 @@
 """Queries made by chance, that mean the same to both engines and never fail for a value.
 
-A query reads `tables.SIZES`. Expressions are typed, so that every query is valid; results don't depend on the order of
-rows: LIMIT comes only with an ORDER BY of all columns.
+A query reads `tables.SIZES`. Expressions are typed, so that every query is valid; results don't
+depend on the order of rows: LIMIT comes only with an ORDER BY of all columns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ PARAMETERS: dict[str, tuple[str, tuple[tuple[str, Any], ...]]] = {
     "text": ("VARCHAR", (("''", ""), ("'a'", "a"), ("'é'", "é"))),
     "decimal": ("DECIMAL(9, 2)", (("1.5", Decimal("1.5")), ("-2.25", Decimal("-2.25")))),
     "bool": ("BOOLEAN", (("TRUE", True), ("FALSE", False))),
-    "date": ("DATE", (("DATE '2024-02-29'", date(2024, 2, 29)), ("DATE '1969-12-31'", date(1969, 12, 31)))),
+    "date": (
+        "DATE",
+        (("DATE '2024-02-29'", date(2024, 2, 29)), ("DATE '1969-12-31'", date(1969, 12, 31))),
+    ),
     "time": ("TIMESTAMP", (("TIMESTAMP '2024-02-29 12:30:00'", datetime(2024, 2, 29, 12, 30)),)),
 }
 """By kind: the type, and values as literals and as arguments."""
@@ -63,7 +66,8 @@ MOST_ROWS = 30_000
 
 @dataclass(frozen=True)
 class Scope:
-    """What an expression may name, and how deep it may go. `outer`: columns of the query around it."""
+    """What an expression may name, and how deep it may go. `outer`: columns of the query around
+    it."""
 
     columns: Columns
     outer: Columns = ()
@@ -78,8 +82,8 @@ class Scope:
 
 
 class Generator:
-    """Makes queries from one source of chance. With `arguments` some constants are parameters, whose values stand there after
-    each query."""
+    """Makes queries from one source of chance. With `arguments` some constants are parameters,
+    whose values stand there after each query."""
 
     def __init__(self, source: random.Random, arguments: list[Any] | None = None) -> None:
         self.source = source
@@ -92,7 +96,9 @@ class Generator:
         text, is_ordered = self._query()
         if self._arguments is not None:
             # Parts were made that aren't in the text: only what is in it counts, in its order.
-            self._arguments[:] = [self._parameters[int(number)][1] for number in _MARK.findall(text)]
+            self._arguments[:] = [
+                self._parameters[int(number)][1] for number in _MARK.findall(text)
+            ]
         return _MARK.sub("?", text), is_ordered
 
     def _query(self) -> tuple[str, bool]:
@@ -120,7 +126,9 @@ class Generator:
 
     def _set_operation(self, depth: int) -> Query:
         kinds = [self._kind() for _ in range(self.source.randint(1, 3))]
-        operation = self._pick("UNION", "UNION ALL", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL")
+        operation = self._pick(
+            "UNION", "UNION ALL", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"
+        )
         left, right = (self._select(depth - 1, kinds) for _ in range(2))
         return f"({left[0]}) {operation} ({right[0]})", kinds, left[2] + right[2]
 
@@ -131,10 +139,15 @@ class Generator:
         name, one, two = self._name(), self._name(), self._name()
         columns = self._columns(one, kinds) + self._columns(two, kinds)
         join = self._pick("JOIN", "LEFT JOIN", "FULL JOIN")
-        condition = " AND ".join(f"{one}.c{at} = {two}.c{at}" for at in range(len(kinds)) if at == 0 or self._chance(0.3))
+        condition = " AND ".join(
+            f"{one}.c{at} = {two}.c{at}" for at in range(len(kinds)) if at == 0 or self._chance(0.3)
+        )
         text, out = self._outputs(Scope(columns, depth=1, has_subqueries=False), None)
         return (
-            f"WITH {name} AS ({inner}) SELECT {text} FROM {name} AS {one} {join} {name} AS {two} ON {condition}",
+            (
+                f"WITH {name} AS ({inner}) SELECT {text} "
+                f"FROM {name} AS {one} {join} {name} AS {two} ON {condition}"
+            ),
             out,
             rows * rows,
         )
@@ -149,7 +162,11 @@ class Generator:
         if self._chance(0.12):
             return self._distinct_on(scope, kinds, f"{source}{where}", rows)
         outputs, kinds = self._outputs(scope, kinds)
-        return f"SELECT {self._pick('', '', 'DISTINCT ')}{outputs} FROM {source}{where}", kinds, rows
+        return (
+            f"SELECT {self._pick('', '', 'DISTINCT ')}{outputs} FROM {source}{where}",
+            kinds,
+            rows,
+        )
 
     def _distinct_on(self, scope: Scope, kinds: list[str] | None, source: str, rows: int) -> Query:
         """The first row of each group, in an order of all columns."""
@@ -164,14 +181,22 @@ class Generator:
         key = self._pick(key, f"({key})")
         order = ", ".join([key, *(str(at) for at in range(1, len(kinds) + 1))])
         return (
-            f"SELECT * FROM (SELECT DISTINCT ON ({key}) {outputs} FROM {source} ORDER BY {order}) AS {self._name()}",
+            (
+                f"SELECT * FROM (SELECT DISTINCT ON ({key}) {outputs} FROM {source} "
+                f"ORDER BY {order}) AS {self._name()}"
+            ),
             kinds,
             rows,
         )
 
     def _outputs(self, scope: Scope, kinds: list[str] | None) -> tuple[str, list[str]]:
-        kinds = kinds or [self._pick(*KINDS_IN_USE, "bool") for _ in range(self.source.randint(1, 3))]
-        texts = [self._telling(kind, scope) if self._chance(0.25) else self._expression(kind, scope) for kind in kinds]
+        kinds = kinds or [
+            self._pick(*KINDS_IN_USE, "bool") for _ in range(self.source.randint(1, 3))
+        ]
+        texts = [
+            self._telling(kind, scope) if self._chance(0.25) else self._expression(kind, scope)
+            for kind in kinds
+        ]
         return ", ".join(f"{text} AS c{at}" for at, text in enumerate(texts)), kinds
 
     def _telling(self, kind: str, scope: Scope) -> str:
@@ -189,13 +214,18 @@ class Generator:
         """A call with OVER whose value doesn't depend on the order of rows that are alike."""
         inner = scope.deeper().plain()
         call = self._pick(
-            "COUNT(*)", "RANK()", "DENSE_RANK()", *(f"{name}({self._column('int', scope)})" for name in ("SUM", "MAX"))
+            "COUNT(*)",
+            "RANK()",
+            "DENSE_RANK()",
+            *(f"{name}({self._column('int', scope)})" for name in ("SUM", "MAX")),
         )
         keys = [self._key(inner) for _ in range(self._pick(0, 1, 1, 2))]
         order = [f"{self._key(inner)}{self._pick('', ' DESC')}" for _ in range(self._pick(0, 1, 1))]
         if "RANK" in call and not order:
             order = [self._key(inner)]
-        parts = [f"PARTITION BY {', '.join(keys)}"] * bool(keys) + [f"ORDER BY {', '.join(order)}"] * bool(order)
+        parts = [f"PARTITION BY {', '.join(keys)}"] * bool(keys) + [
+            f"ORDER BY {', '.join(order)}"
+        ] * bool(order)
         return f"CAST({call} OVER ({' '.join(parts)}) AS BIGINT)"
 
     def _key(self, scope: Scope) -> str:
@@ -215,7 +245,10 @@ class Generator:
 
     def _grouped(self, scope: Scope, kinds: list[str] | None) -> tuple[str, list[str], str]:
         """Outputs, their kinds, and GROUP BY … HAVING …"""
-        keys = [self._expression(self._kind(), scope.deeper()) for _ in range(self.source.choice((0, 1, 1, 2)))]
+        keys = [
+            self._expression(self._kind(), scope.deeper())
+            for _ in range(self.source.choice((0, 1, 1, 2)))
+        ]
         keys = [self._literally(key) for key in keys if not _is_constant(key, scope)]
         outputs, out = [], []
         if kinds is None:
@@ -227,11 +260,17 @@ class Generator:
         outputs += [self._aggregate(kind, scope) for kind in kinds]
         out += kinds
         if "any" in out:
-            group = ", ".join(str(at) for at in range(1, len(keys) + 1)) if self._chance(0.5) else ", ".join(keys)
+            group = (
+                ", ".join(str(at) for at in range(1, len(keys) + 1))
+                if self._chance(0.5)
+                else ", ".join(keys)
+            )
         else:
             group = ", ".join(self._pick(key, key, f"({key})") for key in keys)
         having = (
-            f" HAVING {self._aggregate('int', scope)} {self._pick('>', '<>', '<=')} 1" if keys and self._chance(0.3) else ""
+            f" HAVING {self._aggregate('int', scope)} {self._pick('>', '<>', '<=')} 1"
+            if keys and self._chance(0.3)
+            else ""
         )
         texts = ", ".join(f"{text} AS c{at}" for at, text in enumerate(outputs))
         return texts, out, (f" GROUP BY {group}" if keys else "") + having
@@ -241,13 +280,23 @@ class Generator:
         distinct = self._pick("", "", "DISTINCT ")
         match kind:
             case "int":
-                text = self._pick("COUNT(*)", f"COUNT({distinct}{argument})", f"SUM({distinct}{argument})", f"MIN({argument})")
+                text = self._pick(
+                    "COUNT(*)",
+                    f"COUNT({distinct}{argument})",
+                    f"SUM({distinct}{argument})",
+                    f"MIN({argument})",
+                )
             case "float":
                 text = self._pick(
-                    f"SUM({distinct}{argument})", f"MAX({argument})", f"AVG({distinct}{argument})", f"MIN({argument})"
+                    f"SUM({distinct}{argument})",
+                    f"MAX({argument})",
+                    f"AVG({distinct}{argument})",
+                    f"MIN({argument})",
                 )
             case "decimal":
-                text = self._pick(f"SUM({distinct}{argument})", f"MAX({argument})", f"MIN({argument})")
+                text = self._pick(
+                    f"SUM({distinct}{argument})", f"MAX({argument})", f"MIN({argument})"
+                )
             case "bool":
                 text = self._pick(f"BOOL_AND({argument})", f"BOOL_OR({argument})")
             case _:
@@ -265,7 +314,9 @@ class Generator:
             if rows * others > MOST_ROWS:
                 continue
             rows = (rows + 1) * (others + 1)
-            join = self._pick("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT JOIN", "CROSS JOIN")
+            join = self._pick(
+                "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT JOIN", "CROSS JOIN"
+            )
             both = columns + more
             if join == "CROSS JOIN":
                 text = f"{text} CROSS JOIN {other}"
@@ -278,8 +329,12 @@ class Generator:
         parts = []
         for _ in range(self.source.choice((1, 1, 2))):
             kind = self._kind()
-            ours = self._expression(kind, Scope(left, depth=self._pick(0, 0, 1), has_subqueries=False))
-            theirs = self._expression(kind, Scope(right, depth=self._pick(0, 0, 1), has_subqueries=False))
+            ours = self._expression(
+                kind, Scope(left, depth=self._pick(0, 0, 1), has_subqueries=False)
+            )
+            theirs = self._expression(
+                kind, Scope(right, depth=self._pick(0, 0, 1), has_subqueries=False)
+            )
             operator = "=" if not parts else self._pick("=", "=", "<", "<>", "IS NOT DISTINCT FROM")
             parts.append(f"{ours} {operator} {theirs}")
         if self._chance(0.4):
@@ -294,10 +349,21 @@ class Generator:
             text, kinds, size = self._body(depth - 1)
             return f"({text}) AS {name}", self._columns(name, kinds), size
         if choice < 0.25:
-            rows = ", ".join(f"({self._pick(*LITERALS['int'])}, {self._pick(*LITERALS['text'])})" for _ in range(3))
-            return f"(VALUES (0, 'a'), {rows}) AS {name}(c0, c1)", self._columns(name, ["int", "text"]), 4
+            rows = ", ".join(
+                f"({self._pick(*LITERALS['int'])}, {self._pick(*LITERALS['text'])})"
+                for _ in range(3)
+            )
+            return (
+                f"(VALUES (0, 'a'), {rows}) AS {name}(c0, c1)",
+                self._columns(name, ["int", "text"]),
+                4,
+            )
         if choice < 0.3:
-            return f"TABLE(GENERATE_SERIES(-1, {self._pick(3, 1, -1)})) AS {name}(c0)", self._columns(name, ["int"]), 5
+            return (
+                f"TABLE(GENERATE_SERIES(-1, {self._pick(3, 1, -1)})) AS {name}(c0)",
+                self._columns(name, ["int"]),
+                5,
+            )
         table = self._pick(*SIZES, "a", "b", "a", "b", "c")
         columns = tuple(Column(f"{name}.{column}", kind) for column, kind in KINDS.items())
         return f"{table} AS {name}", columns, SIZES[table]
@@ -329,14 +395,18 @@ class Generator:
         return f"CAST({mark} AS {name})" if is_typed else mark
 
     def _literally(self, text: str) -> str:
-        """The text with its parameters as literals: to stand in two places, where two parameters would be two."""
+        """The text with its parameters as literals: to stand in two places, where two parameters
+        would be two."""
         return _MARK.sub(lambda mark: self._parameters[int(mark[1])][0], text)
 
     def _compound(self, kind: str, scope: Scope) -> str:
         one, two = (lambda: self._expression(kind, scope)), (lambda of: self._expression(of, scope))
         choice = self.source.random()
         if choice < 0.15:
-            return f"CASE WHEN {two('bool')} THEN {one()} WHEN {two('bool')} THEN {one()}{self._pick('', f' ELSE {one()}')} END"
+            return (
+                f"CASE WHEN {two('bool')} THEN {one()} WHEN {two('bool')} THEN "
+                f"{one()}{self._pick('', f' ELSE {one()}')} END"
+            )
         if choice < 0.25:
             return f"COALESCE({one()}, {one()})"
         if choice < 0.3:
@@ -355,7 +425,9 @@ class Generator:
                 )
             case "float":
                 return self._pick(
-                    f"({one()} {self._pick('+', '-', '*')} {one()})", f"CAST({two('int')} AS DOUBLE)", f"ABS({one()})"
+                    f"({one()} {self._pick('+', '-', '*')} {one()})",
+                    f"CAST({two('int')} AS DOUBLE)",
+                    f"ABS({one()})",
                 )
             case "decimal":
                 return self._pick(
@@ -379,7 +451,9 @@ class Generator:
             case "date":
                 return self._pick(f"CAST({two('time')} AS DATE)", one())
             case _:
-                return self._pick(f"CAST({two('date')} AS TIMESTAMP)", f"({one()} + INTERVAL '1' DAY)")
+                return self._pick(
+                    f"CAST({two('date')} AS TIMESTAMP)", f"({one()} + INTERVAL '1' DAY)"
+                )
 
     def _boolean(self, scope: Scope) -> str:
         one = lambda: self._expression("bool", scope)  # noqa: E731
@@ -391,7 +465,10 @@ class Generator:
         if choice < 0.75:
             return f"(NOT {one()})"
         if choice < 0.85:
-            return f"({one()} IS {self._pick('NULL', 'NOT NULL', 'TRUE', 'NOT TRUE', 'FALSE', 'NOT FALSE')})"
+            return (
+                f"({one()} IS "
+                f"{self._pick('NULL', 'NOT NULL', 'TRUE', 'NOT TRUE', 'FALSE', 'NOT FALSE')})"
+            )
         return self._comparison(scope)
 
     def _comparison(self, scope: Scope) -> str:
@@ -400,16 +477,33 @@ class Generator:
         columns = [column for column in scope.columns if column.kind == kind]
         if columns and self._chance(0.3):
             operator = self._pick("=", "=", "<", ">=", ">", "<=")
-            return f"({self._pick(*columns).text} {operator} {self._constant(kind, self._chance(0.5))})"
+            return (
+                f"({self._pick(*columns).text} {operator} "
+                f"{self._constant(kind, self._chance(0.5))})"
+            )
         left, right = self._expression(kind, inner), self._expression(kind, inner)
         operator = self._pick(
-            "=", "=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "IN", "BETWEEN", "NULL"
+            "=",
+            "=",
+            "<>",
+            "<",
+            "<=",
+            ">",
+            ">=",
+            "IS DISTINCT FROM",
+            "IS NOT DISTINCT FROM",
+            "IN",
+            "BETWEEN",
+            "NULL",
         )
         if operator == "IN":
             items = ", ".join(self._constant(kind) for _ in range(self.source.randint(1, 3)))
             return f"({left} {self._pick('', 'NOT ')}IN ({items}))"
         if operator == "BETWEEN":
-            return f"({left} {self._pick('', 'NOT ')}BETWEEN {right} AND {self._expression(kind, inner)})"
+            return (
+                f"({left} {self._pick('', 'NOT ')}BETWEEN {right} AND "
+                f"{self._expression(kind, inner)})"
+            )
         if operator == "NULL":
             return f"({left} IS {self._pick('', 'NOT ')}NULL)"
         if kind == "text" and self._chance(0.3):
@@ -429,7 +523,8 @@ class Generator:
             if outer:
                 mine = self._pick(*outer)
                 conditions.append(
-                    f"{self._expression(mine.kind, replace(inner, depth=0))} {self._pick('=', '=', '<', '<>')} {mine.text}"
+                    f"{self._expression(mine.kind, replace(inner, depth=0))} "
+                    f"{self._pick('=', '=', '<', '<>')} {mine.text}"
                 )
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         not_ = self._pick("", "NOT ")
@@ -437,10 +532,23 @@ class Generator:
         if choice < 0.4:
             return f"({not_}EXISTS (SELECT 1 FROM {table} AS {name}{where}))"
         if choice < 0.8:
-            left = self._constant(kind) if self._chance(0.25) else self._expression(kind, scope.deeper().plain())
-            return f"({left} {not_}IN (SELECT {self._expression(kind, inner)} FROM {table} AS {name}{where}))"
-        aggregate = f"SELECT {self._pick('MAX', 'MIN')}({self._expression(kind, inner)}) FROM {table} AS {name}"
-        return f"({self._expression(kind, scope.deeper().plain())} {self._pick('=', '<', '>=')} ({aggregate}))"
+            left = (
+                self._constant(kind)
+                if self._chance(0.25)
+                else self._expression(kind, scope.deeper().plain())
+            )
+            return (
+                f"({left} {not_}IN (SELECT {self._expression(kind, inner)} "
+                f"FROM {table} AS {name}{where}))"
+            )
+        aggregate = (
+            f"SELECT {self._pick('MAX', 'MIN')}({self._expression(kind, inner)}) "
+            f"FROM {table} AS {name}"
+        )
+        return (
+            f"({self._expression(kind, scope.deeper().plain())} {self._pick('=', '<', '>=')} "
+            f"({aggregate}))"
+        )
 
     # Chance
 

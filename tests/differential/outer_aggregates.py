@@ -1,8 +1,8 @@
 """Random queries whose subqueries hold aggregates of the outer query.
 
-An aggregate whose arguments are columns of the outer query alone belongs to that query, in whatever subquery it stands.
-Left out are an aggregate around a subquery that holds another one, or only a column of the outer query: DuckDB departs
-from the standard there.
+An aggregate whose arguments are columns of the outer query alone belongs to that query, in whatever
+subquery it stands. Left out are an aggregate around a subquery that holds another one, or only a
+column of the outer query: DuckDB departs from the standard there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ INNER = ("COUNT(*)", "SUM({0})", "MIN({0})", "MAX({0})")
 
 
 class OuterAggregateGenerator(CorrelatedGenerator):
-    """In all methods `outer` is the alias of the outer query's table, and `key` its grouping column, if it has one."""
+    """In all methods `outer` is the alias of the outer query's table, and `key` its grouping
+    column, if it has one."""
 
     def query(self) -> tuple[str, bool]:
         outer = self._name()
@@ -26,7 +27,10 @@ class OuterAggregateGenerator(CorrelatedGenerator):
         where = f" WHERE {outer}.k <> {self._pick((0, 1, 2))}" if self._chance(0.3) else ""
         group = f" GROUP BY {key}" if key is not None else ""
         having = f" HAVING {self._test_of_group(outer, key)}" if self._chance(0.4) else ""
-        return f"SELECT {', '.join(outputs)} FROM {self._table()} {outer}{where}{group}{having}", False
+        return (
+            f"SELECT {', '.join(outputs)} FROM {self._table()} {outer}{where}{group}{having}",
+            False,
+        )
 
     def _value_of_group(self, outer: str, key: str | None) -> str:
         """A scalar subquery of at most one row, or a CASE over a condition."""

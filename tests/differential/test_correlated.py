@@ -1,6 +1,7 @@
 """Generated queries with correlated subqueries give what DuckDB gives.
 
-`python -m tests.differential.test_correlated SECONDS [SEED]` goes on for as long as told and prints what it finds.
+`python -m tests.differential.test_correlated SECONDS [SEED]` goes on for as long as told and prints
+what it finds.
 """
 
 from __future__ import annotations
@@ -29,7 +30,16 @@ def test_all_shapes_are_made() -> None:
     """The generator's own test: what it should reach, it reaches."""
     generator = CorrelatedGenerator(random.Random(1))
     texts = " ".join(generator.query()[0] for _ in range(400))
-    for word in ("LATERAL", "NOT IN", "ALL (", "EXCEPT", "HAVING", "LIMIT 1 OFFSET 1", "FULL JOIN", "DISTINCT"):
+    for word in (
+        "LATERAL",
+        "NOT IN",
+        "ALL (",
+        "EXCEPT",
+        "HAVING",
+        "LIMIT 1 OFFSET 1",
+        "FULL JOIN",
+        "DISTINCT",
+    ):
         assert word in texts
 
 

@@ -1,5 +1,5 @@
-"""Whatever compares two values agrees with `=`: IN, ANY, ALL, joins, EXISTS, INTERSECT, EXCEPT and UNION, for values of two
-types, on our own operators and where DuckDB runs what it can."""
+"""Whatever compares two values agrees with `=`: IN, ANY, ALL, joins, EXISTS, INTERSECT, EXCEPT and
+UNION, for values of two types, on our own operators and where DuckDB runs what it can."""
 
 from __future__ import annotations
 
@@ -33,9 +33,16 @@ def columns() -> dict[str, Column]:
     for precision, scale in DECIMALS:
         arrow = pa.decimal128(precision, scale)
         fits = [value for value in NUMBERS if _fits(value, precision, scale)]
-        found[f"decimal_{precision}_{scale}"] = (f"DECIMAL({precision}, {scale})", pa.array([*fits, None], arrow))
+        found[f"decimal_{precision}_{scale}"] = (
+            f"DECIMAL({precision}, {scale})",
+            pa.array([*fits, None], arrow),
+        )
     whole = [value for value in NUMBERS if value == int(value)]
-    for name, arrow, bits in (("TINYINT", pa.int8(), 7), ("INTEGER", pa.int32(), 31), ("BIGINT", pa.int64(), 63)):
+    for name, arrow, bits in (
+        ("TINYINT", pa.int8(), 7),
+        ("INTEGER", pa.int32(), 31),
+        ("BIGINT", pa.int64(), 63),
+    ):
         values = [int(value) for value in whole if abs(value) < 2**bits]
         found[name.lower()] = (name, pa.array([*values, None], arrow))
     doubles = [float(value) for value in NUMBERS]
@@ -45,7 +52,10 @@ def columns() -> dict[str, Column]:
     micros = [second * 1_000_000 for second in seconds]
     found["date"] = ("DATE", pa.array([*DAYS, None], pa.date32()))
     found["timestamp"] = ("TIMESTAMP", pa.array([*micros, None], pa.timestamp("us")))
-    found["instant"] = ("TIMESTAMP WITH TIME ZONE", pa.array([*micros, None], pa.timestamp("us", "UTC")))
+    found["instant"] = (
+        "TIMESTAMP WITH TIME ZONE",
+        pa.array([*micros, None], pa.timestamp("us", "UTC")),
+    )
     return found
 
 
@@ -63,13 +73,19 @@ PAIRS = [
     if first != second and (first in TEMPORAL) is (second in TEMPORAL)
 ]
 PAIRS_TRIED = some(random.Random(5).sample(PAIRS, len(PAIRS)), 40)
-LOSSY = [("decimal_38_0", "decimal_12_8"), ("decimal_38_38", "bigint"), ("decimal_38_10", "decimal_38_20")]
+LOSSY = [
+    ("decimal_38_0", "decimal_12_8"),
+    ("decimal_38_38", "bigint"),
+    ("decimal_38_10", "decimal_38_20"),
+]
 ALWAYS = [*LOSSY, ("bigint", "double"), ("date", "instant"), ("timestamp", "instant")]
 
 
 @pytest.fixture(scope="module", params=["own", "DuckDB"])
 def con(request: pytest.FixtureRequest) -> Iterator[runnel.Connection]:
-    with runnel.connect(fragment_rows=0 if request.param == "DuckDB" else 10**9, time_zone="Europe/Vienna") as connection:
+    with runnel.connect(
+        fragment_rows=0 if request.param == "DuckDB" else 10**9, time_zone="Europe/Vienna"
+    ) as connection:
         for name, (sql_type, values) in COLUMNS.items():
             table = pa.table({"i": pa.array(range(len(values)), pa.int64()), "v": values})
             if request.param == "own":
@@ -103,7 +119,9 @@ def test_all_ways_to_compare_agree(con: runnel.Connection, first: str, second: s
         *three_valued, found, exists, between, not_distinct = others
         assert [same] * len(three_valued) == three_valued, (i, j)
         assert (bool(same), bool(same), same) == (found, exists, between), (i, j)
-        assert not_distinct == (same if same is not None else _is_null(first, i) and _is_null(second, j)), (i, j)
+        assert not_distinct == (
+            same if same is not None else _is_null(first, i) and _is_null(second, j)
+        ), (i, j)
 
     def pairs(sql: str) -> set[Any]:
         return set(con.execute(sql).fetchall())
@@ -118,16 +136,28 @@ def test_all_ways_to_compare_agree(con: runnel.Connection, first: str, second: s
 
 
 @pytest.mark.parametrize(("first", "second"), list(dict.fromkeys([*ALWAYS, *PAIRS_TRIED])))
-def test_set_operations_agree_with_equality(con: runnel.Connection, first: str, second: str) -> None:
-    a, b = f'(SELECT v FROM "{first}" WHERE v IS NOT NULL)', f'(SELECT v FROM "{second}" WHERE v IS NOT NULL)'
+def test_set_operations_agree_with_equality(
+    con: runnel.Connection, first: str, second: str
+) -> None:
+    a, b = (
+        f'(SELECT v FROM "{first}" WHERE v IS NOT NULL)',
+        f'(SELECT v FROM "{second}" WHERE v IS NOT NULL)',
+    )
 
     def count(sql: str) -> int:
         (number,) = con.execute(f"SELECT COUNT(*) FROM ({sql}) AS q").fetchone()
         return int(number)
 
-    own, other = count(f"SELECT DISTINCT v FROM {a} AS a"), count(f"SELECT DISTINCT v FROM {b} AS b")
-    shared = count(f"SELECT DISTINCT a.v FROM {a} AS a WHERE EXISTS (SELECT 1 FROM {b} AS b WHERE a.v = b.v)")
-    back = count(f"SELECT DISTINCT b.v FROM {b} AS b WHERE EXISTS (SELECT 1 FROM {a} AS a WHERE a.v = b.v)")
+    own, other = (
+        count(f"SELECT DISTINCT v FROM {a} AS a"),
+        count(f"SELECT DISTINCT v FROM {b} AS b"),
+    )
+    shared = count(
+        f"SELECT DISTINCT a.v FROM {a} AS a WHERE EXISTS (SELECT 1 FROM {b} AS b WHERE a.v = b.v)"
+    )
+    back = count(
+        f"SELECT DISTINCT b.v FROM {b} AS b WHERE EXISTS (SELECT 1 FROM {a} AS a WHERE a.v = b.v)"
+    )
     if shared != back or {first, second} & INEXACT:
         pytest.skip("several values of a type may be one of the common type")
     assert count(f"{a} INTERSECT {b}") == shared
@@ -151,11 +181,19 @@ def _is_null(name: str, i: int) -> bool:
 
 @pytest.mark.parametrize("name", [name for name in COLUMNS if name not in TEMPORAL])
 def test_literals_and_parameters_agree_with_equality(con: runnel.Connection, name: str) -> None:
-    items = [*(str(value) for value in NUMBERS if abs(value) < 10**20), "1E0", "9007199254740992E0", "1.5E0"]
+    items = [
+        *(str(value) for value in NUMBERS if abs(value) < 10**20),
+        "1E0",
+        "9007199254740992E0",
+        "1.5E0",
+    ]
     values = [value for value in NUMBERS if abs(value) < 10**20]
     texts = ", ".join(items)
     equal = ", ".join(f"v = {item}" for item in items)
-    *flags, found = zip(*con.execute(f'SELECT {equal}, v IN ({texts}) FROM "{name}" ORDER BY i').fetchall(), strict=True)
+    *flags, found = zip(
+        *con.execute(f'SELECT {equal}, v IN ({texts}) FROM "{name}" ORDER BY i').fetchall(),
+        strict=True,
+    )
     assert list(found) == [_any(row) for row in zip(*flags, strict=True)]
     equal, marks = ", ".join("v = ?" for _ in values), ", ".join("?" for _ in values)
     sql = f'SELECT {equal}, v IN ({marks}) FROM "{name}" ORDER BY i'

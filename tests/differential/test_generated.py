@@ -1,6 +1,8 @@
-"""Generated queries give what DuckDB gives, however the tables are stored and however many processors work.
+"""Generated queries give what DuckDB gives, however the tables are stored and however many
+processors work.
 
-`python -m tests.differential.test_generated SECONDS [SEED]` goes on for as long as told and prints what it finds.
+`python -m tests.differential.test_generated SECONDS [SEED]` goes on for as long as told and prints
+what it finds.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ def differences(
     tally: Tally | None = None,
     settings: Sequence[str] = (),
 ) -> Iterator[str]:
-    """What the engines disagree on in `count` queries of the generator that `make` makes; `tally` counts the others.
+    """What the engines disagree on in `count` queries of the generator that `make` makes; `tally`
+    counts the others.
 
     `settings` are SET statements for Runnel's connection.
     """
@@ -84,7 +87,9 @@ def differences(
                 yield f"{difference}\n  seed {seed}: {sql}"
 
 
-def _difference(ours: runnel.Cursor, theirs: Any, sql: str, is_ordered: bool, tally: Tally) -> str | None:
+def _difference(
+    ours: runnel.Cursor, theirs: Any, sql: str, is_ordered: bool, tally: Tally
+) -> str | None:
     try:
         expected = theirs.execute(translated(sql)).fetchall()
     except duckdb.Error as error:
@@ -105,7 +110,9 @@ def _difference(ours: runnel.Cursor, theirs: Any, sql: str, is_ordered: bool, ta
         if expected is None:
             return f"DuckDB failed: {failure}"
         if not _agree(rows, expected, is_ordered):
-            return f"parallelism {parallelism}: {_sorted(rows)[:12]}\n  not {_sorted(expected)[:12]}"
+            return (
+                f"parallelism {parallelism}: {_sorted(rows)[:12]}\n  not {_sorted(expected)[:12]}"
+            )
     tally.agreed += 1
     return None
 
@@ -143,7 +150,10 @@ def test_a_wrong_answer_is_seen(cursor: runnel.Cursor, rows: list[int | None]) -
     cursor.connection.register("a", pa.table({"k": rows}))
     with duckdb.connect() as theirs:
         theirs.execute("CREATE TABLE a AS SELECT UNNEST([1, 2, 2]) AS k")
-        assert _difference(cursor, theirs, "SELECT k FROM a", is_ordered=False, tally=Tally()) is not None
+        assert (
+            _difference(cursor, theirs, "SELECT k FROM a", is_ordered=False, tally=Tally())
+            is not None
+        )
     assert not _agree([(1,), (2,)], [(2,), (1,)], is_ordered=True)
     assert _agree([(1,), (2,)], [(2,), (1,)], is_ordered=False)
 

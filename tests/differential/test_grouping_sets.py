@@ -1,7 +1,8 @@
-"""Generated GROUPING SETS, ROLLUP and CUBE give what grouping once per set gives, worked out here in plain Python, and what
-DuckDB gives, on one processor, on several, and as a fragment.
+"""Generated GROUPING SETS, ROLLUP and CUBE give what grouping once per set gives, worked out here
+in plain Python, and what DuckDB gives, on one processor, on several, and as a fragment.
 
-`python -m tests.differential.test_grouping_sets SECONDS [SEED]` goes on for as long as told and prints what it finds.
+`python -m tests.differential.test_grouping_sets SECONDS
+[SEED]` goes on for as long as told and prints what it finds.
 """
 
 from __future__ import annotations
@@ -28,7 +29,15 @@ from tests.slt.oracle import SETTINGS
 SEEDS = range(4)
 QUERIES_PER_SEED = 12
 KEYS = ["k", "s", "b", "t", "f", "i % 2", "(k IS NULL)"]
-AGGREGATES = ["COUNT(*)", "COUNT(i)", "SUM(k)", "MAX(s)", "COUNT(DISTINCT k)", "SUM(k + 1) FILTER (WHERE i > 0)", "BOOL_OR(b)"]
+AGGREGATES = [
+    "COUNT(*)",
+    "COUNT(i)",
+    "SUM(k)",
+    "MAX(s)",
+    "COUNT(DISTINCT k)",
+    "SUM(k + 1) FILTER (WHERE i > 0)",
+    "BOOL_OR(b)",
+]
 
 Row = dict[str, Any]
 Sets = list[tuple[int, ...]]
@@ -45,39 +54,63 @@ class Grouping:
         for _ in range(source.choice([1, 1, 2])):
             text, sets = self._item(0)
             parts.append(text)
-            self.sets = [tuple(dict.fromkeys(first + second)) for first in self.sets for second in sets]
+            self.sets = [
+                tuple(dict.fromkeys(first + second)) for first in self.sets for second in sets
+            ]
         self.text = ", ".join(parts)
         used = {number for kept in self.sets for number in kept}
         self.shown = [number for number in range(len(self.keys)) if number in used]
-        # DuckDB takes an expression, its ordinal and its alias in one GROUP BY for different keys: it gets expressions alone.
+        # DuckDB takes an expression, its ordinal and its alias in one GROUP BY for different keys:
+        # it gets expressions alone.
         self.plain_text = _filled(self.text, lambda number: self.keys[number])
         self.text = _filled(self.text, self._key_text)
         self.select_list = [f"{self.keys[number]} AS key_{number}" for number in self.shown]
 
     def _key_text(self, number: int) -> str:
-        """A key as a user may write it: the expression, its ordinal or its alias, in parentheses or not."""
-        text = self._source.choice([self.keys[number], self.keys[number], str(self.shown.index(number) + 1), f"key_{number}"])
+        """A key as a user may write it: the expression, its ordinal or its alias, in parentheses or
+        not."""
+        text = self._source.choice(
+            [
+                self.keys[number],
+                self.keys[number],
+                str(self.shown.index(number) + 1),
+                f"key_{number}",
+            ]
+        )
         return f"({text})" if self._source.random() < 0.3 else text
 
     def query(self, table: str, grouping: str) -> str:
         shown = [self.keys[number] for number in self.shown]
         bits = f"GROUPING({', '.join(shown)})" if shown else "0"
-        return f"SELECT {', '.join([*self.select_list, bits, *AGGREGATES])} FROM {table} GROUP BY {grouping}"
+        return (
+            f"SELECT {', '.join([*self.select_list, bits, *AGGREGATES])} FROM {table} "
+            f"GROUP BY {grouping}"
+        )
 
     def _item(self, depth: int) -> tuple[str, Sets]:
-        kind = self._source.choice(["plain", "ROLLUP", "CUBE", "SETS", "SETS"] if depth < 2 else ["plain", "ROLLUP"])
+        kind = self._source.choice(
+            ["plain", "ROLLUP", "CUBE", "SETS", "SETS"] if depth < 2 else ["plain", "ROLLUP"]
+        )
         if kind == "plain":
             return self._element()
         if kind == "SETS":
             members = [self._item(depth + 1) for _ in range(self._source.choice([1, 2, 3]))]
-            return f"GROUPING SETS ({', '.join(text for text, _ in members)})", [s for _, sets in members for s in sets]
-        elements = [self._element(may_be_empty=False) for _ in range(self._source.choice([1, 2, 3]))]
+            return f"GROUPING SETS ({', '.join(text for text, _ in members)})", [
+                s for _, sets in members for s in sets
+            ]
+        elements = [
+            self._element(may_be_empty=False) for _ in range(self._source.choice([1, 2, 3]))
+        ]
         keys = [sets[0] for _, sets in elements]
         text = f"{kind} ({', '.join(text for text, _ in elements)})"
         if kind == "ROLLUP":
-            chosen: list[Sequence[tuple[int, ...]]] = [keys[:count] for count in range(len(keys), -1, -1)]
+            chosen: list[Sequence[tuple[int, ...]]] = [
+                keys[:count] for count in range(len(keys), -1, -1)
+            ]
         else:
-            chosen = [picked for size in range(len(keys), -1, -1) for picked in combinations(keys, size)]
+            chosen = [
+                picked for size in range(len(keys), -1, -1) for picked in combinations(keys, size)
+            ]
         return text, [tuple(number for part in picked for number in part) for picked in chosen]
 
     def _element(self, may_be_empty: bool = True) -> tuple[str, Sets]:
@@ -105,7 +138,10 @@ def expected_rows(grouping: Grouping, rows: list[Row]) -> list[tuple[Any, ...]]:
         for same, members in groups.items():
             of_key = dict(zip(kept, names[same], strict=True))
             shown = [of_key.get(number) for number in grouping.shown]
-            bits = sum((number not in kept) << place for place, number in enumerate(reversed(grouping.shown)))
+            bits = sum(
+                (number not in kept) << place
+                for place, number in enumerate(reversed(grouping.shown))
+            )
             found.append((*shown, bits, *_aggregated(members)))
     return found
 
@@ -127,7 +163,11 @@ def _aggregated(rows: list[Row]) -> tuple[Any, ...]:
     def known(name: str) -> list[Any]:
         return [row[name] for row in rows if row[name] is not None]
 
-    filtered = [row["k"] + 1 for row in rows if row["i"] is not None and row["i"] > 0 and row["k"] is not None]
+    filtered = [
+        row["k"] + 1
+        for row in rows
+        if row["i"] is not None and row["i"] > 0 and row["k"] is not None
+    ]
     return (
         len(rows),
         len(known("i")),
@@ -150,15 +190,24 @@ def differences(seed: int, count: int) -> Iterator[str]:
             ours.register(name, table)
         for _ in range(count):
             grouping, name = Grouping(source), source.choice(list(plain))
-            sql, plain_sql = grouping.query(name, grouping.text), grouping.query(name, grouping.plain_text)
+            sql, plain_sql = (
+                grouping.query(name, grouping.text),
+                grouping.query(name, grouping.plain_text),
+            )
             expected = expected_rows(grouping, plain[name].to_pylist())
-            for way in ("SET query_parallelism = 1", "SET query_parallelism = 3", "SET fragment_rows = 0"):
+            for way in (
+                "SET query_parallelism = 1",
+                "SET query_parallelism = 3",
+                "SET fragment_rows = 0",
+            ):
                 ours.execute(way)
                 found = _compared(ours, sql, expected)
                 if found is not None:
                     yield f"{way}: {found}\n  seed {seed}: {sql}"
             ours.execute("RESET fragment_rows")
-            if name != "e" and not _agree(theirs.execute(plain_sql).fetchall(), expected, is_ordered=False):
+            if name != "e" and not _agree(
+                theirs.execute(plain_sql).fetchall(), expected, is_ordered=False
+            ):
                 yield f"DuckDB and the definition differ\n  seed {seed}: {plain_sql}"
 
 

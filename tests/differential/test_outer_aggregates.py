@@ -1,6 +1,7 @@
 """Generated queries whose subqueries hold aggregates of the outer query return what DuckDB returns.
 
-`python -m tests.differential.test_outer_aggregates SECONDS [SEED]` runs for that long and prints the differences.
+`python -m tests.differential.test_outer_aggregates SECONDS
+[SEED]` runs for that long and prints the differences.
 """
 
 from __future__ import annotations
@@ -47,4 +48,6 @@ def test_all_shapes_are_made() -> None:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1000, OuterAggregateGenerator)
+    main(
+        float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1000, OuterAggregateGenerator
+    )

@@ -1,7 +1,8 @@
-"""Generated window calls give what the definition gives (`window_reference`), on one processor and on several, in our operator
-and on DuckDB; and what SQLite gives, where it has the types.
+"""Generated window calls give what the definition gives (`window_reference`), on one processor and
+on several, in our operator and on DuckDB; and what SQLite gives, where it has the types.
 
-`python -m tests.differential.test_windows SECONDS [SEED]` goes on for as long as told and prints what it finds.
+`python -m tests.differential.test_windows SECONDS [SEED]` goes on for as long as told and prints
+what it finds.
 """
 
 from __future__ import annotations
@@ -44,10 +45,30 @@ VALUES: dict[str, list[Any]] = {
     "i": [None, 0, 1, 2, 3, 5, 8, -4, 9_000_000_000],
     "f": [None, 0.0, -0.0, NAN, 1.0, 1.5, -2.25, 3.0],
     "s": [None, "", "a", "b", "ab", "é"],
-    "d": [None, Decimal("0.00"), Decimal("1.00"), Decimal("1.50"), Decimal("-2.25"), Decimal("123456789012345678.90")],
+    "d": [
+        None,
+        Decimal("0.00"),
+        Decimal("1.00"),
+        Decimal("1.50"),
+        Decimal("-2.25"),
+        Decimal("123456789012345678.90"),
+    ],
     "b": [None, True, False],
-    "t": [None, date(1969, 12, 31), date(2024, 1, 31), date(2024, 2, 29), date(2024, 3, 1), date(2024, 3, 31)],
-    "w": [None, datetime(1969, 12, 31, 23, 59, 59), datetime(2024, 2, 29), datetime(2024, 2, 29, 12), datetime(2024, 3, 2)],
+    "t": [
+        None,
+        date(1969, 12, 31),
+        date(2024, 1, 31),
+        date(2024, 2, 29),
+        date(2024, 3, 1),
+        date(2024, 3, 31),
+    ],
+    "w": [
+        None,
+        datetime(1969, 12, 31, 23, 59, 59),
+        datetime(2024, 2, 29),
+        datetime(2024, 2, 29, 12),
+        datetime(2024, 3, 2),
+    ],
 }
 OFFSETS: dict[str, list[Any]] = {
     "i": [0, 1, 2, 100, 9_223_372_036_854_775_807, Decimal("1.5"), 0.5],
@@ -80,32 +101,56 @@ class Generator:
 
     def rows(self, count: int) -> list[Row]:
         choose = self._source.choice
-        return [{"id": i, **{name: choose(values) for name, values in VALUES.items()}} for i in range(count)]
+        return [
+            {"id": i, **{name: choose(values) for name, values in VALUES.items()}}
+            for i in range(count)
+        ]
 
     def call(self) -> Call:
         choose = self._source.choice
         kind = choose(["numbering", "shift", "place", "aggregate", "aggregate", "aggregate"])
         partition = tuple(self._source.sample(["g", "h", "f"], choose([0, 1, 1, 2])))
         if kind == "numbering":
-            function = choose(["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"])
+            function = choose(
+                ["row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"]
+            )
             arguments = (choose([1, 2, 3, 7, 100]),) if function == "ntile" else ()
-            return Call(function, arguments, partition, self._order(function in ("row_number", "ntile")))
+            return Call(
+                function, arguments, partition, self._order(function in ("row_number", "ntile"))
+            )
         if kind == "shift":
             column = choose(COLUMNS)
-            given: tuple[Any, ...] = (column, *([choose([0, 1, 2, 5, -1, None])] if choose([True, False]) else []))
+            given: tuple[Any, ...] = (
+                column,
+                *([choose([0, 1, 2, 5, -1, None])] if choose([True, False]) else []),
+            )
             if len(given) == 2 and choose([True, False]):
                 given = (*given, column)
-            return Call(choose(["lag", "lead"]), given, partition, self._order(True), ignore_nulls=choose([True, False]))
+            return Call(
+                choose(["lag", "lead"]),
+                given,
+                partition,
+                self._order(True),
+                ignore_nulls=choose([True, False]),
+            )
         if kind == "place":
             function = choose(["first_value", "last_value", "nth_value"])
             given = (choose(COLUMNS), *([choose([1, 2, 4])] if function == "nth_value" else []))
-            return self._framed(Call(function, given, partition, ignore_nulls=choose([True, False])), True)
+            return self._framed(
+                Call(function, given, partition, ignore_nulls=choose([True, False])), True
+            )
         function = choose(list(AGGREGATES))
-        given = (choose(AGGREGATES[function]),) if function != "count" or choose([True, False]) else ("*",)
+        given = (
+            (choose(AGGREGATES[function]),)
+            if function != "count" or choose([True, False])
+            else ("*",)
+        )
         depends = function in ("array_agg", "any_value")
         distinct = given != ("*",) and not depends and choose([True, False, False])
         threshold = choose([None, None, 5])
-        return self._framed(Call(function, given, partition, distinct=distinct, threshold=threshold), depends)
+        return self._framed(
+            Call(function, given, partition, distinct=distinct, threshold=threshold), depends
+        )
 
     def _order(self, decides: bool) -> tuple[Key, ...]:
         choose = self._source.choice
@@ -130,14 +175,21 @@ class Generator:
         if unit == "RANGE":
             column = choose(list(OFFSETS))
             ranged = (Key(column, choose([True, False]), choose([None, None, True, False])),)
-            if not depends and exclude not in ("CURRENT ROW", "TIES") and choose([True, True, False]):
+            if (
+                not depends
+                and exclude not in ("CURRENT ROW", "TIES")
+                and choose([True, True, False])
+            ):
                 order, offsets = ranged, OFFSETS[column]
             else:
                 offsets = []
         start, end = self._bounds(offsets)
         return Call(
             **{
-                **{name: getattr(call, name) for name in ("function", "arguments", "partition", "ignore_nulls", "distinct")},
+                **{
+                    name: getattr(call, name)
+                    for name in ("function", "arguments", "partition", "ignore_nulls", "distinct")
+                },
                 "threshold": call.threshold,
                 "order": order,
                 "unit": unit,
@@ -148,7 +200,13 @@ class Generator:
         )
 
     def _bounds(self, offsets: list[Any]) -> tuple[Bound, Bound]:
-        kinds = ["UNBOUNDED PRECEDING", "PRECEDING", "CURRENT ROW", "FOLLOWING", "UNBOUNDED FOLLOWING"]
+        kinds = [
+            "UNBOUNDED PRECEDING",
+            "PRECEDING",
+            "CURRENT ROW",
+            "FOLLOWING",
+            "UNBOUNDED FOLLOWING",
+        ]
         if not offsets:
             kinds = [kind for kind in kinds if " " in kind]
         first = self._source.randrange(len(kinds) - 1)
@@ -165,17 +223,28 @@ def differences(seed: int, count: int) -> Iterator[str]:
     source = random.Random(seed)
     generator = Generator(source)
     rows = generator.rows(source.choice([1, 2, 17, 40, 90]))
-    table = pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in SCHEMA.items()})
+    table = pa.table(
+        {name: pa.array([row[name] for row in rows], kind) for name, kind in SCHEMA.items()}
+    )
     with runnel.connect() as connection:
-        connection.register("r", pa.concat_tables([table.slice(0, len(rows) // 3), table.slice(len(rows) // 3)]))
+        connection.register(
+            "r", pa.concat_tables([table.slice(0, len(rows) // 3), table.slice(len(rows) // 3)])
+        )
         lite = sqlite3.connect(":memory:")
         lite.execute("CREATE TABLE r (id INTEGER, g INTEGER, h TEXT, i INTEGER, s TEXT)")
-        lite.executemany("INSERT INTO r VALUES (?, ?, ?, ?, ?)", [(row["id"], *(row[c] for c in _LITE)) for row in rows])
+        lite.executemany(
+            "INSERT INTO r VALUES (?, ?, ?, ?, ?)",
+            [(row["id"], *(row[c] for c in _LITE)) for row in rows],
+        )
         for _ in range(count):
             call = generator.call()
             sql = f"SELECT id, {call.sql} FROM r"
             expected = values(call, rows)
-            for way in ("SET query_parallelism = 1", "SET query_parallelism = 3", "SET fragment_rows = 0"):
+            for way in (
+                "SET query_parallelism = 1",
+                "SET query_parallelism = 3",
+                "SET fragment_rows = 0",
+            ):
                 connection.execute(way)
                 found = _difference(connection, sql, expected)
                 if found is not None:
@@ -202,16 +271,35 @@ def _compared(found: dict[int, Any], expected: dict[int, Any]) -> str | None:
     return f"{len(wrong)} of {len(found)}: {dict(list(wrong.items())[:6])}" if wrong else None
 
 
-def _lite_difference(lite: sqlite3.Connection, call: Call, sql: str, expected: dict[int, Any]) -> str | None:
+def _lite_difference(
+    lite: sqlite3.Connection, call: Call, sql: str, expected: dict[int, Any]
+) -> str | None:
     """None too where SQLite hasn't the types or the syntax."""
-    used = {item for item in call.arguments if isinstance(item, str)} | {*call.partition, *(key.column for key in call.order)}
+    used = {item for item in call.arguments if isinstance(item, str)} | {
+        *call.partition,
+        *(key.column for key in call.order),
+    }
     offsets = [bound[1] for bound in (call.start, call.end)]
-    plain = all(offset is None or (isinstance(offset, int) and offset < 2**40) for offset in offsets)
-    unknown = call.function in ("array_agg", "stddev_pop", "any_value", "bool_or") or call.ignore_nulls or call.distinct
+    plain = all(
+        offset is None or (isinstance(offset, int) and offset < 2**40) for offset in offsets
+    )
+    unknown = (
+        call.function in ("array_agg", "stddev_pop", "any_value", "bool_or")
+        or call.ignore_nulls
+        or call.distinct
+    )
     # SQLite 3.40 forgets the FILTER of MIN and MAX where a frame moves.
     unknown |= call.function in ("min", "max") and call.threshold is not None
-    negative = call.function in ("lag", "lead") and any(isinstance(item, int) and item < 0 for item in call.arguments)
-    if not used <= {"*", "id", *_LITE} or not plain or unknown or negative or None in call.arguments:
+    negative = call.function in ("lag", "lead") and any(
+        isinstance(item, int) and item < 0 for item in call.arguments
+    )
+    if (
+        not used <= {"*", "id", *_LITE}
+        or not plain
+        or unknown
+        or negative
+        or None in call.arguments
+    ):
         return None
     return _compared(dict(lite.execute(sql).fetchall()), expected)
 

@@ -1,6 +1,8 @@
-"""What a window call means, row by row in plain Python, with no regard to cost: the oracle of the window operator.
+"""What a window call means, row by row in plain Python, with no regard to cost: the oracle of the
+window operator.
 
-Written from PostgreSQL's definition, not from the operator: a frame is found by asking of every row whether it is in it.
+Written from PostgreSQL's definition, not from the operator: a frame is found by asking of every row
+whether it is in it.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class Key:
 
     @property
     def sql(self) -> str:
-        nulls = "" if self.nulls_first is None else f" NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+        nulls = (
+            "" if self.nulls_first is None else f" NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+        )
         return f"{self.column}{' DESC' if self.descending else ''}{nulls}"
 
 
@@ -64,7 +68,9 @@ class Call:
             parts.append("ORDER BY " + ", ".join(key.sql for key in self.order))
         if self.unit:
             exclude = f" EXCLUDE {self.exclude}" if self.exclude else ""
-            parts.append(f"{self.unit} BETWEEN {_bound(self.start)} AND {_bound(self.end)}{exclude}")
+            parts.append(
+                f"{self.unit} BETWEEN {_bound(self.start)} AND {_bound(self.end)}{exclude}"
+            )
         return f"{self.function}({distinct}{arguments}{nulls}){where} OVER ({' '.join(parts)})"
 
 
@@ -93,7 +99,9 @@ def values(call: Call, rows: Sequence[Row]) -> dict[int, Any]:
     found: dict[int, Any] = {}
     partitions: dict[Any, list[Row]] = {}
     for row in rows:
-        partitions.setdefault(tuple(_identity(row[name]) for name in call.partition), []).append(row)
+        partitions.setdefault(tuple(_identity(row[name]) for name in call.partition), []).append(
+            row
+        )
     for members in partitions.values():
         ordered = sorted(members, key=cmp_to_key(lambda a, b: _compare_rows(call.order, a, b)))
         partition = Partition(call, ordered)
@@ -170,7 +178,11 @@ class Partition:
         target: int | None = place + step
         if self.call.ignore_nulls and step:
             known = [i for i, item in enumerate(self.rows) if self._argument(0, item) is not None]
-            beyond = [i for i in known if i > place] if step > 0 else [i for i in reversed(known) if i < place]
+            beyond = (
+                [i for i in known if i > place]
+                if step > 0
+                else [i for i in reversed(known) if i < place]
+            )
             target = beyond[abs(step) - 1] if abs(step) <= len(beyond) else None
         if target is None or not 0 <= target < len(self.rows):
             return self._argument(2, row) if len(self.call.arguments) > 2 else None
@@ -204,8 +216,16 @@ class Partition:
         """The places of the rows in the frame of the row at `place`."""
         call = self.call
         if not call.unit:
-            return [i for i in range(len(self.rows)) if not call.order or self.groups[i] <= self.groups[place]]
-        inside = [i for i in range(len(self.rows)) if self._after_start(i, place) and self._before_end(i, place)]
+            return [
+                i
+                for i in range(len(self.rows))
+                if not call.order or self.groups[i] <= self.groups[place]
+            ]
+        inside = [
+            i
+            for i in range(len(self.rows))
+            if self._after_start(i, place) and self._before_end(i, place)
+        ]
         excluded: Callable[[int], bool] = {
             "": lambda i: False,
             "NO OTHERS": lambda i: False,
@@ -258,7 +278,11 @@ def _moved(value: Any, offset: Any, is_added: bool) -> Any:
                     return base.replace(year=year, month=month + 1, day=day)
                 except ValueError:
                     continue
-    if isinstance(offset, timedelta) and isinstance(value, date) and not isinstance(value, datetime):
+    if (
+        isinstance(offset, timedelta)
+        and isinstance(value, date)
+        and not isinstance(value, datetime)
+    ):
         value = datetime.combine(value, time())
     if isinstance(value, float) or isinstance(offset, float):
         value, offset = float(value), float(offset)
@@ -286,7 +310,9 @@ _NUMBERINGS: dict[str, Callable[[Partition, int], Any]] = {
     "row_number": lambda p, i: i + 1,
     "rank": lambda p, i: p.groups.index(p.groups[i]) + 1,
     "dense_rank": lambda p, i: p.groups[i] + 1,
-    "percent_rank": lambda p, i: p.groups.index(p.groups[i]) / (len(p.rows) - 1) if len(p.rows) > 1 else 0.0,
+    "percent_rank": lambda p, i: (
+        p.groups.index(p.groups[i]) / (len(p.rows) - 1) if len(p.rows) > 1 else 0.0
+    ),
     "cume_dist": lambda p, i: sum(group <= p.groups[i] for group in p.groups) / len(p.rows),
     "ntile": _tile,
 }

@@ -13,12 +13,29 @@ from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.later import LATER
 from runnel.expressions.nodes import Call, Expression, walk
 from runnel.sqltypes import BIGINT, DOUBLE, VARCHAR, decimal
-from tests.expressions.edge_values import ZONE, Rows, assert_all_like_duckdb, assert_like_duckdb, call, edges, literal
+from tests.expressions.edge_values import (
+    ZONE,
+    Rows,
+    assert_all_like_duckdb,
+    assert_like_duckdb,
+    call,
+    edges,
+    literal,
+)
 
 NUMBERS = ("tiny", "small", "i", "big", "money", "wide", "r", "x")
 COMPARED = [(a, b) for i, a in enumerate(NUMBERS) for b in NUMBERS[i:]]
 COMPARED += [("x", "i"), ("wide", "tiny")]
-COMPARED += [("s", "s"), ("b", "b"), ("d", "d"), ("d", "ts"), ("ts", "ts"), ("t", "t"), ("tz", "tz"), ("ts", "tz")]
+COMPARED += [
+    ("s", "s"),
+    ("b", "b"),
+    ("d", "d"),
+    ("d", "ts"),
+    ("ts", "ts"),
+    ("t", "t"),
+    ("tz", "tz"),
+    ("ts", "tz"),
+]
 OPERATORS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 OPERATORS |= {"is_distinct": "IS DISTINCT FROM", "is_not_distinct": "IS NOT DISTINCT FROM"}
 _FLOATS = ("r", "x")
@@ -29,10 +46,15 @@ def test_comparison(left: str, right: str) -> None:
     rows = edges(left, right) if left != right else _twice(left)
     first, second = (rows[name] for name in rows.types)
     sides = [f'"{column}"' for column in rows.types]
-    if left in _FLOATS or right in _FLOATS:  # DuckDB would compare REAL with DECIMAL as DOUBLE or DECIMAL
+    if (
+        left in _FLOATS or right in _FLOATS
+    ):  # DuckDB would compare REAL with DECIMAL as DOUBLE or DECIMAL
         target = "REAL" if "x" not in (left, right) else "DOUBLE"
         sides = [f"CAST({side} AS {target})" for side in sides]
-    compared = {f"{sides[0]} {symbol} {sides[1]}": call(name, (first, second)) for name, symbol in OPERATORS.items()}
+    compared = {
+        f"{sides[0]} {symbol} {sides[1]}": call(name, (first, second))
+        for name, symbol in OPERATORS.items()
+    }
     assert_all_like_duckdb(rows, compared)
 
 
@@ -53,8 +75,12 @@ def test_comparison_with_a_literal_on_either_side(name: str) -> None:
     value = "a" if name == "s" else 1.5
     text = "'a'" if name == "s" else "1.5::DOUBLE"
     for operator, symbol in OPERATORS.items():
-        assert_like_duckdb(rows, call(operator, (rows[name], literal(value))), f"{name} {symbol} {text}")
-        assert_like_duckdb(rows, call(operator, (literal(value), rows[name])), f"{text} {symbol} {name}")
+        assert_like_duckdb(
+            rows, call(operator, (rows[name], literal(value))), f"{name} {symbol} {text}"
+        )
+        assert_like_duckdb(
+            rows, call(operator, (literal(value), rows[name])), f"{text} {symbol} {name}"
+        )
 
 
 def test_comparison_with_nan() -> None:
@@ -123,7 +149,11 @@ CASES: list[tuple[str, Callable[[Rows], Expression], str]] = [
     _strings("REGEXP_REPLACE", "regexp_replace(s, '([a-z])', '<\\1>')", "([a-z])", "<\\1>"),
     _strings("REGEXP_REPLACE", "regexp_replace(s, 'x*', '-', 'g')", "x*", "-", "g"),
     _strings("REGEXP_SPLIT_TO_ARRAY", "string_split_regex(s, '[^a-z]+')", "[^a-z]+"),
-    ("s", lambda rows: call("CONCAT_WS", (literal("-"), rows["s"], literal(None), literal(1))), "concat_ws('-', s, NULL, 1)"),
+    (
+        "s",
+        lambda rows: call("CONCAT_WS", (literal("-"), rows["s"], literal(None), literal(1))),
+        "concat_ws('-', s, NULL, 1)",
+    ),
     ("s", lambda rows: call("POSITION", (literal("x"), rows["s"])), "position('x' IN s)"),
     ("s", lambda rows: build.cast(rows["s"], VARCHAR), "s"),
     ("x", lambda rows: call("ABS", (rows["x"],)), "abs(x)"),
@@ -151,14 +181,32 @@ CASES: list[tuple[str, Callable[[Rows], Expression], str]] = [
     ("i", lambda rows: build.nullif(rows["i"], literal(1)), "nullif(i, 1)"),
     ("i", lambda rows: build.coalesce([rows["i"], literal(7)]), "coalesce(i, 7)"),
     ("tz", lambda rows: call("TO_EPOCH_MILLIS", (rows["tz"],)), "epoch_ms(tz)"),
-    ("ts", lambda rows: call("at_time_zone", (rows["ts"], literal("UTC"))), "ts AT TIME ZONE 'UTC'"),
-    ("tz", lambda rows: call("at_time_zone", (rows["tz"], literal(ZONE))), f"tz AT TIME ZONE '{ZONE}'"),
-    ("s", lambda rows: call("CARDINALITY", (call("array", (rows["s"], literal("z"))),)), "len([s, 'z'])"),
-    ("s", lambda rows: call("subscript", (call("array", (rows["s"], literal("z"))), literal(1))), "[s, 'z'][1]"),
+    (
+        "ts",
+        lambda rows: call("at_time_zone", (rows["ts"], literal("UTC"))),
+        "ts AT TIME ZONE 'UTC'",
+    ),
+    (
+        "tz",
+        lambda rows: call("at_time_zone", (rows["tz"], literal(ZONE))),
+        f"tz AT TIME ZONE '{ZONE}'",
+    ),
+    (
+        "s",
+        lambda rows: call("CARDINALITY", (call("array", (rows["s"], literal("z"))),)),
+        "len([s, 'z'])",
+    ),
+    (
+        "s",
+        lambda rows: call("subscript", (call("array", (rows["s"], literal("z"))), literal(1))),
+        "[s, 'z'][1]",
+    ),
     ("s", lambda rows: call("subscript", (call("array", (rows["s"],)), literal(2))), "[s][2]"),
     (
         "s",
-        lambda rows: call("ARRAY_TO_STRING", (call("array", (rows["s"], literal("z"))), literal("-"))),
+        lambda rows: call(
+            "ARRAY_TO_STRING", (call("array", (rows["s"], literal("z"))), literal("-"))
+        ),
         "array_to_string([s, 'z'], '-')",
     ),
 ]
@@ -198,7 +246,9 @@ def test_power() -> None:
     assert_like_duckdb(rows, call("SQUARE", (rows["x"],)), "x * x")
 
 
-FIELDS = "millennium century decade year isoyear quarter month week day dow isodow doy hour minute epoch".split()
+FIELDS = (
+    "millennium century decade year isoyear quarter month week day dow isodow doy hour minute epoch"
+).split()
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -206,7 +256,9 @@ def test_extract(field: str) -> None:
     for column in ("ts", "d"):
         rows = edges(column)
         expression = call("EXTRACT", (literal(field), rows[column]))
-        assert_like_duckdb(rows, expression, f"extract({field} FROM {column}::TIMESTAMP)", relative=1e-15)
+        assert_like_duckdb(
+            rows, expression, f"extract({field} FROM {column}::TIMESTAMP)", relative=1e-15
+        )
 
 
 def test_extract_sees_an_instant_in_the_session_zone() -> None:
@@ -222,9 +274,16 @@ UNITS = "microsecond millisecond second minute hour day week month quarter year"
 @pytest.mark.parametrize("unit", UNITS)
 def test_date_trunc(unit: str) -> None:
     rows = edges("ts")
-    assert_like_duckdb(rows, call("DATE_TRUNC", (literal(unit), rows["ts"])), f"date_trunc('{unit}', ts)")
+    assert_like_duckdb(
+        rows, call("DATE_TRUNC", (literal(unit), rows["ts"])), f"date_trunc('{unit}', ts)"
+    )
     rows = edges("tz")
-    assert_like_duckdb(rows, call("DATE_TRUNC", (literal(unit), rows["tz"])), f"date_trunc('{unit}', tz)", zone=ZONE)
+    assert_like_duckdb(
+        rows,
+        call("DATE_TRUNC", (literal(unit), rows["tz"])),
+        f"date_trunc('{unit}', tz)",
+        zone=ZONE,
+    )
 
 
 def test_options_that_differ_from_row_to_row() -> None:
@@ -263,7 +322,14 @@ PINNED_ELSEWHERE = {
 
 
 def test_every_function_is_compared_or_pinned() -> None:
-    compared = {"extract", "date_trunc", "power", "square", *OPERATORS, *(name.lower() for name in DOMAINS)}
+    compared = {
+        "extract",
+        "date_trunc",
+        "power",
+        "square",
+        *OPERATORS,
+        *(name.lower() for name in DOMAINS),
+    }
     for column, make, _ in CASES:
         compared |= {node.function for node in walk(make(edges(column))) if isinstance(node, Call)}
     later = {key for functions in LATER.values() for key in functions}  # see test_later_functions

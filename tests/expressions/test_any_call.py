@@ -1,5 +1,5 @@
-"""Whatever a function is called with: a value of the declared type, or an error of ours. The same with columns and with
-scalars, and for whole frames and for single rows."""
+"""Whatever a function is called with: a value of the declared type, or an error of ours. The same
+with columns and with scalars, and for whole frames and for single rows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ EXTRA: dict[str, tuple[SqlType, list[Any]]] = {
     "lists": (array(array(BIGINT)), [None, [[1], None, []]]),
     "floats": (array(DOUBLE), [None, [float("nan"), 1.5, -0.0]]),
     "map": (map_of(VARCHAR, BIGINT), [None, {}, {"a": 1, "b": None}]),
-    "pairs": (array(row(("k", VARCHAR), ("v", BIGINT))), [None, [], [{"k": "a", "v": 1}, {"k": "a", "v": 2}]]),
+    "pairs": (
+        array(row(("k", VARCHAR), ("v", BIGINT))),
+        [None, [], [{"k": "a", "v": 1}, {"k": "a", "v": 2}]],
+    ),
 }
 KINDS = EDGES | EXTRA
 LITERALS: list[tuple[SqlType, Any]] = [
@@ -80,13 +83,22 @@ OTHERS = {
     "date_diff",
     "overlaps",
 }
-OTHERS |= {"json_value", "json_outcome", "json_query", "json_exists", "is_json", "json_object", "json_array"}
+OTHERS |= {
+    "json_value",
+    "json_outcome",
+    "json_query",
+    "json_exists",
+    "is_json",
+    "json_object",
+    "json_array",
+}
 OTHERS |= {"json_array_of_list", "json_object_of_lists", "in_sample"}
 """They want a literal of their own kind, have no name, or aren't the same for every evaluation."""
 
 
 def _arguments(name: str, chooser: random.Random) -> tuple[Rows, list[Expression]]:
-    """Columns and literals: of any kind, or, half of the time, of the kinds that the function's description mentions."""
+    """Columns and literals: of any kind, or, half of the time, of the kinds that the function's
+    description mentions."""
     if chooser.random() < 0.5:
         count = chooser.choice([0, 1, 1, 2, 2, 2, 3, 3, 4])
         names = [chooser.choice(list(KINDS)) for _ in range(count)]
@@ -95,7 +107,10 @@ def _arguments(name: str, chooser: random.Random) -> tuple[Rows, list[Expression
         wanted = [part for part in described.split(",") if part.strip()]
         names = [chooser.choice(_kinds_like(part)) for part in wanted if chooser.random() < 0.9]
     count = len(names)
-    columns = {f"c{i}": (KINDS[name][0], [chooser.choice(KINDS[name][1]) for _ in range(ROWS)]) for i, name in enumerate(names)}
+    columns = {
+        f"c{i}": (KINDS[name][0], [chooser.choice(KINDS[name][1]) for _ in range(ROWS)])
+        for i, name in enumerate(names)
+    }
     rows = Rows(**columns)
     arguments: list[Expression] = [rows[name] for name in columns]
     for i in range(count):
@@ -173,7 +188,10 @@ def _by_row(rows: Rows, expression: Expression) -> list[Any]:
     """Every row by itself, its columns as literals."""
     if rows.num_rows != ROWS or not isinstance(expression, Call):
         return rows.run(expression)
-    values = [python_values(column, sql_type) for column, sql_type in zip(rows.arrays, rows.types.values(), strict=True)]
+    values = [
+        python_values(column, sql_type)
+        for column, sql_type in zip(rows.arrays, rows.types.values(), strict=True)
+    ]
 
     def with_literals(index: int) -> Expression:
         def change(node: Expression) -> Expression:

@@ -1,4 +1,5 @@
-"""The families that are imported on first use: the list of what is where, and comparisons with DuckDB and with Python."""
+"""The families that are imported on first use: the list of what is where, and comparisons with
+DuckDB and with Python."""
 
 from __future__ import annotations
 
@@ -48,12 +49,23 @@ def test_the_list_says_what_the_modules_define(module: str) -> None:
 def test_every_name_is_called_in_an_slt_file() -> None:
     text = "\n".join(path.read_text("utf-8") for path in SLT.glob("*/*.slt")).upper()
     words = set(re.findall(r"[A-Z][A-Z0-9_]*(?=\s*\()", text))
-    assert sorted({name for names in LATER.values() for functions in names.values() for name in functions} - words) == []
+    assert (
+        sorted(
+            {name for names in LATER.values() for functions in names.values() for name in functions}
+            - words
+        )
+        == []
+    )
 
 
 def test_a_plain_query_imports_none_of_them() -> None:
-    code = "import sys, runnel\nrunnel.connect().cursor().execute('SELECT 1 + 1').fetchall()\nprint(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    code = (
+        "import sys, runnel\nrunnel.connect().cursor().execute('SELECT 1 + 1').fetchall()\n"
+        "print(*sys.modules)"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert not {f"runnel.expressions.{module}" for module in LATER} & set(loaded)
 
 
@@ -119,7 +131,9 @@ def test_lists_like_python(rows: list[tuple[Any, Any, Any, Any]]) -> None:
     assert table.run(call("array_slice", [a, i, j])) == [sliced(*row[:3]) for row in rows]
     assert table.run(call("ARRAY_APPEND", [a, v])) == [[*(row[0] or []), row[3]] for row in rows]
     assert table.run(call("ARRAY_PREPEND", [v, a])) == [[row[3], *(row[0] or [])] for row in rows]
-    removed = [None if row[0] is None else [value for value in row[0] if value != row[3]] for row in rows]
+    removed = [
+        None if row[0] is None else [value for value in row[0] if value != row[3]] for row in rows
+    ]
     assert table.run(call("ARRAY_REMOVE", [a, v])) == removed
     joined = [None if row[0] is None else row[0] * 2 for row in rows]
     assert table.run(call("ARRAY_CAT", [a, a])) == joined
@@ -129,7 +143,9 @@ def test_lists_like_python(rows: list[tuple[Any, Any, Any, Any]]) -> None:
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+        ),
         max_leaves=8,
     )
 )
@@ -139,13 +155,16 @@ def test_json_survives_reading_and_writing(value: Any) -> None:
     assert compile_path("$")(value) == [value]
 
 
-@pytest.mark.parametrize("text", ["", "{", "NaN", "[1,]", "{'a':1}", "-Infinity", "01", '"\t"', "[" * 100_000])
+@pytest.mark.parametrize(
+    "text", ["", "{", "NaN", "[1,]", "{'a':1}", "-Infinity", "01", '"\t"', "[" * 100_000]
+)
 def test_what_is_no_json(text: str) -> None:
     assert not json_text.is_json(text)
 
 
 PEOPLE = json_text.parse(
-    '{"p":[{"n":"Ann","a":30,"t":["x","y"]},{"n":"Bob","a":17.5},{"n":"Cy","a":null}],"total":3,"odd name":{"k":true}}'
+    '{"p":[{"n":"Ann","a":30,"t":["x","y"]},{"n":"Bob","a":17.5},{"n":"Cy","a":null}],"total":3,'
+    '"odd name":{"k":true}}'
 )
 
 
@@ -183,7 +202,10 @@ def test_json_paths(path: str, found: list[Any]) -> None:
     assert compile_path(path)(PEOPLE) == found
 
 
-@pytest.mark.parametrize("path", ["", "a", "$.", "$[", "$[a]", "$.a[1", "$?(", "$?(@.a >)", "$.a b", "$.f()", "$..", "$[1 to]"])
+@pytest.mark.parametrize(
+    "path",
+    ["", "a", "$.", "$[", "$[a]", "$.a[1", "$?(", "$?(@.a >)", "$.a b", "$.f()", "$..", "$[1 to]"],
+)
 def test_paths_that_are_none(path: str) -> None:
     with pytest.raises(DataError, match="invalid JSON path"):
         compile_path(path)
@@ -239,7 +261,9 @@ def test_moments_by_pattern_and_back(moment: datetime) -> None:
     pattern = "YYYY-MM-DD HH24:MI:SS.US|DDD|FMMonth|HH12 AM|ID|IYYY-IW"
     wanted = moment.strftime("%m-%d %H:%M:%S.%f|%j|%B|%I %p|%u|")
     year, week, _ = moment.isocalendar()
-    assert rows.run(call("TO_CHAR", [rows["t"], literal(pattern)])) == [f"{moment.year:04}-{wanted}{year:04}-{week:02}"]
+    assert rows.run(call("TO_CHAR", [rows["t"], literal(pattern)])) == [
+        f"{moment.year:04}-{wanted}{year:04}-{week:02}"
+    ]
     text = moment.strftime("%Y-%m-%d %H:%M:%S.%f").rjust(26, "0")
     back = call("TO_TIMESTAMP", [literal(text), literal("YYYY-MM-DD HH24:MI:SS.US")])
     assert Rows().run(back) == [moment.replace(tzinfo=UTC)]
@@ -258,7 +282,9 @@ def test_uuids_there_and_back(values: list[UUID | None], skipped: int) -> None:
 def test_uuids_come_and_go_as_arrows_type() -> None:
     one = UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")
     with runnel.connect() as connection:
-        column = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([one.bytes, None], pa.binary(16)))
+        column = pa.ExtensionArray.from_storage(
+            pa.uuid(), pa.array([one.bytes, None], pa.binary(16))
+        )
         connection.register("t", pa.table({"u": column}))
         cursor = connection.cursor()
         assert cursor.execute("SELECT u FROM t WHERE u = ?", (one,)).fetchall() == [(one,)]
@@ -304,10 +330,15 @@ NUMBERS = Rows(
     ],
 )
 def test_integers_like_duckdb(name: str, columns: str, sql: str) -> None:
-    assert_like_duckdb(NUMBERS, call(name, [NUMBERS[column] for column in columns]), sql, relative=1e-12)
+    assert_like_duckdb(
+        NUMBERS, call(name, [NUMBERS[column] for column in columns]), sql, relative=1e-12
+    )
 
 
-TEXTS = Rows(s=(VARCHAR, ["foobarbaz", "", "a1b22", None, "ÄÖa", "x'y"]), p=(VARCHAR, ["o", "a", "z", "q", "Ö", None]))
+TEXTS = Rows(
+    s=(VARCHAR, ["foobarbaz", "", "a1b22", None, "ÄÖa", "x'y"]),
+    p=(VARCHAR, ["o", "a", "z", "q", "Ö", None]),
+)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +350,11 @@ TEXTS = Rows(s=(VARCHAR, ["foobarbaz", "", "a1b22", None, "ÄÖa", "x'y"]), p=(V
         ("HEX", ("s",), "hex(s)"),
         ("TO_BASE64", ("s",), "base64(s::BLOB)"),
         ("STRIP_ACCENTS", ("s",), "strip_accents(s)"),
-        ("REGEXP_EXTRACT", ("s", "'([a-z])([0-9]+)'", "2"), "regexp_extract(s, '([a-z])([0-9]+)', 2)"),
+        (
+            "REGEXP_EXTRACT",
+            ("s", "'([a-z])([0-9]+)'", "2"),
+            "regexp_extract(s, '([a-z])([0-9]+)', 2)",
+        ),
         ("REGEXP_EXTRACT_ALL", ("s", "'[a-z]'"), "regexp_extract_all(s, '[a-z]')"),
         ("REGEXP_FULL_MATCH", ("s", "'[a-z0-9]*'"), "regexp_full_match(s, '[a-z0-9]*')"),
         ("CONTAINS", ("s", "p"), "contains(s, p)"),
@@ -331,24 +366,43 @@ def test_texts_like_duckdb(name: str, arguments: tuple[str, ...], sql: str) -> N
         assert_like_duckdb(rows, call(name, [rows["s"]]), sql)
         return
     bound = [
-        TEXTS[item] if item in ("s", "p") else literal(item[1:-1] if item.startswith("'") else int(item)) for item in arguments
+        TEXTS[item]
+        if item in ("s", "p")
+        else literal(item[1:-1] if item.startswith("'") else int(item))
+        for item in arguments
     ]
     assert_like_duckdb(TEXTS, call(name, bound), sql)
 
 
 MOMENTS = Rows(
-    a=(TIMESTAMP, [datetime(2020, 2, 29, 23, 59, 59), datetime(1969, 12, 31, 1), None, datetime(1999, 12, 31)]),
-    b=(TIMESTAMP, [datetime(2021, 3, 1), datetime(1970, 1, 1), datetime(2000, 1, 1), datetime(2000, 1, 3)]),
+    a=(
+        TIMESTAMP,
+        [
+            datetime(2020, 2, 29, 23, 59, 59),
+            datetime(1969, 12, 31, 1),
+            None,
+            datetime(1999, 12, 31),
+        ],
+    ),
+    b=(
+        TIMESTAMP,
+        [datetime(2021, 3, 1), datetime(1970, 1, 1), datetime(2000, 1, 1), datetime(2000, 1, 3)],
+    ),
 )
 
 
-@pytest.mark.parametrize("unit", ["second", "minute", "hour", "day", "month", "quarter", "year", "decade", "century"])
+@pytest.mark.parametrize(
+    "unit", ["second", "minute", "hour", "day", "month", "quarter", "year", "decade", "century"]
+)
 def test_date_diff_like_duckdb(unit: str) -> None:
     expression = call("DATE_DIFF", [literal(unit), MOMENTS["a"], MOMENTS["b"]])
     assert_like_duckdb(MOMENTS, expression, f"date_diff('{unit}', a, b)")
 
 
-@pytest.mark.parametrize("name", ["YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "QUARTER", "WEEK", "DAYOFYEAR", "ISODOW"])
+@pytest.mark.parametrize(
+    "name",
+    ["YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "QUARTER", "WEEK", "DAYOFYEAR", "ISODOW"],
+)
 def test_parts_like_duckdb(name: str) -> None:
     assert_like_duckdb(MOMENTS, call(name, [MOMENTS["a"]]), f"{name}(a)")
 
@@ -357,7 +411,9 @@ def test_names_and_last_days_like_duckdb() -> None:
     for name in ("DAYNAME", "MONTHNAME", "LAST_DAY"):
         argument = call("date_trunc", [literal("day"), MOMENTS["a"]])
         if name == "LAST_DAY":
-            rows = Rows(d=(runnel.sqltypes.DATE, [date(2020, 2, 1), date(1900, 2, 28), None, date(1, 1, 1)]))
+            rows = Rows(
+                d=(runnel.sqltypes.DATE, [date(2020, 2, 1), date(1900, 2, 28), None, date(1, 1, 1)])
+            )
             assert_like_duckdb(rows, call(name, [rows["d"]]), "last_day(d)")
         else:
             assert_like_duckdb(MOMENTS, call(name, [argument]), f"{name}(a)")
@@ -376,7 +432,9 @@ def test_dates_that_there_are_not() -> None:
     ):
         with pytest.raises(DataError):
             Rows().run(call(name, [literal(item) for item in arguments]))
-    assert Rows().run(call("MAKE_TIME", [literal(23), literal(59), literal(59.5)])) == [time(23, 59, 59, 500000)]
+    assert Rows().run(call("MAKE_TIME", [literal(23), literal(59), literal(59.5)])) == [
+        time(23, 59, 59, 500000)
+    ]
     assert Rows().run(call("TO_DAYS", [literal(3)])) == [timedelta(days=3)]
 
 
@@ -393,11 +451,18 @@ def test_a_literal_that_is_wrong_is_told_with_its_place() -> None:
 
 
 @pytest.mark.parametrize("zeros", [[0.0, -0.0, 0.0], [-0.0, 0.0, -0.0]])
-def test_texts_of_zeros_do_not_depend_on_the_rows_before(cursor: runnel.Cursor, zeros: list[float]) -> None:
+def test_texts_of_zeros_do_not_depend_on_the_rows_before(
+    cursor: runnel.Cursor, zeros: list[float]
+) -> None:
     cursor.connection.register("z", pa.table({"f": zeros}))
     texts = ["-0.0" if copysign(1, zero) < 0 else "0.0" for zero in zeros]
-    sql = "SELECT FORMAT('%s', f), CAST(JSON_ARRAY(f) AS VARCHAR), TO_CHAR(f, 'FM9.0EEEE'), CAST(f AS VARCHAR) FROM z"
-    assert cursor.execute(sql).fetchall() == [(text, f"[{text}]", "0.0e+00", text) for text in texts]
+    sql = (
+        "SELECT FORMAT('%s', f), CAST(JSON_ARRAY(f) AS VARCHAR), TO_CHAR(f, 'FM9.0EEEE'), "
+        "CAST(f AS VARCHAR) FROM z"
+    )
+    assert cursor.execute(sql).fetchall() == [
+        (text, f"[{text}]", "0.0e+00", text) for text in texts
+    ]
 
 
 def test_a_pattern_of_a_row_that_is_wrong(cursor: runnel.Cursor) -> None:
@@ -412,4 +477,8 @@ def test_a_pattern_of_a_row_that_is_wrong(cursor: runnel.Cursor) -> None:
 def test_patterns_of_rows_take_linear_time(cursor: runnel.Cursor, call: str) -> None:
     texts = ["a" * 100 + "b", "a" * 100, "a\n", None]
     cursor.connection.register("p", pa.table({"s": texts, "p": ["(a+)+", "(a|a)*", "a", "("]}))
-    assert cursor.execute(f"SELECT {call} FROM p WHERE s IS NOT NULL").fetchall() == [(False,), (True,), (False,)]
+    assert cursor.execute(f"SELECT {call} FROM p WHERE s IS NOT NULL").fetchall() == [
+        (False,),
+        (True,),
+        (False,),
+    ]

@@ -1,4 +1,5 @@
-"""What DuckDB binds at planning takes no longer than the statement has, and isn't longer than it must be."""
+"""What DuckDB binds at planning takes no longer than the statement has, and isn't longer than it
+must be."""
 
 from __future__ import annotations
 
@@ -75,10 +76,15 @@ def con() -> Iterator[runnel.Connection]:
 
 
 def _grouping_sets(number: int) -> str:
-    return f"SELECT COUNT(*) FROM t GROUP BY GROUPING SETS ({', '.join(f'(v + {i})' for i in range(number))})"
+    return (
+        "SELECT COUNT(*) FROM t GROUP BY GROUPING SETS "
+        f"({', '.join(f'(v + {i})' for i in range(number))})"
+    )
 
 
-def test_the_text_grows_with_the_grouping_sets(con: runnel.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_text_grows_with_the_grouping_sets(
+    con: runnel.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lengths: list[int] = []
 
     def bind(kernel: Any, write: Any) -> None:

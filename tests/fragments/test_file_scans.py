@@ -1,4 +1,5 @@
-"""CSV and JSON files in fragments: the rows and the errors of our own readers, read on several threads."""
+"""CSV and JSON files in fragments: the rows and the errors of our own readers, read on several
+threads."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ def rows_of(partition: SourcePartition) -> Iterator[pa.RecordBatch]:
 
 
 def input_threads() -> list[str]:
-    return [item.name for item in threading.enumerate() if item.name.startswith("runnel-duckdb-input")]
+    return [
+        item.name for item in threading.enumerate() if item.name.startswith("runnel-duckdb-input")
+    ]
 
 
 def test_partitions_are_read_at_once() -> None:
@@ -78,7 +81,9 @@ def test_one_that_fails_ends_all() -> None:
 
 def test_stopping_ends_threads_that_wait_for_room() -> None:
     begun = Event()
-    reading = ParallelReading([Numbers(list(range(10_000)), begun.set) for _ in range(2)], rows_of, 2)
+    reading = ParallelReading(
+        [Numbers(list(range(10_000)), begun.set) for _ in range(2)], rows_of, 2
+    )
     batches = reading.batches()
     next(batches)
     assert begun.wait(30)
@@ -93,7 +98,19 @@ def test_stopping_before_the_start() -> None:
     assert input_threads() == []
 
 
-CSV_EDGES = ["1,x", "+1,x", " 2 ,x", '"3","a,b"', '4,"two\nlines"', '5,""', "6,", ",x", "-0,x", '007,"q""q"', "8,NULL\r"]
+CSV_EDGES = [
+    "1,x",
+    "+1,x",
+    " 2 ,x",
+    '"3","a,b"',
+    '4,"two\nlines"',
+    '5,""',
+    "6,",
+    ",x",
+    "-0,x",
+    '007,"q""q"',
+    "8,NULL\r",
+]
 JSON_EDGES = [
     '{"n": 1, "t": "x"}',
     '{"n": "2", "t": 1.50}',
@@ -108,8 +125,22 @@ JSON_EDGES = [
 WRONG = {
     "csv": ["x,y", "1.5,y", "9223372036854775808,y", "1,y,z", "1", '1,"never closed', "1e3x,y"],
     "json": [
-        *('{"n": 1.5}', '{"n": true}', '{"n": 9223372036854775808}', '{"n": [1]}', '{"n": 1,}', '{"n": 1, "o": [1,]}'),
-        *('{"n": 1, "o": nan}', '{"n": 1} x', '{"n": 1', "5", '[{"n": 1}]', '{"n": 1, "t": "\\ud800"}'),
+        *(
+            '{"n": 1.5}',
+            '{"n": true}',
+            '{"n": 9223372036854775808}',
+            '{"n": [1]}',
+            '{"n": 1,}',
+            '{"n": 1, "o": [1,]}',
+        ),
+        *(
+            '{"n": 1, "o": nan}',
+            '{"n": 1} x',
+            '{"n": 1',
+            "5",
+            '[{"n": 1}]',
+            '{"n": 1, "t": "\\ud800"}',
+        ),
     ],
 }
 SUM = "SELECT n, t, COUNT(*), COUNT(n) FROM f GROUP BY n, t"
@@ -118,16 +149,20 @@ SUM = "SELECT n, t, COUNT(*), COUNT(n) FROM f GROUP BY n, t"
 @cache
 def filler(kind: str, first: int, last: int) -> str:
     return "\n".join(
-        f"{n % 10},{'text ' * 8}" if kind == "csv" else f'{{"n": {n % 10}, "t": "{"text " * 6}"}}' for n in range(first, last)
+        f"{n % 10},{'text ' * 8}" if kind == "csv" else f'{{"n": {n % 10}, "t": "{"text " * 6}"}}'
+        for n in range(first, last)
     )
 
 
 def written(folder: Path, kind: str, edges: list[str], last: str = "") -> None:
-    """Four files of more than half a MB with the edges in each, and in the third one the last line."""
+    """Four files of more than half a MB with the edges in each, and in the third one the last
+    line."""
     for i in range(4):
         halves = filler(kind, 0, ROWS // 2), filler(kind, ROWS // 2, ROWS)
         lines = [halves[0], *edges, halves[1], *([last] if i == 2 and last else [])]
-        (folder / f"{i}.{kind}").write_text("\n".join((["n,t"] if kind == "csv" else []) + lines) + "\n", encoding="utf-8")
+        (folder / f"{i}.{kind}").write_text(
+            "\n".join((["n,t"] if kind == "csv" else []) + lines) + "\n", encoding="utf-8"
+        )
 
 
 def outcome(folder: Path, **settings: object) -> object:
@@ -137,7 +172,8 @@ def outcome(folder: Path, **settings: object) -> object:
             connection.execute("SET pushdown = off")
         kind = next(folder.iterdir()).suffix[1:]
         connection.execute(
-            f"CREATE MAPPING f (n BIGINT, t VARCHAR) TYPE File OPTIONS ('path' = '{folder}', 'format' = '{kind}')"
+            "CREATE MAPPING f (n BIGINT, t VARCHAR) TYPE File "
+            f"OPTIONS ('path' = '{folder}', 'format' = '{kind}')"
         )
         plan = "\n".join(row[0] for row in connection.execute(f"EXPLAIN {SUM}"))
         assert ("Fragment on DuckDB" in plan) == bool(settings)
@@ -157,7 +193,9 @@ def test_edge_values_are_read_alike(tmp_path: Path, kind: str, edges: list[str])
     assert outcome(tmp_path, fragment_rows=0, cooperative_threads=4) == own
 
 
-@pytest.mark.parametrize(("kind", "line"), [(kind, line) for kind, lines in WRONG.items() for line in lines])
+@pytest.mark.parametrize(
+    ("kind", "line"), [(kind, line) for kind, lines in WRONG.items() for line in lines]
+)
 def test_errors_are_told_alike(tmp_path: Path, kind: str, line: str) -> None:
     written(tmp_path, kind, [], line)
     own = outcome(tmp_path)

@@ -1,6 +1,8 @@
-"""Generated queries with all that DuckDB can run on DuckDB give what they give on our own operators, over tables of every kind.
+"""Generated queries with all that DuckDB can run on DuckDB give what they give on our own
+operators, over tables of every kind.
 
-`python -m tests.fragments.test_generated_on_duckdb SECONDS [SEED]` goes on for as long as told and prints what it finds.
+`python -m tests.fragments.test_generated_on_duckdb SECONDS
+[SEED]` goes on for as long as told and prints what it finds.
 """
 
 from __future__ import annotations
@@ -44,8 +46,11 @@ def outcome(cursor: runnel.Cursor, sql: str, arguments: list[Any]) -> Rows | str
         return repr(error)
 
 
-def differences(seed: int, count: int, make: Make, folder: Path, tally: Tally | None = None) -> Iterator[str]:
-    """What differs in `count` queries of the generator; `tally.agreed` counts those that DuckDB took part in."""
+def differences(
+    seed: int, count: int, make: Make, folder: Path, tally: Tally | None = None
+) -> Iterator[str]:
+    """What differs in `count` queries of the generator; `tally.agreed` counts those that DuckDB
+    took part in."""
     tally = Tally() if tally is None else tally
     source, arguments = random.Random(seed), list[Any]()
     with runnel.connect(fragment_rows=0) as pushed, runnel.connect(pushdown=False) as own:
@@ -55,15 +60,23 @@ def differences(seed: int, count: int, make: Make, folder: Path, tally: Tally | 
         generator = make(source, arguments)
         for _ in range(count):
             sql, is_ordered = generator.query()
-            ours, theirs = outcome(own.cursor(), sql, arguments), outcome(pushed.cursor(), sql, arguments)
+            ours, theirs = (
+                outcome(own.cursor(), sql, arguments),
+                outcome(pushed.cursor(), sql, arguments),
+            )
             if isinstance(ours, str) or isinstance(theirs, str):
                 is_alike = ours == theirs and "Error(" not in str(ours)
                 tally.failed_alike += is_alike
             else:
                 is_alike = _agree(theirs, ours, is_ordered)
-                tally.agreed += "Fragment on DuckDB" in str(pushed.execute(f"EXPLAIN (PHYSICAL) {sql}", arguments).fetchall())
+                tally.agreed += "Fragment on DuckDB" in str(
+                    pushed.execute(f"EXPLAIN (PHYSICAL) {sql}", arguments).fetchall()
+                )
             if not is_alike:
-                yield f"on DuckDB {_shown(theirs)}\n  not {_shown(ours)}\n  seed {seed}: {sql} with {arguments}"
+                yield (
+                    f"on DuckDB {_shown(theirs)}\n  not {_shown(ours)}\n"
+                    f"  seed {seed}: {sql} with {arguments}"
+                )
 
 
 def _shown(found: Rows | str) -> Any:

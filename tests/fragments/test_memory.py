@@ -1,5 +1,5 @@
-"""Fragments on DuckDB under a memory limit: what is larger than the limit runs on operators that spill, and what runs out of
-memory all the same is run once more by them."""
+"""Fragments on DuckDB under a memory limit: what is larger than the limit runs on operators that
+spill, and what runs out of memory all the same is run once more by them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,32 @@ from tests.effort import some
 
 ROWS = 1_600_000
 LIMIT = "40MB"
-"""DuckDB then has its least, 34 MB, less than it needs for a join, a sort or a window over these rows."""
+"""DuckDB then has its least, 34 MB, less than it needs for a join, a sort or a window over these
+rows."""
 
 SUM = 1000 * 999 // 2
 """Of g, which counts from 0 to 999 again and again."""
 
 QUERIES = {
-    "join": ("SELECT COUNT(*), SUM(a.g) FROM t AS a JOIN t AS b ON a.v = b.v", (ROWS, ROWS // 1000 * SUM)),
+    "join": (
+        "SELECT COUNT(*), SUM(a.g) FROM t AS a JOIN t AS b ON a.v = b.v",
+        (ROWS, ROWS // 1000 * SUM),
+    ),
     "sort": (
         "SELECT COUNT(*), SUM(g), MAX(k) FROM (SELECT v, k, g FROM t ORDER BY v OFFSET 1)",
         (ROWS - 1, ROWS // 1000 * SUM, ROWS // 5 - 1),
     ),
     "over": (
-        "SELECT COUNT(*), SUM(r), MAX(k) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY g ORDER BY v) AS r, k FROM t)",
+        (
+            "SELECT COUNT(*), SUM(r), MAX(k) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY g "
+            "ORDER BY v) AS r, k FROM t)"
+        ),
         (ROWS, ROWS * (ROWS // 1000 + 1) // 2, ROWS // 5 - 1),
     ),
-    "except": ("SELECT COUNT(*) FROM (SELECT v, k FROM t EXCEPT SELECT v, k FROM t WHERE g > 0)", (ROWS // 1000,)),
+    "except": (
+        "SELECT COUNT(*) FROM (SELECT v, k FROM t EXCEPT SELECT v, k FROM t WHERE g > 0)",
+        (ROWS // 1000,),
+    ),
 }
 
 
@@ -53,7 +63,8 @@ def con(rows: pa.Table) -> Iterator[runnel.Connection]:
 
 @pytest.fixture
 def eager(con: runnel.Connection, monkeypatch: pytest.MonkeyPatch) -> runnel.Connection:
-    """A connection whose planner takes every plan for small enough, and whose DuckDB has next to no memory."""
+    """A connection whose planner takes every plan for small enough, and whose DuckDB has next to no
+    memory."""
     monkeypatch.setattr(DuckDBEngine, "memory", None)
     con._database.kernel().configure(6_000_000, None)
     return con
@@ -64,7 +75,9 @@ def explained(con: runnel.Connection, sql: str) -> str:
 
 
 @pytest.mark.parametrize("name", some(sorted(QUERIES), 2))
-def test_what_is_larger_than_the_limit_is_for_operators_that_spill(con: runnel.Connection, name: str) -> None:
+def test_what_is_larger_than_the_limit_is_for_operators_that_spill(
+    con: runnel.Connection, name: str
+) -> None:
     sql, wanted = QUERIES[name]
     plan = explained(con, sql)
     assert "Fragment on DuckDB" not in plan
@@ -83,7 +96,9 @@ def test_a_join_needs_room_for_its_smaller_side(con: runnel.Connection) -> None:
     assert con.execute(sql).fetchall() == expected
     con.execute("SET pushdown = on")
     joins = " ".join(f"JOIN few AS f{number} ON t.v = f{number}.g" for number in range(12))
-    assert "to join" in explained(con, f"SELECT COUNT(*), {', '.join(f'SUM(f{i}.w)' for i in range(12))} FROM t {joins}")
+    assert "to join" in explained(
+        con, f"SELECT COUNT(*), {', '.join(f'SUM(f{i}.w)' for i in range(12))} FROM t {joins}"
+    )
 
 
 def test_joins_below_groups_may_go_by_way_of_files() -> None:
@@ -93,8 +108,12 @@ def test_joins_below_groups_may_go_by_way_of_files() -> None:
         with runnel.connect(memory_limit=limit) as connection:
             connection.register("t", rows)
             joined = "FROM t AS a JOIN t AS b ON a.v = b.v"
-            assert ("not on DuckDB" not in explained(connection, f"SELECT COUNT(*) {joined}")) is fits
-            assert "not on DuckDB: about 384 MB to join" in explained(connection, f"SELECT a.v {joined}")
+            assert (
+                "not on DuckDB" not in explained(connection, f"SELECT COUNT(*) {joined}")
+            ) is fits
+            assert "not on DuckDB: about 384 MB to join" in explained(
+                connection, f"SELECT a.v {joined}"
+            )
 
 
 def test_a_larger_limit_brings_the_fragment_back(con: runnel.Connection) -> None:
@@ -118,9 +137,14 @@ def test_groups_and_first_rows_stay_with_duckdb(con: runnel.Connection) -> None:
 
 def test_tables_of_duckdb_are_read_where_they_are(con: runnel.Connection, tmp_path: Any) -> None:
     path = tmp_path / "d.duckdb"
-    con.execute(f"CREATE MAPPING d (v BIGINT, k BIGINT, g BIGINT) TYPE DuckDB OPTIONS ('path'='{path}', 'create'='true')")
+    con.execute(
+        "CREATE MAPPING d (v BIGINT, k BIGINT, g BIGINT) TYPE DuckDB "
+        f"OPTIONS ('path'='{path}', 'create'='true')"
+    )
     con.execute("INSERT INTO d SELECT v, k, g FROM t")
-    sql, wanted = (item.replace(" t ", " d ") if isinstance(item, str) else item for item in QUERIES["join"])
+    sql, wanted = (
+        item.replace(" t ", " d ") if isinstance(item, str) else item for item in QUERIES["join"]
+    )
     plan = explained(con, sql)
     assert plan.count("Fragment on DuckDB") == 2
     assert "stopped by: about" in plan
@@ -128,7 +152,9 @@ def test_tables_of_duckdb_are_read_where_they_are(con: runnel.Connection, tmp_pa
 
 
 @pytest.mark.parametrize("name", some(["join", "over", "sort"], 2))
-def test_a_fragment_without_room_is_run_by_our_operators(eager: runnel.Connection, name: str) -> None:
+def test_a_fragment_without_room_is_run_by_our_operators(
+    eager: runnel.Connection, name: str
+) -> None:
     sql, wanted = QUERIES[name]
     assert "Fragment on DuckDB" in explained(eager, sql)
     assert eager.execute(sql).fetchall() == [wanted]
@@ -151,15 +177,22 @@ def test_rows_one_by_one_after_a_fragment_without_room(eager: runnel.Connection)
 
 def test_a_change_after_a_fragment_without_room(eager: runnel.Connection, tmp_path: Any) -> None:
     path = tmp_path / "d.duckdb"
-    eager.execute(f"CREATE MAPPING d (v BIGINT, k BIGINT) TYPE DuckDB OPTIONS ('path'='{path}', 'create'='true')")
+    eager.execute(
+        "CREATE MAPPING d (v BIGINT, k BIGINT) TYPE DuckDB "
+        f"OPTIONS ('path'='{path}', 'create'='true')"
+    )
     cursor = eager.execute("INSERT INTO d SELECT a.v, b.k FROM t AS a JOIN t AS b ON a.v = b.v")
     assert cursor.rowcount == ROWS
-    assert eager.execute("SELECT COUNT(*), SUM(v) FROM d").fetchall() == [(ROWS, ROWS * (ROWS - 1) // 2)]
+    assert eager.execute("SELECT COUNT(*), SUM(v) FROM d").fetchall() == [
+        (ROWS, ROWS * (ROWS - 1) // 2)
+    ]
     lines = eager.execute(f"EXPLAIN ANALYZE {QUERIES['join'][0]}").fetchall()
     assert lines[-1][0].startswith("1 row in")
 
 
-def test_rows_that_were_given_are_not_given_again(con: runnel.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_were_given_are_not_given_again(
+    con: runnel.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     con.execute("SET memory_limit = '1GB'")
     put = DuckDBStream._put
     seen: list[int] = []
@@ -179,7 +212,9 @@ def test_rows_that_were_given_are_not_given_again(con: runnel.Connection, monkey
     assert "pushdown" in (caught.value.hint or "")
 
 
-def test_a_query_that_reads_a_stream_is_not_begun_anew(con: runnel.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_reads_a_stream_is_not_begun_anew(
+    con: runnel.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def failing(self: DuckDBStream) -> None:
         assert written.wait(30)
         raise RuntimeError("Out of Memory Error: no room")
@@ -188,7 +223,10 @@ def test_a_query_that_reads_a_stream_is_not_begun_anew(con: runnel.Connection, m
     monkeypatch.setattr(DuckDBStream, "_read", failing)
     con.execute("SET fragment_rows = 0")
     with con.register_stream("s", {"v": "BIGINT"}) as writer:
-        cursor = con.execute("SELECT s.v, n FROM s JOIN (SELECT v, COUNT(*) AS n FROM t GROUP BY v) AS c ON s.v = c.v")
+        cursor = con.execute(
+            "SELECT s.v, n FROM s JOIN (SELECT v, COUNT(*) AS n FROM t "
+            "GROUP BY v) AS c ON s.v = c.v"
+        )
         writer.write([(1,)])
         written.set()
         with pytest.raises(runnel.OperationalError, match="out of memory") as caught:

@@ -33,7 +33,11 @@ CALLS = {
 
 @pytest.fixture(scope="module", params=["own", "DuckDB"])
 def con(request: pytest.FixtureRequest) -> Iterator[runnel.Connection]:
-    with runnel.connect(pushdown=False) if request.param == "own" else runnel.connect(fragment_rows=0) as made:
+    with (
+        runnel.connect(pushdown=False)
+        if request.param == "own"
+        else runnel.connect(fragment_rows=0) as made
+    ):
         made.register("t", pa.table(ROWS))
         yield made
 

@@ -44,7 +44,10 @@ def test_data_errors_point_to_what_failed(con: runnel.Connection, sql: str, plac
     assert sql.index(place) - 1 <= position.offset <= sql.index(place) + len(place)
 
 
-@pytest.mark.parametrize("sql", ["SET memory_limit = 'much'", "SET nope = 1", "RESET nope", "SET cooperative_threads = 2"])
+@pytest.mark.parametrize(
+    "sql",
+    ["SET memory_limit = 'much'", "SET nope = 1", "RESET nope", "SET cooperative_threads = 2"],
+)
 def test_a_setting_that_is_refused_is_pointed_to(con: runnel.Connection, sql: str) -> None:
     with pytest.raises(runnel.ProgrammingError) as caught:
         con.execute(sql)

@@ -1,4 +1,5 @@
-"""Every `.slt` file with all that DuckDB can run on DuckDB: the same rows, and errors of the same kind."""
+"""Every `.slt` file with all that DuckDB can run on DuckDB: the same rows, and errors of the same
+kind."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ FILES = sorted((Path(__file__).parent.parent / "slt").glob("*/*.slt"), key=lambd
 
 
 class RunOnDuckDB(Run):
-    """A DOUBLE that was summed in another order differs in its last digits, and an error is told in other words."""
+    """A DOUBLE that was summed in another order differs in its last digits, and an error is told in
+    other words."""
 
     def says(self, error: runnel.Error, pattern: str) -> bool:
         return isinstance(error, runnel.DataError) or super().says(error, pattern)

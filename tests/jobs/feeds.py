@@ -1,4 +1,5 @@
-"""Streams for jobs that tests write row by row, in partitions that keep all, can be read again, held up, and taken down."""
+"""Streams for jobs that tests write row by row, in partitions that keep all, can be read again,
+held up, and taken down."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ NAMES = ("k", "ts")
 
 
 class Feed:
-    """One partition: rows of a key and an event time. While it isn't `free`, whoever reads it stands still when all is read."""
+    """One partition: rows of a key and an event time. While it isn't `free`, whoever reads it
+    stands still when all is read."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int]] = []
@@ -55,7 +57,8 @@ class Feed:
 
 
 class FeedConnector(Connector):
-    """`tables`: the feeds of each mapping, by its name. `idle_timeout`: as in `catalog.EventTime`."""
+    """`tables`: the feeds of each mapping, by its name. `idle_timeout`: as in
+    `catalog.EventTime`."""
 
     name = "Feed"
     idle_timeout: int | None = None
@@ -94,7 +97,10 @@ class _FeedSource(Source):
         self._columns = columns
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        return [_FeedPartition(feed, str(number), self._columns) for number, feed in enumerate(self._feeds)]
+        return [
+            _FeedPartition(feed, str(number), self._columns)
+            for number, feed in enumerate(self._feeds)
+        ]
 
 
 class _FeedPartition(SourcePartition):
@@ -129,7 +135,9 @@ class _FeedPartition(SourcePartition):
             row = feed.rows[self._next]
             self._next += 1
             names = [NAMES[number] for number in self._columns]
-            return pa.record_batch([pa.array([row[number]], pa.int64()) for number in self._columns], names=names)
+            return pa.record_batch(
+                [pa.array([row[number]], pa.int64()) for number in self._columns], names=names
+            )
         if feed.is_over:
             return END
         if not feed.free.is_set():

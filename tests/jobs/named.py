@@ -1,4 +1,5 @@
-"""Named jobs for tests: a source that gives numbers when told to, a sink that commits with snapshots, a still clock."""
+"""Named jobs for tests: a source that gives numbers when told to, a sink that commits with
+snapshots, a still clock."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def numbers(*values: int) -> pa.RecordBatch:
 
 
 class World:
-    """What outlives executions: how far sources may go, whether they end there, what fails next, and what was committed."""
+    """What outlives executions: how far sources may go, whether they end there, what fails next,
+    and what was committed."""
 
     def __init__(self) -> None:
         self.limit = 0
@@ -98,8 +100,9 @@ class Counter(Processor):
 
 
 class Keeper(Processor):
-    """Commits what it got with each snapshot, and is complete when all is committed. What it staged is its state: a snapshot
-    that was completed and not committed is committed by the next execution, once."""
+    """Commits what it got with each snapshot, and is complete when all is committed. What it staged
+    is its state: a snapshot that was completed and not committed is committed by the next
+    execution, once."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -151,7 +154,9 @@ class Keeper(Processor):
 class Bench:
     """A registry whose jobs all run Counter → Keeper of `world`."""
 
-    def __init__(self, folder: Path | None = None, world: World | None = None, refusals: Sequence[Error] = ()) -> None:
+    def __init__(
+        self, folder: Path | None = None, world: World | None = None, refusals: Sequence[Error] = ()
+    ) -> None:
         self.world = world or World()
         self.clock = ManualClock(wall_start=1_000_000)
         self.jobs = Jobs(2, self.clock)

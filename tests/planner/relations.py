@@ -35,11 +35,15 @@ UNKNOWN = Literal(value=None, type=BOOLEAN)
 
 
 def project(relation: Relation, **expressions: Expression) -> Project:
-    return Project(input=relation, expressions=tuple(expressions.values()), names=tuple(expressions))
+    return Project(
+        input=relation, expressions=tuple(expressions.values()), names=tuple(expressions)
+    )
 
 
 def where(relation: Relation, *parts: Expression) -> Filter:
-    return Filter(input=relation, condition=parts[0] if len(parts) == 1 else build.call("and", parts))
+    return Filter(
+        input=relation, condition=parts[0] if len(parts) == 1 else build.call("and", parts)
+    )
 
 
 def both() -> tuple[Scan, Scan, int]:
@@ -71,4 +75,6 @@ def fallible(relation: Relation) -> Expression:
 
 def in_companies(operand: Expression) -> InSubquery:
     right = scan(companies())
-    return InSubquery(operands=(operand,), relation=project(right, k=column(right, "__key")), type=BOOLEAN)
+    return InSubquery(
+        operands=(operand,), relation=project(right, k=column(right, "__key")), type=BOOLEAN
+    )

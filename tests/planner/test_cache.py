@@ -7,7 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from runnel.catalog import Catalog, Dependency, Index, Mapping, Registration, Snapshot, Table, View, dependency_version
+from runnel.catalog import (
+    Catalog,
+    Dependency,
+    Index,
+    Mapping,
+    Registration,
+    Snapshot,
+    Table,
+    View,
+    dependency_version,
+)
 from runnel.errors import InterfaceError
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.plans import Plan, ShowPlan
@@ -36,7 +46,11 @@ def key(sql: str = "select 1", *types: object) -> PlanKey:
 def plan_over(snapshot: Snapshot, *names: str, indexes: bool = False) -> Plan:
     """A plan that used objects of the catalog, and perhaps their indexes."""
     kinds = ("object", "indexes") if indexes else ("object",)
-    used = tuple(Dependency(kind, name, dependency_version(snapshot, kind, name)) for name in names for kind in kinds)
+    used = tuple(
+        Dependency(kind, name, dependency_version(snapshot, kind, name))
+        for name in names
+        for kind in kinds
+    )
     return ShowPlan(what="jobs", dependencies=used, is_cacheable=True)
 
 

@@ -25,13 +25,19 @@ def test_chains_of_concatenations(con: runnel.Connection, count: int) -> None:
     assert con.execute(f"SELECT {numbers} FROM (VALUES ('x')) t(v)").fetchall() == [
         ("x" + "".join(str(i) for i in range(count)),)
     ]
-    assert con.execute(f"SELECT v || NULL || {parts} FROM (VALUES ('x')) t(v)").fetchall() == [(None,)]
+    assert con.execute(f"SELECT v || NULL || {parts} FROM (VALUES ('x')) t(v)").fetchall() == [
+        (None,)
+    ]
 
 
 def test_a_long_concatenation_checks_as_a_short_one_does(con: runnel.Connection) -> None:
-    with pytest.raises(runnel.ProgrammingError, match="only where all are text, and here is VARBINARY"):
+    with pytest.raises(
+        runnel.ProgrammingError, match="only where all are text, and here is VARBINARY"
+    ):
         con.execute("SELECT " + " || ".join(["X'ff'"] * 200))
-    with pytest.raises(runnel.ProgrammingError, match="joins more than 50 values only where all are text") as caught:
+    with pytest.raises(
+        runnel.ProgrammingError, match="joins more than 50 values only where all are text"
+    ) as caught:
         con.execute("SELECT " + " || ".join(["ARRAY[1]"] * 60))
     assert caught.value.position is not None
 
@@ -48,7 +54,11 @@ def test_a_long_concatenation_checks_as_a_short_one_does(con: runnel.Connection)
         ("SELECT N'a'", "N before a string is not supported", "leave it out"),
         ("SELECT '{}' #>> '{}'", "operator #>> is not supported", "JSON_VALUE"),
         ("SELECT '{}' #> '{}'", "operator #> is not supported", "JSON_QUERY"),
-        ("SELECT * FROM (SELECT 1 a, 2 a) t WHERE a = 1", 'column "a" is ambiguous', "give the columns different names"),
+        (
+            "SELECT * FROM (SELECT 1 a, 2 a) t WHERE a = 1",
+            'column "a" is ambiguous',
+            "give the columns different names",
+        ),
         (
             "SELECT 1 FROM (SELECT 1 a) t, (SELECT 1 a) u WHERE a = 1",
             'column "a" is ambiguous',
@@ -68,11 +78,16 @@ def test_messages(con: runnel.Connection, sql: str, message: str, hint: str) -> 
     ("expression", "message"),
     [
         ("TO_TIMESTAMP(1e18)", "TIMESTAMP WITH TIME ZONE overflow in TO_TIMESTAMP function"),
-        ("TO_TIMESTAMP(CAST('NaN' AS DOUBLE))", "TIMESTAMP WITH TIME ZONE overflow in TO_TIMESTAMP function"),
+        (
+            "TO_TIMESTAMP(CAST('NaN' AS DOUBLE))",
+            "TIMESTAMP WITH TIME ZONE overflow in TO_TIMESTAMP function",
+        ),
         ("INTERVAL '1' DAY * 1e300", "INTERVAL DAY TO SECOND overflow in '*' operator"),
     ],
 )
-def test_overflows_are_told_in_our_words(con: runnel.Connection, expression: str, message: str) -> None:
+def test_overflows_are_told_in_our_words(
+    con: runnel.Connection, expression: str, message: str
+) -> None:
     with pytest.raises(runnel.DataError) as caught:
         con.execute(f"SELECT {expression}").fetchall()
     assert caught.value.message == message
@@ -90,7 +105,9 @@ def test_overflows_are_told_in_our_words(con: runnel.Connection, expression: str
         ("a,", "a[,;]", True),
     ],
 )
-def test_similar_to_with_a_comma(con: runnel.Connection, text: str, pattern: str, matches: bool) -> None:
+def test_similar_to_with_a_comma(
+    con: runnel.Connection, text: str, pattern: str, matches: bool
+) -> None:
     sql = "SELECT v SIMILAR TO p FROM (VALUES (CAST(? AS VARCHAR), CAST(? AS VARCHAR))) t(v, p)"
     assert con.execute(sql, (text, pattern)).fetchall() == [(matches,)]
     assert con.execute(f"SELECT '{text}' SIMILAR TO '{pattern}'").fetchall() == [(matches,)]

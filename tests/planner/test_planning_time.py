@@ -33,11 +33,16 @@ def con() -> Iterator[runnel.Connection]:
 
 
 def _doublings(number: int) -> str:
-    tables = [f"q{i} AS (SELECT * FROM q{i - 1} UNION ALL SELECT * FROM q{i - 1})" for i in range(1, number + 1)]
+    tables = [
+        f"q{i} AS (SELECT * FROM q{i - 1} UNION ALL SELECT * FROM q{i - 1})"
+        for i in range(1, number + 1)
+    ]
     return f"WITH q0 AS (SELECT 1 AS a), {', '.join(tables)} SELECT COUNT(*) FROM q{number}"
 
 
-def test_a_common_table_is_bound_once(con: runnel.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_common_table_is_bound_once(
+    con: runnel.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bound: list[Any] = []
     bind = SelectBinder.bind
 
@@ -53,12 +58,14 @@ def test_a_common_table_is_bound_once(con: runnel.Connection, monkeypatch: pytes
 def test_uses_of_a_common_table_have_their_own_names_and_levels(con: runnel.Connection) -> None:
     sql = (
         "WITH t(a, b) AS (VALUES (1, 10), (2, 20), (3, 30)), u AS (SELECT a + 1 AS a FROM t) "
-        "SELECT x.a, y.b, (SELECT MAX(b) FROM t WHERE t.a < x.a), (SELECT COUNT(*) FROM u WHERE u.a IN (SELECT a FROM t z)) "
+        "SELECT x.a, y.b, (SELECT MAX(b) FROM t WHERE t.a < x.a), "
+        "(SELECT COUNT(*) FROM u WHERE u.a IN (SELECT a FROM t z)) "
         "FROM t x JOIN t AS y(c, b) ON x.a = y.c ORDER BY x.a"
     )
     assert con.execute(sql).fetchall() == [(1, 10, None, 2), (2, 20, 10, 2), (3, 30, 20, 2)]
     nested = (
-        "SELECT v, (WITH w AS (SELECT v * 2 AS d) SELECT (SELECT d FROM w) + (SELECT MAX(x.d + y.d) FROM w x, w y)) "
+        "SELECT v, (WITH w AS (SELECT v * 2 AS d) "
+        "SELECT (SELECT d FROM w) + (SELECT MAX(x.d + y.d) FROM w x, w y)) "
         "FROM (VALUES (1), (5)) o(v) ORDER BY v"
     )
     assert con.execute(nested).fetchall() == [(1, 6), (5, 30)]
@@ -69,7 +76,9 @@ def test_each_use_of_a_stream_has_a_watermark_of_its_own(con: runnel.Connection)
         "CREATE VIEW s AS SELECT * FROM TABLE(IMPOSE_ORDER((SELECT v, TO_TIMESTAMP(v) AS t "
         "FROM TABLE(GENERATE_STREAM(1))), DESCRIPTOR(t), INTERVAL '1' SECOND))"
     )
-    plan: Any = con._database.prepare("WITH c AS (SELECT * FROM s) SELECT * FROM c UNION ALL SELECT * FROM c", ())
+    plan: Any = con._database.prepare(
+        "WITH c AS (SELECT * FROM s) SELECT * FROM c UNION ALL SELECT * FROM c", ()
+    )
     numbers = [item.watermark for item in walk(plan.logical) if isinstance(item, ImposeOrder)]
     assert len(numbers) == len(set(numbers)) == 2
 
@@ -81,7 +90,9 @@ def test_rules_look_at_the_time(con: runnel.Connection) -> None:
     assert len(looks) >= len(RULES)
 
 
-def test_the_time_out_ends_planning(con: runnel.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_out_ends_planning(
+    con: runnel.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = [0]
 
     def passing() -> int:
@@ -106,15 +117,23 @@ def _chain(number: int, body: str, first: str = "SELECT 1 AS a") -> str:
 
 _DOUBLING = {
     "joins": ("SELECT l.a + 1 AS a FROM {before} l JOIN {before} r ON l.a = r.a", [(41,)]),
-    "unions": ("SELECT a FROM {before} UNION SELECT a + 1 FROM {before} WHERE a < 3", [(1,), (2,), (3,)]),
-    "groups": ("SELECT l.a, COUNT(*) AS c FROM {before} l JOIN {before} r ON l.a = r.a GROUP BY l.a", [(1, 1)]),
+    "unions": (
+        "SELECT a FROM {before} UNION SELECT a + 1 FROM {before} WHERE a < 3",
+        [(1,), (2,), (3,)],
+    ),
+    "groups": (
+        "SELECT l.a, COUNT(*) AS c FROM {before} l JOIN {before} r ON l.a = r.a GROUP BY l.a",
+        [(1, 1)],
+    ),
     "subqueries": ("SELECT a + (SELECT MAX(a) - 1 FROM {before}) AS a FROM {before}", [(1,)]),
     "IN": ("SELECT a FROM {before} WHERE a IN (SELECT a FROM {before})", [(1,)]),
 }
 
 
 @pytest.mark.parametrize("shape", _DOUBLING)
-def test_common_tables_that_name_the_one_before_twice_are_planned_and_run_once(con: runnel.Connection, shape: str) -> None:
+def test_common_tables_that_name_the_one_before_twice_are_planned_and_run_once(
+    con: runnel.Connection, shape: str
+) -> None:
     body, expected = _DOUBLING[shape]
     lengths = []
     for number in (20, 40):
@@ -124,15 +143,24 @@ def test_common_tables_that_name_the_one_before_twice_are_planned_and_run_once(c
     assert con.execute(sql).fetchall() == expected
 
 
-def test_parameters_of_common_tables_that_run_once_keep_their_values(con: runnel.Connection) -> None:
-    sql = _chain(25, "SELECT a FROM {before} UNION SELECT a + ? FROM {before} WHERE a < ?") + "SELECT * FROM q25 ORDER BY a"
+def test_parameters_of_common_tables_that_run_once_keep_their_values(
+    con: runnel.Connection,
+) -> None:
+    sql = (
+        _chain(25, "SELECT a FROM {before} UNION SELECT a + ? FROM {before} WHERE a < ?")
+        + "SELECT * FROM q25 ORDER BY a"
+    )
     assert con.execute(sql, [2, 6] * 25).fetchall() == [(1,), (3,), (5,), (7,)]
 
 
-def test_views_that_name_the_one_before_twice_are_planned_and_run_once(con: runnel.Connection) -> None:
+def test_views_that_name_the_one_before_twice_are_planned_and_run_once(
+    con: runnel.Connection,
+) -> None:
     con.execute("CREATE VIEW v0 AS SELECT 1 AS a")
     for i in range(1, 31):
-        con.execute(f"CREATE VIEW v{i} AS SELECT l.a + 1 AS a FROM v{i - 1} l JOIN v{i - 1} r ON l.a = r.a")
+        con.execute(
+            f"CREATE VIEW v{i} AS SELECT l.a + 1 AS a FROM v{i - 1} l JOIN v{i - 1} r ON l.a = r.a"
+        )
     assert con.execute("SELECT * FROM v30").fetchall() == [(31,)]
 
 
@@ -143,7 +171,9 @@ def test_a_common_table_that_runs_once_is_explained_once(con: runnel.Connection)
     assert "Common table 1, as before" in lines
 
 
-def test_conditions_still_reach_into_common_tables_that_are_used_a_few_times(con: runnel.Connection) -> None:
+def test_conditions_still_reach_into_common_tables_that_are_used_a_few_times(
+    con: runnel.Connection,
+) -> None:
     table = "WITH t AS (SELECT v FROM GENERATE_SERIES(1, 100) AS s(v))"
     sql = f"{table} SELECT * FROM t a JOIN t b ON a.v = b.v WHERE a.v = 3 AND b.v = 3"
     plan = "\n".join(line for (line,) in con.execute(f"EXPLAIN (LOGICAL) {sql}").fetchall())
@@ -152,13 +182,21 @@ def test_conditions_still_reach_into_common_tables_that_are_used_a_few_times(con
 
 
 _COPIED = {
-    "volatile": _chain(20, "SELECT l.a + RAND() AS a FROM {before} l, {before} r") + "SELECT * FROM q20",
-    "correlated": "SELECT (" + _chain(20, "SELECT l.a FROM {before} l, {before} r", "SELECT v AS a") + "SELECT a FROM q20) "
+    "volatile": _chain(20, "SELECT l.a + RAND() AS a FROM {before} l, {before} r")
+    + "SELECT * FROM q20",
+    "correlated": "SELECT ("
+    + _chain(20, "SELECT l.a FROM {before} l, {before} r", "SELECT v AS a")
+    + "SELECT a FROM q20) "
     "FROM (VALUES (1)) AS t(v)",
     "read by a recursion": _chain(20, "SELECT l.a FROM {before} l, {before} r")
-    + ", r AS (SELECT a FROM q20 UNION ALL SELECT r.a + 1 FROM r JOIN q20 ON q20.a = r.a) SELECT * FROM r",
+    + (
+        ", r AS (SELECT a FROM q20 UNION ALL SELECT r.a + 1 FROM r JOIN q20 ON q20.a = r.a) "
+        "SELECT * FROM r"
+    ),
     "of a stream": _chain(
-        20, "SELECT * FROM {before} UNION ALL SELECT * FROM {before}", "SELECT * FROM TABLE(GENERATE_STREAM(1))"
+        20,
+        "SELECT * FROM {before} UNION ALL SELECT * FROM {before}",
+        "SELECT * FROM TABLE(GENERATE_STREAM(1))",
     )
     + "SELECT * FROM q20",
     "beside a stream": _chain(20, "SELECT l.a FROM {before} l JOIN {before} r ON l.a = r.a")
@@ -167,13 +205,18 @@ _COPIED = {
 
 
 @pytest.mark.parametrize("sql", _COPIED.values(), ids=_COPIED)
-def test_what_cannot_run_once_is_refused_where_its_copies_are_too_many(con: runnel.Connection, sql: str) -> None:
+def test_what_cannot_run_once_is_refused_where_its_copies_are_too_many(
+    con: runnel.Connection, sql: str
+) -> None:
     with pytest.raises(runnel.ProgrammingError, match="name one another too often"):
         con.execute(sql)
 
 
 def test_a_volatile_common_table_differs_in_each_use(con: runnel.Connection) -> None:
-    sql = _chain(5, "SELECT l.a + RAND() AS a FROM {before} l, {before} r") + "SELECT l.a = r.a FROM q5 l, q5 r"
+    sql = (
+        _chain(5, "SELECT l.a + RAND() AS a FROM {before} l, {before} r")
+        + "SELECT l.a = r.a FROM q5 l, q5 r"
+    )
     assert con.execute(sql).fetchall() == [(False,)]
 
 
@@ -200,15 +243,21 @@ def _series(columns: str, rest: str = "") -> str:
 _LONG: dict[str, Callable[[int], str]] = {
     "aggregates": lambda n: _series(", ".join(f"SUM(v + {i})" for i in range(n))),
     "windows": lambda n: _series(", ".join(f"SUM(v + {i}) OVER (ORDER BY v)" for i in range(n))),
-    "keys": lambda n: _series(", ".join(f"v + {i}" for i in range(n)), "GROUP BY " + ", ".join(str(i + 1) for i in range(n))),
+    "keys": lambda n: _series(
+        ", ".join(f"v + {i}" for i in range(n)),
+        "GROUP BY " + ", ".join(str(i + 1) for i in range(n)),
+    ),
     "order": lambda n: _series(
-        ", ".join(f"v + {i} AS c{i}" for i in range(n)), "ORDER BY " + ", ".join(f"c{i}" for i in range(n))
+        ", ".join(f"v + {i} AS c{i}" for i in range(n)),
+        "ORDER BY " + ", ".join(f"c{i}" for i in range(n)),
     ),
     "unions": lambda n: " UNION ALL ".join(f"SELECT {i}" for i in range(n)),
     "conditions": lambda n: _series("v", "WHERE " + " AND ".join(f"v <> {i}" for i in range(n))),
     "branches": lambda n: _series(f"CASE v {' '.join(f'WHEN {i} THEN {i}' for i in range(n))} END"),
     "rows": lambda n: f"SELECT * FROM (VALUES {', '.join(f'({i})' for i in range(n))}) AS t(a)",
-    "elements": lambda n: _series("v", f"WHERE v NOT IN ({', '.join(f'v + {i + 1}' for i in range(n))})"),
+    "elements": lambda n: _series(
+        "v", f"WHERE v NOT IN ({', '.join(f'v + {i + 1}' for i in range(n))})"
+    ),
     "common tables": lambda n: _chain(n, "SELECT a + 1 AS a FROM {before}") + f"SELECT * FROM q{n}",
 }
 
@@ -224,7 +273,9 @@ def test_work_grows_with_the_subqueries_over_a_duckdb_table(con: runnel.Connecti
     con.execute("CREATE MAPPING d (v BIGINT) TYPE DuckDB")
 
     def sql(number: int) -> str:
-        return f"SELECT {', '.join(f'(SELECT MAX(v) FROM d WHERE d.v < {i})' for i in range(number))}"
+        return (
+            f"SELECT {', '.join(f'(SELECT MAX(v) FROM d WHERE d.v < {i})' for i in range(number))}"
+        )
 
     con._database.prepare(sql(2), ())
     calls = [_calls(lambda n=n: con._database.prepare(sql(n), ())) for n in (20, 80)]
@@ -245,7 +296,9 @@ def test_many_parameters_are_read_in_time_with_their_number() -> None:
             gc.enable()
         return min(times)
 
-    assert seconds(16_000) < 24 * seconds(2000), "8 times where time goes with the number, 64 with its square"
+    assert seconds(16_000) < 24 * seconds(2000), (
+        "8 times where time goes with the number, 64 with its square"
+    )
 
 
 def test_thousands_of_elements_that_are_no_constants(con: runnel.Connection) -> None:
@@ -258,13 +311,19 @@ _STAGES: dict[str, str] = {
     "binding": _series(", ".join(f"v + {i}" for i in range(300))),
     "conditions": _series("v", "WHERE " + " AND ".join(f"v <> {i}" for i in range(300))),
     "unions": _LONG["unions"](150),
-    "joins": _series("COUNT(*)", " ".join(f"JOIN GENERATE_SERIES(1, 3) AS t{i}(v) ON t{i}.v = s.v" for i in range(30))),
-    "subqueries": "SELECT " + ", ".join(f"(SELECT MAX(v) FROM GENERATE_SERIES(1, {i}) AS s(v))" for i in range(1, 60)),
+    "joins": _series(
+        "COUNT(*)",
+        " ".join(f"JOIN GENERATE_SERIES(1, 3) AS t{i}(v) ON t{i}.v = s.v" for i in range(30)),
+    ),
+    "subqueries": "SELECT "
+    + ", ".join(f"(SELECT MAX(v) FROM GENERATE_SERIES(1, {i}) AS s(v))" for i in range(1, 60)),
 }
 
 
 @pytest.mark.parametrize("shape", _STAGES)
-def test_no_stage_goes_on_for_long_without_a_look_at_the_time(con: runnel.Connection, shape: str) -> None:
+def test_no_stage_goes_on_for_long_without_a_look_at_the_time(
+    con: runnel.Connection, shape: str
+) -> None:
     """Between two looks there is at most a third of the calls."""
     snapshot = con._database.catalog.snapshot
     environment = replace(con._database._environment, check=lambda: None)
@@ -289,13 +348,17 @@ def test_no_stage_goes_on_for_long_without_a_look_at_the_time(con: runnel.Connec
     assert max(gaps) < calls[0] / 3
 
 
-def test_the_statement_itself_may_not_have_too_many_copies(con: runnel.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_statement_itself_may_not_have_too_many_copies(
+    con: runnel.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bound_tables, "MOST_STEPS", 200)
 
     def planned(column: str, rows: int, uses: int) -> list[str]:
         table = " UNION ALL ".join([f"SELECT {column} AS a"] * rows)
         readers = ", ".join(f"w w{i}" for i in range(uses))
-        lines = con.execute(f"EXPLAIN (LOGICAL) WITH w AS ({table}) SELECT COUNT(*) FROM {readers}").fetchall()
+        lines = con.execute(
+            f"EXPLAIN (LOGICAL) WITH w AS ({table}) SELECT COUNT(*) FROM {readers}"
+        ).fetchall()
         return [line.strip() for (line,) in lines]
 
     with pytest.raises(runnel.ProgrammingError, match="name one another too often"):
@@ -306,7 +369,9 @@ def test_the_statement_itself_may_not_have_too_many_copies(con: runnel.Connectio
 
 def test_the_side_of_each_of_many_joins_is_found_in_time_with_their_number() -> None:
     def calls(number: int) -> int:
-        relation: Relation = Values(rows=((Literal(type=BIGINT, value=1),),), columns=(Field("a", BIGINT),))
+        relation: Relation = Values(
+            rows=((Literal(type=BIGINT, value=1),),), columns=(Field("a", BIGINT),)
+        )
         one = relation
         for _ in range(number):
             relation = Join(kind=JoinKind.CROSS, left=relation, right=one)
@@ -316,7 +381,9 @@ def test_the_side_of_each_of_many_joins_is_found_in_time_with_their_number() -> 
 
 
 def test_the_choice_of_sides_hears_the_time_out(con: runnel.Connection) -> None:
-    plan: Any = con._database.prepare(_series("COUNT(*)", "JOIN GENERATE_SERIES(1, 3) AS t(v) ON t.v = s.v"), ())
+    plan: Any = con._database.prepare(
+        _series("COUNT(*)", "JOIN GENERATE_SERIES(1, 3) AS t(v) ON t.v = s.v"), ()
+    )
     looks: list[int] = []
     with within_time(lambda: looks.append(1)):
         choose_build_side(plan.logical)
@@ -334,9 +401,12 @@ _JOB = "SINK INTO m SELECT v, v FROM TABLE(GENERATE_STREAM(1))"
         "ALTER JOB j RESUME",
     ],
 )
-def test_the_planning_of_a_job_hears_its_statement(con: runnel.Connection, monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
+def test_the_planning_of_a_job_hears_its_statement(
+    con: runnel.Connection, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
     con.execute(
-        "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')"
+        "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap "
+        "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')"
     )
     con.execute(f"CREATE JOB j AS {_JOB}")
     con.execute("ALTER JOB j SUSPEND")
@@ -359,7 +429,10 @@ def test_the_text_of_parts_that_can_fail_grows_with_their_number(word: str) -> N
 
     def length(parts: int) -> int:
         condition = f" {word} ".join(f"a = a + {number}" for number in range(parts))
-        return sum(len(line) for (line,) in con.execute(f"EXPLAIN SELECT a FROM t WHERE {condition}").fetchall())
+        return sum(
+            len(line)
+            for (line,) in con.execute(f"EXPLAIN SELECT a FROM t WHERE {condition}").fetchall()
+        )
 
     with runnel.connect() as con:
         con.execute("CREATE MAPPING t (a BIGINT) TYPE DuckDB")

@@ -1,5 +1,5 @@
-"""The rules keep the result: every query is run with all rules, with the necessary ones alone, and on several processors, and
-all agree with DuckDB."""
+"""The rules keep the result: every query is run with all rules, with the necessary ones alone, and
+on several processors, and all agree with DuckDB."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from runnel.relation.nodes import Relation
 TRADES = {
     "id": pa.array(range(40), pa.int64()),
     "ticker": pa.array([None if i % 11 == 0 else "ABCDEFG"[i % 7] for i in range(40)], pa.string()),
-    "price": pa.array([None if i % 13 == 5 else (i * 37 % 23) / 2 for i in range(40)], pa.float64()),
+    "price": pa.array(
+        [None if i % 13 == 5 else (i * 37 % 23) / 2 for i in range(40)], pa.float64()
+    ),
     "quantity": pa.array([None if i % 9 == 4 else i * 17 % 8 for i in range(40)], pa.int32()),
 }
 COMPANIES = {
@@ -247,7 +249,9 @@ def without_cache(sql: str, variant: str) -> str:
 
 
 @pytest.mark.parametrize("sql", QUERIES)
-def test_the_rules_keep_the_rows(cursor: runnel.Cursor, oracle: Any, monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
+def test_the_rules_keep_the_rows(
+    cursor: runnel.Cursor, oracle: Any, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
     expected = Counter(oracle.execute(sql).fetchall())
     assert Counter(run(cursor, sql)) == expected
     assert Counter(run(cursor, sql, parallelism=3)) == expected
@@ -256,7 +260,9 @@ def test_the_rules_keep_the_rows(cursor: runnel.Cursor, oracle: Any, monkeypatch
 
 
 @pytest.mark.parametrize("sql", ORDERED)
-def test_the_rules_keep_the_order(cursor: runnel.Cursor, oracle: Any, monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
+def test_the_rules_keep_the_order(
+    cursor: runnel.Cursor, oracle: Any, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
     expected = oracle.execute(sql).fetchall()
     assert run(cursor, sql) == expected
     assert run(cursor, sql, parallelism=3) == expected
@@ -265,9 +271,14 @@ def test_the_rules_keep_the_order(cursor: runnel.Cursor, oracle: Any, monkeypatc
 
 
 def test_a_guarded_expression_does_not_fail_because_of_a_rule(cursor: runnel.Cursor) -> None:
-    joined = "SELECT t.id FROM trades t JOIN (SELECT id FROM trades WHERE quantity > 0) p ON t.id = p.id"
+    joined = (
+        "SELECT t.id FROM trades t JOIN (SELECT id FROM trades WHERE quantity > 0) p ON t.id = p.id"
+    )
     assert len(run(cursor, f"{joined} WHERE 10 / t.quantity >= 1")) == len(run(cursor, joined))
-    inside = "SELECT id FROM trades WHERE id IN (SELECT id FROM trades WHERE quantity > 0) AND 10 / quantity >= 1"
+    inside = (
+        "SELECT id FROM trades WHERE id IN (SELECT id FROM trades "
+        "WHERE quantity > 0) AND 10 / quantity >= 1"
+    )
     assert len(run(cursor, inside)) == len(run(cursor, joined))
 
 

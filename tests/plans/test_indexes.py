@@ -1,4 +1,5 @@
-"""An index changes the plan and never the rows: each query over a map is run without indexes and with them."""
+"""An index changes the plan and never the rows: each query over a map is run without indexes and
+with them."""
 
 from __future__ import annotations
 
@@ -32,8 +33,13 @@ def row(i: int) -> tuple[Any, ...]:
 def cursor() -> Iterator[runnel.Cursor]:
     with runnel.connect() as connection:
         made = connection.cursor()
-        columns = "__key BIGINT, ticker VARCHAR, price DECIMAL(10, 2), quantity INTEGER, ts TIMESTAMP"
-        made.execute(f"CREATE MAPPING m ({columns}) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')")
+        columns = (
+            "__key BIGINT, ticker VARCHAR, price DECIMAL(10, 2), quantity INTEGER, ts TIMESTAMP"
+        )
+        made.execute(
+            f"CREATE MAPPING m ({columns}) TYPE IMap "
+            "OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+        )
         made.executemany("SINK INTO m VALUES (?, ?, ?, ?, ?)", [row(i) for i in range(200)])
         made.execute("DELETE FROM m WHERE __key = 50 OR quantity = 3")
         yield made
@@ -50,14 +56,24 @@ LOOKUPS: list[tuple[str, tuple[Any, ...], str]] = [
     ("SELECT __key FROM m WHERE quantity = ?", (None,), "by_quantity"),
     ("SELECT COUNT(*) FROM m WHERE quantity >= 6", (), "by_quantity"),
     ("SELECT __key FROM m WHERE price = 1", (), "by_price"),
-    ("SELECT __key FROM m WHERE ts >= ? AND ts < ?", (START, START + timedelta(hours=9)), "by_time"),
+    (
+        "SELECT __key FROM m WHERE ts >= ? AND ts < ?",
+        (START, START + timedelta(hours=9)),
+        "by_time",
+    ),
 ]
 ORDERS: list[tuple[str, tuple[Any, ...]]] = [
     ("SELECT quantity, ticker FROM m ORDER BY quantity, ticker", ()),
     ("SELECT quantity, ticker FROM m ORDER BY quantity DESC, ticker DESC", ()),
     ("SELECT quantity, ticker FROM m ORDER BY quantity DESC, ticker DESC LIMIT 20 OFFSET 5", ()),
     ("SELECT quantity FROM m WHERE price > 3 ORDER BY quantity LIMIT ? OFFSET ?", (20, 5)),
-    ("SELECT quantity, ticker FROM m WHERE quantity BETWEEN 2 AND 5 ORDER BY quantity, ticker LIMIT ?", (7,)),
+    (
+        (
+            "SELECT quantity, ticker FROM m WHERE quantity BETWEEN 2 AND 5 "
+            "ORDER BY quantity, ticker LIMIT ?"
+        ),
+        (7,),
+    ),
     ("SELECT ts FROM m WHERE ts > ? ORDER BY ts DESC LIMIT 3", (START,)),
 ]
 
@@ -88,7 +104,11 @@ def plan(cursor: runnel.Cursor, sql: str, arguments: tuple[Any, ...]) -> str:
 @pytest.mark.usefixtures("processors")
 @pytest.mark.parametrize(("sql", "arguments", "index"), LOOKUPS)
 def test_a_lookup_finds_what_a_scan_finds(
-    cursor: runnel.Cursor, request: pytest.FixtureRequest, sql: str, arguments: tuple[Any, ...], index: str
+    cursor: runnel.Cursor,
+    request: pytest.FixtureRequest,
+    sql: str,
+    arguments: tuple[Any, ...],
+    index: str,
 ) -> None:
     assert "index:" not in plan(cursor, sql, arguments)
     expected = Counter(rows(cursor, sql, arguments))

@@ -1,4 +1,5 @@
-"""Into how many processors a step is divided: as many as were asked for, where there are rows for them."""
+"""Into how many processors a step is divided: as many as were asked for, where there are rows for
+them."""
 
 from __future__ import annotations
 
@@ -16,12 +17,15 @@ def processors(connection: runnel.Connection, sql: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("rows", "given", "used"), [(100, 3, 3), (100, 8, 8), (100, 64, 8), (20_000, 64, 20), (70_000, 64, 64)]
+    ("rows", "given", "used"),
+    [(100, 3, 3), (100, 8, 8), (100, 64, 8), (20_000, 64, 20), (70_000, 64, 64)],
 )
 def test_no_more_processors_than_rows_can_use(rows: int, given: int, used: int) -> None:
     with runnel.connect(query_parallelism=given, pushdown=False) as connection:
         table = pa.table({"a": list(range(rows))})
-        connection.register("t", pa.Table.from_batches(table.to_batches(max_chunksize=max(1, rows // 64))))
+        connection.register(
+            "t", pa.Table.from_batches(table.to_batches(max_chunksize=max(1, rows // 64)))
+        )
         found = processors(connection, "SELECT a, COUNT(*) FROM t GROUP BY a")
         assert found["accumulate"] == found["combine"] == used
         rows_out = connection.execute("SELECT a, COUNT(*) FROM t GROUP BY a").fetchall()

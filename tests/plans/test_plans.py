@@ -1,7 +1,8 @@
 """Golden plans: beside each file of queries stands what EXPLAIN says of them.
 
-The queries of `name.sql` end with a semicolon each; `name.txt` has each of them again with its plans. After a change that is
-meant, `RUNNEL_REFRESH=1 python -m pytest tests/plans` writes the texts anew; then read the diff.
+The queries of `name.sql` end with a semicolon each; `name.txt` has each of them again with its
+plans. After a change that is meant, `RUNNEL_REFRESH=1 python -m pytest tests/plans` writes the
+texts anew; then read the diff.
 """
 
 from __future__ import annotations
@@ -58,4 +59,6 @@ def test_plans_are_as_agreed(path: Path) -> None:
 
 
 def test_every_golden_text_has_its_queries() -> None:
-    assert {path.stem for path in FOLDER.rglob("*.txt")} == {path.stem for path in FOLDER.rglob("*.sql")}
+    assert {path.stem for path in FOLDER.rglob("*.txt")} == {
+        path.stem for path in FOLDER.rglob("*.sql")
+    }

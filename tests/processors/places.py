@@ -1,4 +1,5 @@
-"""A place for a processor to be in: contexts and an outbox, where `verify_processor` is too much."""
+"""A place for a processor to be in: contexts and an outbox, where `verify_processor` is too
+much."""
 
 from __future__ import annotations
 
@@ -32,7 +33,12 @@ class CollectingOutbox:
     @property
     def values(self) -> list[Any]:
         """The first column of all batches."""
-        return [value for item in self.items if isinstance(item, pa.RecordBatch) for value in item.column(0).to_pylist()]
+        return [
+            value
+            for item in self.items
+            if isinstance(item, pa.RecordBatch)
+            for value in item.column(0).to_pylist()
+        ]
 
 
 class Wakes:
@@ -56,5 +62,7 @@ def place(
     """An outbox with room for everything, and a context."""
     wakes = wakes or Wakes()
     logger = logging.getLogger("tests")
-    context = ProcessorContext(job or job_context(), "tested", index, parallelism, wakes.wake, wakes.times.append, logger)
+    context = ProcessorContext(
+        job or job_context(), "tested", index, parallelism, wakes.wake, wakes.times.append, logger
+    )
     return CollectingOutbox(), context

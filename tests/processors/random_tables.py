@@ -60,8 +60,11 @@ def duckdb_rows(sql: str, **tables: pa.Table) -> pa.Table:
         return connection.sql(sql).to_arrow_table()
 
 
-def outputs(supplier: Any, inputs: list[list[pa.RecordBatch]], **options: Any) -> list[pa.RecordBatch]:
-    """The batches that a processor gives, which must be the same rows under all conditions; those of the last run."""
+def outputs(
+    supplier: Any, inputs: list[list[pa.RecordBatch]], **options: Any
+) -> list[pa.RecordBatch]:
+    """The batches that a processor gives, which must be the same rows under all conditions; those
+    of the last run."""
     seen: list[list[Item]] = []
     verify_processor(supplier, inputs, lambda items: seen.append(list(items)), **options)
     return [item for item in seen[-1] if isinstance(item, pa.RecordBatch)]

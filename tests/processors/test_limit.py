@@ -59,7 +59,9 @@ def test_nothing_is_wanted_from_the_start() -> None:
 def test_parameters() -> None:
     evaluation = EvaluationContext(arguments=(scalar_of(2, BIGINT), scalar_of(1, BIGINT)))
     supplier = limit(Parameter(index=0, type=BIGINT), Parameter(index=1, type=BIGINT))
-    verify_processor(supplier, [random_table(0, 5, "n").to_batches()], [(1,), (2,)], evaluation=evaluation)
+    verify_processor(
+        supplier, [random_table(0, 5, "n").to_batches()], [(1,), (2,)], evaluation=evaluation
+    )
 
 
 def test_bad_values() -> None:

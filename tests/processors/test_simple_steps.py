@@ -34,7 +34,9 @@ def test_calc_without_projection_keeps_all_columns() -> None:
     table = random_table(5, 10, "in")
     condition = build.call("ge", [columns_of(table)["n"], Literal(value=5, type=BIGINT)])
     supplier = calc(condition, None, ("x", "y"))
-    verify_processor(supplier, [table.to_batches()], [tuple(row.values()) for row in table.to_pylist()[5:]])
+    verify_processor(
+        supplier, [table.to_batches()], [tuple(row.values()) for row in table.to_pylist()[5:]]
+    )
 
 
 def test_calc_of_constants_only() -> None:
@@ -50,7 +52,13 @@ def test_values() -> None:
         (Literal(value=None, type=BIGINT), parameter),
     )
     evaluation = EvaluationContext(arguments=(scalar_of("b", VARCHAR),))
-    verify_processor(values(rows, ("n", "s")), [], [(1, "a"), (None, "b")], evaluation=evaluation, snapshots=False)
+    verify_processor(
+        values(rows, ("n", "s")),
+        [],
+        [(1, "a"), (None, "b")],
+        evaluation=evaluation,
+        snapshots=False,
+    )
 
 
 def test_values_without_columns_and_without_rows() -> None:
@@ -71,7 +79,10 @@ def test_only_one_processor_emits_values() -> None:
 
 
 def test_union_passes_on_all_inputs_under_one_schema() -> None:
-    first, second = pa.RecordBatch.from_pydict({"a": [1, 2]}), pa.RecordBatch.from_pydict({"b": [2, 3]})
+    first, second = (
+        pa.RecordBatch.from_pydict({"a": [1, 2]}),
+        pa.RecordBatch.from_pydict({"b": [2, 3]}),
+    )
     verify_processor(union(("a",)), [[first], [second]], [(1,), (2,), (2,), (3,)])
     verify_processor(union(), [[first], []], [(1,), (2,)])
 

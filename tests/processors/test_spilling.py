@@ -1,4 +1,5 @@
-"""Operators that spill: with next to no memory they give what they give with plenty, and hold nothing afterwards."""
+"""Operators that spill: with next to no memory they give what they give with plenty, and hold
+nothing afterwards."""
 
 from __future__ import annotations
 
@@ -46,21 +47,31 @@ def memory() -> Iterator[Memory]:
 @pytest.mark.parametrize("keys", ["in", "ln"])
 @pytest.mark.parametrize("rows", [300])
 def test_groups(keys: str, rows: int, memory: Memory) -> None:
-    table = random_table(5, rows, "itwrsbdln") if "f" not in keys else random_table(5, rows, "itwfrsbdln")
+    table = (
+        random_table(5, rows, "itwrsbdln")
+        if "f" not in keys
+        else random_table(5, rows, "itwfrsbdln")
+    )
     texts = [text for text in CALLS if "f)" not in text]
     calls = tuple(call_of(text, columns_of(table)) for text in texts)
     by = tuple(columns_of(table)[key] for key in keys)
     names = tuple(f"c{i}" for i in range(len(by) + len(calls)))
     memory.limit = 150_000
     supplier = aggregate(by, calls, names, Stage.SINGLE)
-    actual = outputs(supplier, [table.to_batches(max_chunksize=40)], memory=memory, snapshots=False, **QUICK)
+    actual = outputs(
+        supplier, [table.to_batches(max_chunksize=40)], memory=memory, snapshots=False, **QUICK
+    )
     assert_rows(as_floats(rows_of(actual)), expected(table, keys, texts), ordered=False)
 
 
 def test_many_groups_divided_more_than_once(memory: Memory) -> None:
     table = pa.table({"n": pa.array([i % 1000 for i in range(2000)]), "v": pa.array(range(2000))})
     columns = columns_of(table)
-    calls = (aggregate_call("count", []), aggregate_call("sum", [columns["v"]]), aggregate_call("count", [columns["v"]], True))
+    calls = (
+        aggregate_call("count", []),
+        aggregate_call("sum", [columns["v"]]),
+        aggregate_call("count", [columns["v"]], True),
+    )
     supplier = aggregate((columns["n"],), calls, ("n", "c", "s", "d"), Stage.SINGLE)
     wanted = [(i, 2, 2 * i + 1000, 2) for i in range(1000)]
     options = {"memory": memory, "ordered": False, "snapshots": False, **QUICK}
@@ -73,7 +84,9 @@ def test_an_accumulating_stage_passes_on_what_it_has_no_room_for() -> None:
     table = random_table(3, 4000, "n")
     (n,) = columns_of(table).values()
     supplier = aggregate((n,), (aggregate_call("count", []),), ("n", "c"), Stage.ACCUMULATE)
-    batches = outputs(supplier, [table.to_batches(max_chunksize=300)], memory=memory, snapshots=False, **QUICK)
+    batches = outputs(
+        supplier, [table.to_batches(max_chunksize=300)], memory=memory, snapshots=False, **QUICK
+    )
     assert len(batches) > 1
     assert sum(batch.num_rows for batch in batches) == 4000
     assert (memory.used, memory.spilled_bytes) == (0, 0)
@@ -82,22 +95,43 @@ def test_an_accumulating_stage_passes_on_what_it_has_no_room_for() -> None:
 def test_distinct_arguments_without_groups(memory: Memory) -> None:
     table = pa.table({"v": pa.array([i % 1500 for i in range(3000)])})
     column = columns_of(table)["v"]
-    calls = (aggregate_call("count", [column], True), aggregate_call("sum", [column], True), aggregate_call("count", []))
+    calls = (
+        aggregate_call("count", [column], True),
+        aggregate_call("sum", [column], True),
+        aggregate_call("count", []),
+    )
     supplier = aggregate((), calls, ("c", "s", "n"), Stage.SINGLE)
     wanted = [(1500, 1500 * 1499 // 2, 3000)]
-    verify_processor(supplier, [table.to_batches(max_chunksize=400)], wanted, memory=memory, snapshots=False, **QUICK)
+    verify_processor(
+        supplier,
+        [table.to_batches(max_chunksize=400)],
+        wanted,
+        memory=memory,
+        snapshots=False,
+        **QUICK,
+    )
 
 
 @pytest.mark.parametrize(
     ("operation", "is_all", "columns"),
-    [("intersect", False, "in"), ("except", True, "in"), ("intersect", True, "i"), ("except", False, "ln")],
+    [
+        ("intersect", False, "in"),
+        ("except", True, "in"),
+        ("intersect", True, "i"),
+        ("except", False, "ln"),
+    ],
 )
 def test_set_operations(operation: str, is_all: bool, columns: str, memory: Memory) -> None:
     left, right = random_table(1, 600, columns), random_table(2, 400, columns)
     if columns == "i":
-        left, right = pa.table({"i": [v % 300 for v in range(900)]}), pa.table({"i": [v % 450 for v in range(600)]})
+        left, right = (
+            pa.table({"i": [v % 300 for v in range(900)]}),
+            pa.table({"i": [v % 450 for v in range(600)]}),
+        )
     memory.limit = 80_000
-    wanted = duckdb_rows(f"SELECT * FROM l {operation} {'ALL' if is_all else ''} SELECT * FROM r", l=left, r=right)
+    wanted = duckdb_rows(
+        f"SELECT * FROM l {operation} {'ALL' if is_all else ''} SELECT * FROM r", l=left, r=right
+    )
     inputs = [left.to_batches(max_chunksize=200), right.to_batches(max_chunksize=200)]
     options = {"memory": memory, "ordered": False, "snapshots": False, **QUICK}
     verify_processor(set_operation(operation, is_all), inputs, wanted, **options)
@@ -105,7 +139,9 @@ def test_set_operations(operation: str, is_all: bool, columns: str, memory: Memo
 
 @pytest.mark.parametrize(("descending", "nulls_first"), [(False, True), (True, True)])
 @pytest.mark.parametrize("keys", ["f", "sfb"])
-def test_sorting(keys: str, descending: bool, nulls_first: bool, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sorting(
+    keys: str, descending: bool, nulls_first: bool, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sorted_runs, "MAX_ROWS", 7)
     monkeypatch.setattr(sort, "MOST_FILES", 3)
     table = random_table(11, 300, "ifrsbdn")
@@ -120,7 +156,14 @@ def test_sorting(keys: str, descending: bool, nulls_first: bool, memory: Memory,
         start = offset or 0
         wanted = rows[start : None if count is None else start + count]
         supplier = sort.sort(tuple(sort_keys), *limits)
-        verify_processor(supplier, [table.to_batches(max_chunksize=60)], wanted, memory=memory, snapshots=False, **QUICK)
+        verify_processor(
+            supplier,
+            [table.to_batches(max_chunksize=60)],
+            wanted,
+            memory=memory,
+            snapshots=False,
+            **QUICK,
+        )
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 6, 100])
@@ -131,7 +174,9 @@ def test_runs_in_memory_are_merged(rows: int, monkeypatch: pytest.MonkeyPatch) -
     columns = columns_of(table)
     wanted = duckdb_rows("SELECT * FROM t ORDER BY f, s DESC, n", t=table)
     keys = (SortKey(columns["f"]), SortKey(columns["s"], True, False), SortKey(columns["n"]))
-    verify_processor(sort.sort(keys, None, None), [table.to_batches(max_chunksize=4)], wanted, **QUICK)
+    verify_processor(
+        sort.sort(keys, None, None), [table.to_batches(max_chunksize=4)], wanted, **QUICK
+    )
 
 
 def is_joined_in_parts(kind: JoinKind, keys: str) -> bool:
@@ -139,7 +184,9 @@ def is_joined_in_parts(kind: JoinKind, keys: str) -> bool:
     return keys in ("", "is") and not (kind in join_table.UNKNOWNS and len(keys) > 1)
 
 
-@pytest.mark.parametrize(("kind", "keys"), [case for case in (*KEYED, *UNKEYED) if is_joined_in_parts(*case)], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "keys"), [case for case in (*KEYED, *UNKEYED) if is_joined_in_parts(*case)], ids=str
+)
 def test_joins(kind: JoinKind, keys: str, memory: Memory) -> None:
     memory.limit = 8_000
     is_unknown = kind in join_table.UNKNOWNS
@@ -167,7 +214,9 @@ def test_joins_of_one_key_only(kind: JoinKind, memory: Memory) -> None:
     }[kind]
     inputs = [right.to_batches(max_chunksize=50), left.to_batches(max_chunksize=9)]
     options = {"memory": memory, "ordered": False, "snapshots": False, **QUICK}
-    verify_processor(join_of(kind, "k", left, right), inputs, duckdb_rows(sql, l=left, r=right), **options)
+    verify_processor(
+        join_of(kind, "k", left, right), inputs, duckdb_rows(sql, l=left, r=right), **options
+    )
 
 
 def test_a_scalar_subquery_with_two_rows_in_different_chunks(memory: Memory) -> None:
@@ -175,13 +224,27 @@ def test_a_scalar_subquery_with_two_rows_in_different_chunks(memory: Memory) -> 
     right = pa.table({"rk": pa.array([1] * 1 + [2] * 1500 + [1])})
     inputs = [right.to_batches(max_chunksize=50), left.to_batches()]
     with pytest.raises(DataError, match="more than one row returned"):
-        verify_processor(join_of(JoinKind.SINGLE, "k", left, right), inputs, [], memory=memory, snapshots=False, **QUICK)
+        verify_processor(
+            join_of(JoinKind.SINGLE, "k", left, right),
+            inputs,
+            [],
+            memory=memory,
+            snapshots=False,
+            **QUICK,
+        )
 
 
 def test_not_in_with_several_columns_needs_all_rows_at_once() -> None:
     memory = Memory(LIMIT)
     with pytest.raises(OperationalError, match="need more than the memory_limit of 20,000 bytes"):
-        check_join(JoinKind.NULL_ANTI, "is", (60, 900), with_condition=False, snapshots=False, memory=memory)
+        check_join(
+            JoinKind.NULL_ANTI,
+            "is",
+            (60, 900),
+            with_condition=False,
+            snapshots=False,
+            memory=memory,
+        )
     assert memory.used == 0
 
 
@@ -195,8 +258,12 @@ def test_a_build_side_of_too_much_text_is_divided(monkeypatch: pytest.MonkeyPatc
 
 def test_a_folder_that_is_not_there(tmp_path: Any) -> None:
     memory = Memory(LIMIT, str(tmp_path / "missing"))
-    with pytest.raises(OperationalError, match=r"rows beyond memory_limit can't be kept in .*missing") as caught:
-        check_join(JoinKind.INNER, "i", (60, 900), with_condition=False, snapshots=False, memory=memory)
+    with pytest.raises(
+        OperationalError, match=r"rows beyond memory_limit can't be kept in .*missing"
+    ) as caught:
+        check_join(
+            JoinKind.INNER, "i", (60, 900), with_condition=False, snapshots=False, memory=memory
+        )
     assert caught.value.hint is not None and "temp_directory" in caught.value.hint
     assert memory.used == 0
 

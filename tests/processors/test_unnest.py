@@ -19,7 +19,9 @@ def wanted(table: pa.Table, outer: bool, ordinality: bool) -> list[tuple[object,
         items = [(item, number) for number, item in enumerate(row["l"] or [], 1)]
         if outer and not items:
             items = [(None, None)]
-        rows += [(*row.values(), item, number)[: None if ordinality else -1] for item, number in items]
+        rows += [
+            (*row.values(), item, number)[: None if ordinality else -1] for item, number in items
+        ]
     return rows
 
 
@@ -30,7 +32,9 @@ def test_rows_times_elements(outer: bool, ordinality: bool, rows: int) -> None:
     table = random_table(3, rows, "nls")
     names = ("n", "l", "s", "item", *(["place"] if ordinality else []))
     supplier = unnest(columns_of(table)["l"], outer, "place" if ordinality else None, names)
-    verify_processor(supplier, [table.to_batches(max_chunksize=8)], wanted(table, outer, ordinality))
+    verify_processor(
+        supplier, [table.to_batches(max_chunksize=8)], wanted(table, outer, ordinality)
+    )
 
 
 def test_sliced_batches() -> None:
@@ -72,7 +76,9 @@ def test_a_large_expansion_comes_in_pieces_of_the_chosen_columns() -> None:
 def test_no_columns_at_all() -> None:
     lists = large_lists().slice(0, 3)
     array = columns_of(pa.Table.from_batches([lists]))["l"]
-    verify_processor(unnest(array, False, None, (), columns=()), [[lists]], [()] * 3000, row_by_row=False)
+    verify_processor(
+        unnest(array, False, None, (), columns=()), [[lists]], [()] * 3000, row_by_row=False
+    )
 
 
 def test_repeated_arrays_make_smaller_pieces() -> None:

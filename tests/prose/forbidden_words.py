@@ -49,7 +49,8 @@ TEXT = (
     rule(
         "takes",
         r"\btakes (?:an?|one|no|two|three|some|either|at least|at most|only|the same|·|[0-9])"
-        r"(?! ?(?:ms|µs|s|ns|GB|MB|seconds?|while|minutes?|long|little|time|share|place|lock|turn)\b)"
+        r"(?! "
+        r"?(?:ms|µs|s|ns|GB|MB|seconds?|while|minutes?|long|little|time|share|place|lock|turn)\b)"
         r"(?! (?:(?:first|last|new|named) )?snapshot)",
         "accepts, needs",
     ),
@@ -63,8 +64,8 @@ TEXT = (
     ),
     rule(
         "place",
-        r"(?<!\bin )(?<!\btake )(?<!\btakes )(?<!\btook )(?<!\btake its )(?<!\btook its )(?<!\btakes its )"
-        r"(?<!decimal )(?<![0-9] )\bplaces?\b(?! of\b)",
+        r"(?<!\bin )(?<!\btake )(?<!\btakes )(?<!\btook )(?<!\btake its )(?<!\btook its "
+        r")(?<!\btakes its )(?<!decimal )(?<![0-9] )\bplaces?\b(?! of\b)",
         "position, offset, path, index",
     ),
     rule(
@@ -74,7 +75,8 @@ TEXT = (
     ),
     rule(
         "is-there",
-        r"\b(?:is|are|was|were)(?:n't| not)? there\b(?! (?:an?|no|any(?! more))\b)|\bthat there (?:is|are)[,.;:)]",
+        r"\b(?:is|are|was|were)(?:n't| not)? there\b(?! (?:an?|no|any(?! more))\b)|\bthat there "
+        r"(?:is|are)[,.;:)]",
         "exists, was deleted",
     ),
     rule("any-more", r"\bany ?more\b(?! (?:\w+s|than)\b)", "no longer"),

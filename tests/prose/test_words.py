@@ -107,7 +107,8 @@ def by_rule(counts: Counts) -> Counter[str]:
 
 
 def problems(found: list[Hit], permitted: Counts) -> list[str]:
-    """One line for each hit of a file and rule above its count, and for each count above the hits."""
+    """One line for each hit of a file and rule above its count, and for each count above the
+    hits."""
     counts = counted(found)
     paths = {path for path, _ in counts} & {path for path, _ in permitted}
     now, before = without_moves(counts, paths), without_moves(permitted, paths)
@@ -209,7 +210,9 @@ def test_words_of_names() -> None:
 
 
 def test_a_hit_may_span_lines_of_a_paragraph() -> None:
-    (hit,) = hits_in("a.py", Text("docstring", 7, "The result is kept for\n    ever.\n\nOnce\n\nmore."))
+    (hit,) = hits_in(
+        "a.py", Text("docstring", 7, "The result is kept for\n    ever.\n\nOnce\n\nmore.")
+    )
     assert (hit.line, hit.words, hit.rule.name) == (7, "for ever", "for-ever")
 
 

@@ -1,4 +1,5 @@
-"""The prose of the project: its pages, and the comments, docstrings, messages and names of its code."""
+"""The prose of the project: its pages, and the comments, docstrings, messages and names of its
+code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every aggregate over every type that it takes, by groups of edge values; with DISTINCT, with FILTER."""
+"""Every aggregate over every type that it takes, by groups of edge values; with DISTINCT, with
+FILTER."""
 
 from __future__ import annotations
 
@@ -23,13 +24,60 @@ from tests.rendering.edge_table import COLUMNS, NAMES, ROWS, arrays, stored
 from tests.rendering.outcomes import SESSION, _alike, stored_type
 
 GROUPS = 40
-_MILD = [None, float("nan"), float("inf"), -float("inf"), 1.5, -2.5, 0.1, 1e10, 0.0, -0.0, 7.25, 3.0]
+_MILD = [
+    None,
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    1.5,
+    -2.5,
+    0.1,
+    1e10,
+    0.0,
+    -0.0,
+    7.25,
+    3.0,
+]
 """Sums of these don't depend on their order; of the other floats they do."""
-_SKIPPED = {"list", "json", "months", "months2", "span2", "tz2", "ts2", "d2", "t2", "b2", "s2", "x2", "r2"}
+_SKIPPED = {
+    "list",
+    "json",
+    "months",
+    "months2",
+    "span2",
+    "tz2",
+    "ts2",
+    "d2",
+    "t2",
+    "b2",
+    "s2",
+    "x2",
+    "r2",
+}
 USED = [name for name in NAMES if name not in _SKIPPED]
-BY_ORDER = {"any_value", "first", "last", "array_agg", "string_agg", "arg_min", "arg_max", "mode", "approx_distinct"}
+BY_ORDER = {
+    "any_value",
+    "first",
+    "last",
+    "array_agg",
+    "string_agg",
+    "arg_min",
+    "arg_max",
+    "mode",
+    "approx_distinct",
+}
 """What these give depends on the order of rows, or is an estimate."""
-SENSITIVE = {"sum", "avg", "var_pop", "var_samp", "variance", "stddev_pop", "stddev_samp", "stddev", "product"}
+SENSITIVE = {
+    "sum",
+    "avg",
+    "var_pop",
+    "var_samp",
+    "variance",
+    "stddev_pop",
+    "stddev_samp",
+    "stddev",
+    "product",
+}
 
 
 FORMS = ((False, False), (True, False), (False, True), (True, True))
@@ -38,7 +86,8 @@ WITH_FORMS = {"i", "big", "money", "mild", "s"}
 
 
 class AggregateCase(NamedTuple):
-    """`text` is the call in SQL over the table `groups`, whose columns are called as those of the edge table."""
+    """`text` is the call in SQL over the table `groups`, whose columns are called as those of the
+    edge table."""
 
     shape: str
     call: Aggregate
@@ -47,7 +96,8 @@ class AggregateCase(NamedTuple):
 
 @cache
 def _rows() -> tuple[list[int], list[int]]:
-    """The rows of the edge table in each group, and the number of the group: groups of one to six, and one of all."""
+    """The rows of the edge table in each group, and the number of the group: groups of one to six,
+    and one of all."""
     chooser = random.Random(7)
     rows, numbers = [], []
     for number in range(GROUPS):
@@ -74,12 +124,17 @@ def _table(columns: list[pa.Array]) -> pa.Table:
     chooser = random.Random(11)
     places = pa.array(rows, pa.int64())
     mild = array_of([chooser.choice(_MILD) for _ in rows], DOUBLE)
-    return pa.table([*(item.take(places) for item in columns), mild, pa.array(numbers, pa.int64())], names=[*USED, "mild", "g"])
+    return pa.table(
+        [*(item.take(places) for item in columns), mild, pa.array(numbers, pa.int64())],
+        names=[*USED, "mild", "g"],
+    )
 
 
 def _column(name: str) -> Column:
     names = [*USED, "mild"]
-    return Column(index=names.index(name), name=name, type=DOUBLE if name == "mild" else COLUMNS[name][0])
+    return Column(
+        index=names.index(name), name=name, type=DOUBLE if name == "mild" else COLUMNS[name][0]
+    )
 
 
 COLUMN_TEXTS = [*USED, "mild"]
@@ -106,7 +161,9 @@ def all_cases() -> tuple[AggregateCase, ...]:
                 if call.distinct is not distinct and distinct:
                     continue
                 inner = "*" if function == "count_star" else name
-                text = f"{sql}({'DISTINCT ' if distinct else ''}{inner})" + (" FILTER (WHERE i > 0)" if filtered else "")
+                text = f"{sql}({'DISTINCT ' if distinct else ''}{inner})" + (
+                    " FILTER (WHERE i > 0)" if filtered else ""
+                )
                 types = ", ".join(str(item.type) for item in call.arguments)
                 shape = f"{function}({types}){' DISTINCT' * distinct}{' FILTER' * filtered}"
                 cases.setdefault(shape, AggregateCase(shape, call, text))
@@ -142,13 +199,23 @@ _KNOWN: dict[str, dict[int, Any]] = {}
 def _worked_out(case: AggregateCase) -> dict[int, Any]:
     cursor = _connection().cursor()
     try:
-        table = cursor.execute(f"SELECT g, {case.text} AS v FROM groups GROUP BY g").fetch_arrow_table()
-        return dict(zip(table.column(0).to_pylist(), python_values(_whole(table.column(1)), case.call.type), strict=True))
+        table = cursor.execute(
+            f"SELECT g, {case.text} AS v FROM groups GROUP BY g"
+        ).fetch_arrow_table()
+        return dict(
+            zip(
+                table.column(0).to_pylist(),
+                python_values(_whole(table.column(1)), case.call.type),
+                strict=True,
+            )
+        )
     except DataError:
         found = {}
         for number in range(GROUPS):
             try:
-                table = cursor.execute(f"SELECT {case.text} AS v FROM groups WHERE g = {number}").fetch_arrow_table()
+                table = cursor.execute(
+                    f"SELECT {case.text} AS v FROM groups WHERE g = {number}"
+                ).fetch_arrow_table()
             except DataError:
                 continue
             found[number] = python_values(_whole(table.column(0)), case.call.type)[0]
@@ -160,13 +227,20 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def is_limited(case: AggregateCase, message: str) -> bool:
-    """Whether a failure is the one that is allowed: engines add DECIMALs in 38 digits, so that a sum whose parts pass those
-    is an overflow though the whole doesn't."""
+    """Whether a failure is the one that is allowed: engines add DECIMALs in 38 digits, so that a
+    sum whose parts pass those is an overflow though the whole doesn't."""
     given = case.call.arguments[0].type if case.call.arguments else None
-    return given is not None and given.kind is Kind.DECIMAL and given.precision > 28 and "verflow" in message
+    return (
+        given is not None
+        and given.kind is Kind.DECIMAL
+        and given.precision > 28
+        and "verflow" in message
+    )
 
 
-def difference(case: AggregateCase, own: dict[int, Any], groups: list[int], theirs: pa.Array) -> str | None:
+def difference(
+    case: AggregateCase, own: dict[int, Any], groups: list[int], theirs: pa.Array
+) -> str | None:
     """What an engine has otherwise; sums of floats to 1e-9."""
     wanted = stored_type(case.call.type)
     if not _alike(theirs.type, wanted):
@@ -177,6 +251,10 @@ def difference(case: AggregateCase, own: dict[int, Any], groups: list[int], thei
     for group, value in zip(groups, python_values(theirs, case.call.type), strict=True):
         if group in own and not same(own[group], value, relative):
             rows = own_table().filter(pa.compute.equal(own_table()["g"], group))
-            arguments = [rows[item.name].to_pylist() for item in case.call.arguments if isinstance(item, Column)]
+            arguments = [
+                rows[item.name].to_pylist()
+                for item in case.call.arguments
+                if isinstance(item, Column)
+            ]
             return f"group {group}: {own[group]!r}, there {value!r}, of {str(arguments)[:300]}"
     return None

@@ -39,7 +39,11 @@ _KEPT: list[DuckDBKernel] = []
 def run(texts: Sequence[str], condition: str = "TRUE") -> pa.Table:
     """The values of expressions in the rows of the edge table."""
     columns = ", ".join(f"{text} AS v{i}" for i, text in enumerate(texts))
-    return cursor().sql(f'SELECT {columns} FROM edges WHERE {condition} ORDER BY "row"').to_arrow_table()
+    return (
+        cursor()
+        .sql(f'SELECT {columns} FROM edges WHERE {condition} ORDER BY "row"')
+        .to_arrow_table()
+    )
 
 
 def mismatches(cases: Sequence[FunctionCase] | None = None) -> list[str]:
@@ -82,12 +86,15 @@ def _alone(case: FunctionCase, text: str, own: Outcome) -> list[str]:
 
 
 def _all_partial(work: Sequence[tuple[FunctionCase, str, Outcome]]) -> list[str]:
-    """Cases in which some rows fail: the others alone give our values, and of these some are tried."""
+    """Cases in which some rows fail: the others alone give our values, and of these some are
+    tried."""
     found = []
     for start in range(0, len(work), BATCH):
         part = work[start : start + BATCH]
         try:
-            columns = run([f"CASE WHEN {_fails_not(own)} THEN {text} END" for _, text, own in part]).columns
+            columns = run(
+                [f"CASE WHEN {_fails_not(own)} THEN {text} END" for _, text, own in part]
+            ).columns
         except _engine_error():
             found += [problem for item in part for problem in _partial(*item)]
             continue
@@ -116,7 +123,9 @@ def _kept(own: Outcome) -> list[int]:
 
 def _compared(case: FunctionCase, own: Outcome, column: pa.Array) -> list[str]:
     rows = _kept(own)
-    return _listed(case, difference(case, Outcome([own.values[row] for row in rows], []), column, rows))
+    return _listed(
+        case, difference(case, Outcome([own.values[row] for row in rows], []), column, rows)
+    )
 
 
 def _no_errors(case: FunctionCase, text: str, own: Outcome) -> list[str]:
@@ -146,12 +155,18 @@ def aggregate_mismatches() -> list[str]:
         own = aggregate_cases.own_values(case)
         groups = ", ".join(map(str, own)) or "-1"
         try:
-            table = cursor().sql(f"SELECT g, {text} AS v FROM groups WHERE g IN ({groups}) GROUP BY g").to_arrow_table()
+            table = (
+                cursor()
+                .sql(f"SELECT g, {text} AS v FROM groups WHERE g IN ({groups}) GROUP BY g")
+                .to_arrow_table()
+            )
         except _engine_error() as error:
             if not aggregate_cases.is_limited(case, str(error)):
                 found.append(f"{case.shape}: fails: {str(error)[:200]}")
             continue
-        problem = aggregate_cases.difference(case, own, table.column(0).to_pylist(), table.column(1).combine_chunks())
+        problem = aggregate_cases.difference(
+            case, own, table.column(0).to_pylist(), table.column(1).combine_chunks()
+        )
         found += _described(case.shape, problem)
         for group in [number for number in range(aggregate_cases.GROUPS) if number not in own][:2]:
             try:

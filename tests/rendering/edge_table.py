@@ -1,7 +1,9 @@
-"""One table of edge values for every type, in which every two values of two columns meet in some row.
+"""One table of edge values for every type, in which every two values of two columns meet in some
+row.
 
-With a prime number of rows per value and column (an orthogonal array), every pair of columns shows every pair of their
-values, so that one table serves every function of two arguments, and every engine.
+With a prime number of rows per value and column (an orthogonal array), every pair of columns shows
+every pair of their values, so that one table serves every function of two arguments, and every
+engine.
 """
 
 from __future__ import annotations
@@ -44,14 +46,57 @@ PRIME = 37
 
 def _texts() -> list[Any]:
     return [
-        *(None, "", "a", "Hello World", " pad ", "ÄÖ ß İ", "a,b,,c", "100%", "line\nbreak", "日本語", "xxaxx", "e\u0301a"),
-        *("\0a", "it's", "back\\slash", '"', "😀😀", "a_b", "ǅ ŉ ﬀ", "12", "\t x ", "2020-02-29", "true", "%", "ſK", "zz" * 40),
+        *(
+            None,
+            "",
+            "a",
+            "Hello World",
+            " pad ",
+            "ÄÖ ß İ",
+            "a,b,,c",
+            "100%",
+            "line\nbreak",
+            "日本語",
+            "xxaxx",
+            "e\u0301a",
+        ),
+        *(
+            "\0a",
+            "it's",
+            "back\\slash",
+            '"',
+            "😀😀",
+            "a_b",
+            "ǅ ŉ ﬀ",
+            "12",
+            "\t x ",
+            "2020-02-29",
+            "true",
+            "%",
+            "ſK",
+            "zz" * 40,
+        ),
     ]
 
 
 def _dates() -> list[Any]:
-    days = [date(1970, 1, 1), date(2000, 2, 29), date(1969, 12, 31), date(1, 1, 1), date(9999, 12, 31), date(2021, 1, 1)]
-    return [None, *days, date(2020, 12, 31), date(2024, 2, 29), date(1900, 3, 1), date(2023, 1, 31), date(1582, 10, 10)]
+    days = [
+        date(1970, 1, 1),
+        date(2000, 2, 29),
+        date(1969, 12, 31),
+        date(1, 1, 1),
+        date(9999, 12, 31),
+        date(2021, 1, 1),
+    ]
+    return [
+        None,
+        *days,
+        date(2020, 12, 31),
+        date(2024, 2, 29),
+        date(1900, 3, 1),
+        date(2023, 1, 31),
+        date(1582, 10, 10),
+    ]
 
 
 def _moments() -> list[Any]:
@@ -82,20 +127,83 @@ def _spans() -> list[Any]:
 
 
 def _doubles() -> list[Any]:
-    values = [0.0, -0.0, 1.5, -2.5, NAN, INF, -INF, 1.7976931348623157e308, 5e-324, 0.1, 0.5, -0.5, 2.5, 1.0, -1.0]
-    return [None, *values, 0.49999999999999994, 1e20, 123456789.125, 1e-7, 2.0**53, 9.2e18, 2.0**63, -(2.0**63), 1e16, 2.675]
+    values = [
+        0.0,
+        -0.0,
+        1.5,
+        -2.5,
+        NAN,
+        INF,
+        -INF,
+        1.7976931348623157e308,
+        5e-324,
+        0.1,
+        0.5,
+        -0.5,
+        2.5,
+        1.0,
+        -1.0,
+    ]
+    return [
+        None,
+        *values,
+        0.49999999999999994,
+        1e20,
+        123456789.125,
+        1e-7,
+        2.0**53,
+        9.2e18,
+        2.0**63,
+        -(2.0**63),
+        1e16,
+        2.675,
+    ]
 
 
 def _reals() -> list[Any]:
-    return [None, 0.0, -0.0, 1.5, -2.25, NAN, INF, -INF, 3.4028234663852886e38, 2.0**-149, 0.5, 16777216.0, 0.10000000149011612]
+    return [
+        None,
+        0.0,
+        -0.0,
+        1.5,
+        -2.25,
+        NAN,
+        INF,
+        -INF,
+        3.4028234663852886e38,
+        2.0**-149,
+        0.5,
+        16777216.0,
+        0.10000000149011612,
+    ]
 
 
 def _decimals(*texts: str) -> list[Any]:
     return [None, *map(Decimal, texts)]
 
 
-_MONEY = _decimals("0", "1.50", "-2.65", "9999999999999.99", "-9999999999999.99", "0.01", "0.05", "-0.01", "7", "0.33", "100")
-_WIDE = _decimals("0", "0.0000000001", "-1.5", "9" * 28 + "." + "9" * 10, "-" + "9" * 28 + "." + "9" * 10, "2.5", "0.5")
+_MONEY = _decimals(
+    "0",
+    "1.50",
+    "-2.65",
+    "9999999999999.99",
+    "-9999999999999.99",
+    "0.01",
+    "0.05",
+    "-0.01",
+    "7",
+    "0.33",
+    "100",
+)
+_WIDE = _decimals(
+    "0",
+    "0.0000000001",
+    "-1.5",
+    "9" * 28 + "." + "9" * 10,
+    "-" + "9" * 28 + "." + "9" * 10,
+    "2.5",
+    "0.5",
+)
 COLUMNS: dict[str, tuple[SqlType, list[Any]]] = {
     "b": (BOOLEAN, [None, True, False]),
     "b2": (BOOLEAN, [None, True, False]),
@@ -106,13 +214,22 @@ COLUMNS: dict[str, tuple[SqlType, list[Any]]] = {
     "i2": (INTEGER, [None, 0, 1, -1, 2, 3, 12345, 2**31 - 1, -(2**31)]),
     "big": (BIGINT, [None, 0, 1, -1, 7, -13, 9_876_543_210, 2**53 + 1, 2**63 - 1, -(2**63)]),
     "big2": (BIGINT, [None, 0, 1, -1, 7, -13, 9_876_543_210, 2**53 + 1, 2**63 - 1, -(2**63)]),
-    "price": (decimal(5, 2), _decimals("0", "1.50", "-2.65", "999.99", "-999.99", "0.01", "0.05", "3")),
+    "price": (
+        decimal(5, 2),
+        _decimals("0", "1.50", "-2.65", "999.99", "-999.99", "0.01", "0.05", "3"),
+    ),
     "money": (decimal(15, 2), _MONEY),
     "money2": (decimal(15, 2), _MONEY),
     "wide": (decimal(38, 10), _WIDE),
     "wide2": (decimal(38, 10), _WIDE),
-    "whole": (decimal(38, 0), _decimals("0", "1", "-7", "9" * 38, "-" + "9" * 38, "10000000000000000000")),
-    "long": (decimal(18, 4), _decimals("0", "99999999999999.9999", "-99999999999999.9999", "1.0001", "-0.5")),
+    "whole": (
+        decimal(38, 0),
+        _decimals("0", "1", "-7", "9" * 38, "-" + "9" * 38, "10000000000000000000"),
+    ),
+    "long": (
+        decimal(18, 4),
+        _decimals("0", "99999999999999.9999", "-99999999999999.9999", "1.0001", "-0.5"),
+    ),
     "part": (decimal(6, 6), _decimals("0", "0.5", "-0.000001", "0.999999")),
     "r": (REAL, _reals()),
     "r2": (REAL, _reals()),
@@ -166,8 +283,11 @@ def column(name: str) -> Column:
 
 @cache
 def stored() -> pa.Table:
-    """The table as engines get it: intervals as numbers, columns c0, c1, …, and the number of the row."""
-    columns = [item.cast(pa.int64()) if pa.types.is_duration(item.type) else item for item in arrays()]
+    """The table as engines get it: intervals as numbers, columns c0, c1, …, and the number of the
+    row."""
+    columns = [
+        item.cast(pa.int64()) if pa.types.is_duration(item.type) else item for item in arrays()
+    ]
     names = [f"c{i}" for i in range(len(columns))]
     return pa.table([*columns, pa.array(range(ROWS), pa.int64())], names=[*names, "row"])
 

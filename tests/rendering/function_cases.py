@@ -1,4 +1,5 @@
-"""Every function with arguments of every type that it takes, found by asking `bind`; every cast; CASE, COALESCE, IN."""
+"""Every function with arguments of every type that it takes, found by asking `bind`; every cast;
+CASE, COALESCE, IN."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ class FunctionCase(NamedTuple):
     expression: Expression
 
 
-FIELDS = sorted({"second", "dow", "isodow", "doy", "epoch", "isoyear", "microsecond", *PLURALS.values()})
+FIELDS = sorted(
+    {"second", "dow", "isodow", "doy", "epoch", "isoyear", "microsecond", *PLURALS.values()}
+)
 _TEXTS = ["", "a", "l", "xa", "本", "%", "%o%", "H%", "a_b", "a,b", ",", "\\", "İ", "UTC"]
 _NUMBERS = [0, 1, 2, 3, 5, -1, -2, 2**40]
 _OPTIONS: dict[str, list[tuple[Any, ...]]] = {
@@ -52,12 +55,43 @@ _OPTIONS: dict[str, list[tuple[Any, ...]]] = {
     "at_time_zone": [("UTC",), ("Europe/Berlin",)],
     "substring": [(1,), (2,), (50,), (2, 3), (1, 0), (2**40, 2), (0,), (1, -1), (-2, 2)],
     "like": [
-        *[(text,) for text in ("%o%", "H%", "%x", "", "%", "___", "%l%o%", "a.b", "a_b", "line_break", "\\", "%\\%", "😀_")],
+        *[
+            (text,)
+            for text in (
+                "%o%",
+                "H%",
+                "%x",
+                "",
+                "%",
+                "___",
+                "%l%o%",
+                "a.b",
+                "a_b",
+                "line_break",
+                "\\",
+                "%\\%",
+                "😀_",
+            )
+        ],
         *[("100!%", "!"), ("a!_b", "!"), ("%\\\\%", "\\"), (None,)],
     ],
     "ilike": [("hello%",), ("%WORLD",), ("äö%",), ("k",)],
-    "regexp_like": [("^[A-Z]",), ("^h", "i"), ("a.b",), ("k.b", "s"), ("\\w+$",), ("e$", "n"), (".",)],
-    "regexp_replace": [("([a-z])", "<\\1>"), ("x*", "-", "g"), ("l", "L", "g"), ("[^a-z]+", "", "g"), ("(a)(.)", "\\2\\1")],
+    "regexp_like": [
+        ("^[A-Z]",),
+        ("^h", "i"),
+        ("a.b",),
+        ("k.b", "s"),
+        ("\\w+$",),
+        ("e$", "n"),
+        (".",),
+    ],
+    "regexp_replace": [
+        ("([a-z])", "<\\1>"),
+        ("x*", "-", "g"),
+        ("l", "L", "g"),
+        ("[^a-z]+", "", "g"),
+        ("(a)(.)", "\\2\\1"),
+    ],
     "lpad": [(7, "*"), (3,), (7, "ab"), (0, "x"), (-1, "x"), (5, "")],
     "rpad": [(7, "*"), (3,), (7, "ab"), (0, "x"), (-1, "x"), (5, "")],
     "replace": [("l", "LL"), ("", "x"), ("a", ""), (None, "a"), ("日", "é")],
@@ -70,13 +104,26 @@ _OPTIONS: dict[str, list[tuple[Any, ...]]] = {
 """Options, the arguments after the first, that tell meanings apart."""
 
 
-MOST_CASES = {"add": 45, "subtract": 45, "multiply": 45, "divide": 45, "extract": 60, "date_trunc": 60}
+MOST_CASES = {
+    "add": 45,
+    "subtract": 45,
+    "multiply": 45,
+    "divide": 45,
+    "extract": 60,
+    "date_trunc": 60,
+}
 USUAL_CASES = 24
 """More of one function tell nothing new."""
 
 
 def _literal(value: Any) -> Literal:
-    sql_type = VARCHAR if isinstance(value, str) or value is None else BIGINT if isinstance(value, int) else DOUBLE
+    sql_type = (
+        VARCHAR
+        if isinstance(value, str) or value is None
+        else BIGINT
+        if isinstance(value, int)
+        else DOUBLE
+    )
     return Literal(value=value, type=sql_type)
 
 
@@ -96,14 +143,21 @@ def _candidates(name: str) -> Iterator[Sequence[Expression]]:
     pairs.sort(key=lambda pair: pair[0].type != pair[1].type)
     yield from pairs
     if name not in _OPTIONS:
-        yield from ((item, _literal(value)) for item in columns for value in (*_TEXTS[:6], *_NUMBERS, 2.5))
+        yield from (
+            (item, _literal(value)) for item in columns for value in (*_TEXTS[:6], *_NUMBERS, 2.5)
+        )
     triples = ["s", "s2", "i", "big", "x", "ts", "months"]
     for first in triples:
-        yield from ((column(first), column(second), column(third)) for second in triples for third in triples)
+        yield from (
+            (column(first), column(second), column(third))
+            for second in triples
+            for third in triples
+        )
 
 
 def _key(name: str, bound: Sequence[Expression]) -> str:
-    """What makes a case a new one: the types of the converted arguments, and the constants among them."""
+    """What makes a case a new one: the types of the converted arguments, and the constants among
+    them."""
     parts = []
     for item in bound:
         constant = item if isinstance(item, Literal) else None
@@ -124,13 +178,20 @@ def function_cases(name: str) -> tuple[FunctionCase, ...]:
             bound, result = function.bind(function.name, arguments, None)
         except (ProgrammingError, DataError, NotSupportedError):
             continue
-        except (ValueError, AssertionError, IndexError, TypeError):  # only the planner builds this call, in one form
+        except (
+            ValueError,
+            AssertionError,
+            IndexError,
+            TypeError,
+        ):  # only the planner builds this call, in one form
             continue
         if any(isinstance(item, Cast) and item.operand.type.is_nested for item in bound):
             continue
         shape = _key(name, bound)
         if shape not in found:
-            found[shape] = FunctionCase(name, shape, Call(function=name, arguments=bound, type=result))
+            found[shape] = FunctionCase(
+                name, shape, Call(function=name, arguments=bound, type=result)
+            )
         if len(found) == MOST_CASES.get(name, USUAL_CASES):
             break
     return tuple(found.values())
@@ -141,13 +202,15 @@ COMPUTED_CASES = 12
 
 
 def _computed(item: Expression) -> Expression:
-    """A literal as an expression that is the same for all rows, but isn't a literal when the call is bound."""
+    """A literal as an expression that is the same for all rows, but isn't a literal when the call
+    is bound."""
     return Cast(operand=item, type=item.type) if isinstance(item, Literal) else item
 
 
 @cache
 def computed_cases(name: str) -> tuple[FunctionCase, ...]:
-    """Cases of a function whose options are constant, but not literals: what its type follows from mustn't differ."""
+    """Cases of a function whose options are constant, but not literals: what its type follows from
+    mustn't differ."""
     function = FUNCTIONS[name]
     found: dict[str, FunctionCase] = {}
     for arguments in _candidates(name):
@@ -198,18 +261,28 @@ def form_cases() -> list[FunctionCase]:
         "AND guards a division": build.call("and", (safe, guarded)),
         "OR guards a division": build.call("or", (build.call("eq", (i, zero)), guarded)),
         "AND without a guard": build.call("and", (guarded, safe)),
-        "AND, three-valued": build.call("and", (column("b"), column("b2"), build.call("is_null", (i,)))),
+        "AND, three-valued": build.call(
+            "and", (column("b"), column("b2"), build.call("is_null", (i,)))
+        ),
         "OR, three-valued": build.call("or", (column("b"), column("b2"))),
         "COALESCE": build.coalesce([i, column("i2"), one]),
         "COALESCE is lazy": build.coalesce([column("i2"), quotient]),
         "NULLIF": build.nullif(i, one),
         "IN integers": build.in_list(i, [one, zero]),
         "IN with NULL": build.in_list(s, [_literal("a"), _literal(None), _literal("")]),
-        "IN doubles": build.in_list(x, [Literal(value=value, type=DOUBLE) for value in (float("nan"), 0.0, 1.5)]),
-        "IN decimals": build.in_list(
-            money, [Literal(value=1, type=INTEGER), Literal(value=COLUMNS["money"][1][2], type=money.type)]
+        "IN doubles": build.in_list(
+            x, [Literal(value=value, type=DOUBLE) for value in (float("nan"), 0.0, 1.5)]
         ),
-        "IN dates": build.in_list(d, [Literal(value=value, type=DATE) for value in COLUMNS["d"][1][1:3]]),
+        "IN decimals": build.in_list(
+            money,
+            [
+                Literal(value=1, type=INTEGER),
+                Literal(value=COLUMNS["money"][1][2], type=money.type),
+            ],
+        ),
+        "IN dates": build.in_list(
+            d, [Literal(value=value, type=DATE) for value in COLUMNS["d"][1][1:3]]
+        ),
         "a price with discount and tax": build.call(
             "multiply",
             (
@@ -218,10 +291,17 @@ def form_cases() -> list[FunctionCase]:
             ),
         ),
         "a polynomial of doubles": build.call(
-            "add", (build.call("multiply", (x, x)), build.call("subtract", (build.call("multiply", (x, column("x2"))), x)))
+            "add",
+            (
+                build.call("multiply", (x, x)),
+                build.call("subtract", (build.call("multiply", (x, column("x2"))), x)),
+            ),
         ),
     }
-    return [FunctionCase("CASE, COALESCE, IN, AND, OR", shape, expression) for shape, expression in forms.items()]
+    return [
+        FunctionCase("CASE, COALESCE, IN, AND, OR", shape, expression)
+        for shape, expression in forms.items()
+    ]
 
 
 def literal_cases() -> list[FunctionCase]:

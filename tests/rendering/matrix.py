@@ -80,7 +80,10 @@ def _cast_rows() -> list[str]:
         families.setdefault((source.kind.name, target.kind.name), []).append(case)
     rows = []
     for (source, target), cases in families.items():
-        grades = [_grade(sum(_is_taken(case, dialect) for case in cases), len(cases)) for dialect in ENGINES]
+        grades = [
+            _grade(sum(_is_taken(case, dialect) for case in cases), len(cases))
+            for dialect in ENGINES
+        ]
         if grades != ["own", "own"]:
             rows.append(f"| {_type(source)} | {_type(target)} | {grades[0]} | {grades[1]} |")
     return sorted(rows)
@@ -112,7 +115,9 @@ def table() -> str:
     for name in sorted(set(FUNCTIONS).difference(INTERNAL)):
         families.setdefault(FUNCTIONS[name].family, []).append(_function_row(name))
     for family, rows in sorted(families.items()):
-        parts.append(_section(family.capitalize(), ("function", "arguments", "DuckDB", "Spark"), rows))
+        parts.append(
+            _section(family.capitalize(), ("function", "arguments", "DuckDB", "Spark"), rows)
+        )
     parts.append(_section("Casts", ("from", "to", "DuckDB", "Spark"), _cast_rows()))
     aggregates = [_aggregate_row(name) for name in sorted(AGGREGATES)]
     parts.append(_section("Aggregates", ("aggregate", "DuckDB", "Spark"), aggregates))

@@ -1,4 +1,5 @@
-"""What an expression gives in every row of the edge table: a value, or an error. By our operators, and by an engine."""
+"""What an expression gives in every row of the edge table: a value, or an error. By our operators,
+and by an engine."""
 
 from __future__ import annotations
 
@@ -69,12 +70,16 @@ def _evaluated(case: FunctionCase) -> Outcome:
             values[low:high] = _plain(array, case.expression.type)
 
     run(0, len(firsts))
-    return Outcome([values[place] for place in which], [row for row, place in enumerate(which) if place in errors])
+    return Outcome(
+        [values[place] for place in which],
+        [row for row, place in enumerate(which) if place in errors],
+    )
 
 
 @cache
 def distinct_rows(used: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """The first row of every combination of values of some columns, and for each row the number of its combination."""
+    """The first row of every combination of values of some columns, and for each row the number of
+    its combination."""
     numbers: dict[tuple[int, ...], int] = {}
     firsts, which = [], []
     for row in range(ROWS):
@@ -99,7 +104,8 @@ def _plain(array: pa.Array, sql_type: SqlType) -> list[Any]:
 
 
 def rendered(case: FunctionCase, dialect: Dialect) -> str | None:
-    """The engine's SQL; None where the case is refused. What a plan finds renderable must be so when it runs."""
+    """The engine's SQL; None where the case is refused. What a plan finds renderable must be so
+    when it runs."""
     try:
         Rendering(dialect).expression(case.expression, COLUMN_TEXTS)
     except Unrenderable:
@@ -113,9 +119,14 @@ def stored_type(sql_type: SqlType) -> pa.DataType:
 
 
 def difference(
-    case: FunctionCase, own: Outcome, theirs: pa.Array, rows: Sequence[int] | None = None, relative: float = 0.0
+    case: FunctionCase,
+    own: Outcome,
+    theirs: pa.Array,
+    rows: Sequence[int] | None = None,
+    relative: float = 0.0,
 ) -> str | None:
-    """What an engine's column has otherwise than our values in `rows` (all of them); None where nothing."""
+    """What an engine's column has otherwise than our values in `rows` (all of them); None where
+    nothing."""
     wanted = stored_type(case.expression.type)
     if not _alike(theirs.type, wanted):
         return f"type {theirs.type} instead of {wanted}"
@@ -126,11 +137,18 @@ def difference(
     values = _plain(theirs, case.expression.type)
     if own.values == values:
         return None
-    wrong = [i for i, pair in enumerate(zip(own.values, values, strict=True)) if not same(*pair, relative)]
+    wrong = [
+        i
+        for i, pair in enumerate(zip(own.values, values, strict=True))
+        if not same(*pair, relative)
+    ]
     if not wrong:
         return None
     row = wrong[0] if rows is None else rows[wrong[0]]
-    return f"{len(wrong)} rows differ, {shown(case, row)}: {own.values[wrong[0]]!r}, there {values[wrong[0]]!r}"
+    return (
+        f"{len(wrong)} rows differ, {shown(case, row)}: {own.values[wrong[0]]!r}, there "
+        f"{values[wrong[0]]!r}"
+    )
 
 
 def _alike(first: pa.DataType, second: pa.DataType) -> bool:

@@ -36,7 +36,9 @@ def session() -> Any:
 
 def _view(made: Any, name: str, table: pa.Table) -> None:
     """Makes a table known by a name. TIME, which isn't rendered for Spark, comes as a number."""
-    plain = [item.cast(pa.int64()) if pa.types.is_time(item.type) else item for item in table.columns]
+    plain = [
+        item.cast(pa.int64()) if pa.types.is_time(item.type) else item for item in table.columns
+    ]
     frame = made.createDataFrame(pa.table(plain, names=table.column_names))
     frame.coalesce(1).cache().createOrReplaceTempView(name)
 
@@ -44,12 +46,15 @@ def _view(made: Any, name: str, table: pa.Table) -> None:
 def run(texts: Sequence[str], condition: str = "TRUE", source: str = "edges") -> pa.Table:
     """The values of expressions in the rows of a view, in the order of the rows."""
     columns = ", ".join(f"{text} AS v{i}" for i, text in enumerate(texts))
-    table: pa.Table = session().sql(f"SELECT {columns}, row AS place FROM {source} WHERE {condition}").toArrow()
+    table: pa.Table = (
+        session().sql(f"SELECT {columns}, row AS place FROM {source} WHERE {condition}").toArrow()
+    )
     return table.sort_by("place").drop_columns(["place"])
 
 
 def mismatches(cases: Sequence[FunctionCase] | None = None, failing: int = 40) -> list[str]:
-    """What Spark does otherwise than our operators; of the cases that can fail, `failing` are tried on a row that does."""
+    """What Spark does otherwise than our operators; of the cases that can fail, `failing` are tried
+    on a row that does."""
     work = []
     for case in all_cases() if cases is None else cases:
         text = rendered(case, SPARK)
@@ -92,10 +97,16 @@ def _compared(part: Sequence[Work]) -> list[str]:
 
 def _guarded(text: str, own: Outcome) -> str:
     """NULL in the rows that fail."""
-    return f"CASE WHEN row IN ({', '.join(map(str, own.errors))}) THEN NULL ELSE {text} END" if own.errors else text
+    return (
+        f"CASE WHEN row IN ({', '.join(map(str, own.errors))}) THEN NULL ELSE {text} END"
+        if own.errors
+        else text
+    )
 
 
-def aggregate_mismatches(cases: Sequence[AggregateCase] | None = None, failing: int = 8) -> list[str]:
+def aggregate_mismatches(
+    cases: Sequence[AggregateCase] | None = None, failing: int = 8
+) -> list[str]:
     """What Spark's aggregates give otherwise than ours, group by group."""
     _view(session(), "groups", aggregate_cases.engine_table())
     work = []
@@ -129,7 +140,11 @@ def _compared_groups(part: Sequence[Any]) -> list[str]:
     groups = ", ".join(map(str, part[0][2])) or "-1"
     columns = ", ".join(f"{text} AS v{i}" for i, (_, text, _, _) in enumerate(part))
     try:
-        table = session().sql(f"SELECT {columns}, g FROM groups WHERE g IN ({groups}) GROUP BY g").toArrow()
+        table = (
+            session()
+            .sql(f"SELECT {columns}, g FROM groups WHERE g IN ({groups}) GROUP BY g")
+            .toArrow()
+        )
     except Exception as error:
         if len(part) == 1:
             is_known = aggregate_cases.is_limited(part[0][0], str(error))

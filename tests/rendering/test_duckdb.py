@@ -1,4 +1,5 @@
-"""DuckDB gives what our operators give, for every function, cast and aggregate that is rendered for it, over edge values."""
+"""DuckDB gives what our operators give, for every function, cast and aggregate that is rendered for
+it, over edge values."""
 
 from __future__ import annotations
 

@@ -31,7 +31,11 @@ def literal(value: object, sql_type: object = VARCHAR) -> Literal:
 @DIALECTS
 def test_what_is_in_no_table_is_refused(dialect: object) -> None:
     rendering = Rendering(dialect)  # type: ignore[arg-type]
-    unknown = [name for name in FUNCTIONS if name not in rendering.dialect.functions and name not in ("and", "or")]
+    unknown = [
+        name
+        for name in FUNCTIONS
+        if name not in rendering.dialect.functions and name not in ("and", "or")
+    ]
     assert unknown
     for name in unknown:
         call = Call(function=name, arguments=(S, S), type=VARCHAR)
@@ -58,7 +62,9 @@ def test_identifiers_are_quoted() -> None:
         Rendering(SPARK).quote("${env:HOME}")
 
 
-@pytest.mark.parametrize("text", ["it's", "'; DROP TABLE t; --", "a\0b", "\\'", "ä\n", "$1 ${x}", ""])
+@pytest.mark.parametrize(
+    "text", ["it's", "'; DROP TABLE t; --", "a\0b", "\\'", "ä\n", "$1 ${x}", ""]
+)
 def test_texts_come_back_from_duckdb_as_they_are(text: str) -> None:
     rendered = Rendering(DUCKDB).literal(text, VARCHAR)
     assert duckdb.sql(f"SELECT {rendered}").fetchall() == [(text,)]
@@ -75,13 +81,18 @@ def test_arguments_stand_as_literals_of_their_type() -> None:
     condition = build.call("eq", (X, Parameter(index=1, type=INTEGER)))
     assert Rendering(DUCKDB).expression(condition, COLUMNS) == "(t0.c0 = CAST($2 AS INTEGER))"
     session = Session(arguments=("unused", 7))
-    assert Rendering(DUCKDB, session).expression(condition, COLUMNS) == "(t0.c0 = CAST(7 AS INTEGER))"
+    assert (
+        Rendering(DUCKDB, session).expression(condition, COLUMNS) == "(t0.c0 = CAST(7 AS INTEGER))"
+    )
     assert Rendering(SPARK, session).expression(condition, COLUMNS) == "(t0.c0 = CAST('7' AS INT))"
 
 
 def test_constants_are_worked_out_by_us() -> None:
     total = build.call("add", (literal(1, BIGINT), literal(2, BIGINT)))
-    assert Rendering(DUCKDB).expression(build.cast(total, BIGINT), []) == f"CAST(3 AS {Rendering(DUCKDB).type(total.type)})"
+    assert (
+        Rendering(DUCKDB).expression(build.cast(total, BIGINT), [])
+        == f"CAST(3 AS {Rendering(DUCKDB).type(total.type)})"
+    )
     failing = build.call("divide", (literal(1, INTEGER), literal(0, INTEGER)))
     text = Rendering(DUCKDB).expression(failing, [])
     assert f"error('{ERROR_MARK}division by zero')" in text
@@ -100,7 +111,10 @@ def test_the_session_gives_zone_and_time() -> None:
     now = build.call("now", ())
     assert Rendering(DUCKDB).expression(now, []) == "CAST($(NOW()) AS TIMESTAMPTZ)"
     session = Session(now=1_700_000_000_000_000, zone="Europe/Berlin")
-    assert Rendering(DUCKDB, session).expression(now, []) == "CAST('2023-11-14 22:13:20+00' AS TIMESTAMPTZ)"
+    assert (
+        Rendering(DUCKDB, session).expression(now, [])
+        == "CAST('2023-11-14 22:13:20+00' AS TIMESTAMPTZ)"
+    )
     hour = build.call("EXTRACT", (literal("hour"), Column(index=0, name="z", type=TIMESTAMP_TZ)))
     assert "$zone" in Rendering(DUCKDB).expression(hour, ["c"])
     assert "'Europe/Berlin'" in Rendering(DUCKDB, session).expression(hour, ["c"])
@@ -111,7 +125,11 @@ def test_conjuncts_that_can_fail_see_only_what_passed_before(dialect: object) ->
     rendering = Rendering(dialect)  # type: ignore[arg-type]
     quotient = build.call("divide", (literal(10, INTEGER), X))
     condition = build.call(
-        "and", (build.call("ne", (X, literal(0, INTEGER))), build.call("gt", (quotient, literal(1, INTEGER))))
+        "and",
+        (
+            build.call("ne", (X, literal(0, INTEGER))),
+            build.call("gt", (quotient, literal(1, INTEGER))),
+        ),
     )
     text = rendering.condition(condition, ["c"])
     assert text.startswith("(CASE WHEN (c <> ")
@@ -129,13 +147,18 @@ def test_a_filtered_argument_that_can_fail_sees_only_the_rows_that_pass() -> Non
 def test_order_says_where_null_goes(dialect: object) -> None:
     rendering = Rendering(dialect)  # type: ignore[arg-type]
     assert rendering.sort_key(SortKey(X), COLUMNS) == "t0.c0 ASC NULLS FIRST"
-    assert rendering.sort_key(SortKey(X, descending=True, nulls_first=False), COLUMNS) == "t0.c0 DESC NULLS LAST"
+    assert (
+        rendering.sort_key(SortKey(X, descending=True, nulls_first=False), COLUMNS)
+        == "t0.c0 DESC NULLS LAST"
+    )
 
 
 def test_keys_of_floats_have_one_zero() -> None:
     rows = "(VALUES (CAST('-0.0' AS DOUBLE)), (CAST('0.0' AS DOUBLE))) AS t(c)"
     key = Rendering(DUCKDB).key(Column(index=0, name="d", type=DOUBLE), ["c"])
-    assert duckdb.sql(f"SELECT CAST({key} AS VARCHAR), count(*) FROM {rows} GROUP BY {key}").fetchall() == [("0.0", 2)]
+    assert duckdb.sql(
+        f"SELECT CAST({key} AS VARCHAR), count(*) FROM {rows} GROUP BY {key}"
+    ).fetchall() == [("0.0", 2)]
 
 
 def test_nesting_that_multiplies_is_refused() -> None:
@@ -147,19 +170,28 @@ def test_nesting_that_multiplies_is_refused() -> None:
 
 
 def test_windows() -> None:
-    total = WindowCall(call=aggregate_call("sum", (X,)), partition=(S,), order=(SortKey(X),), frame=UP_TO_PEERS)
+    total = WindowCall(
+        call=aggregate_call("sum", (X,)), partition=(S,), order=(SortKey(X),), frame=UP_TO_PEERS
+    )
     text = Rendering(DUCKDB).window(total, ["c", "s"])
     rows = "(VALUES (1, 'a'), (2, 'a'), (2, 'a'), (5, 'b')) AS t(c, s)"
     assert sorted(duckdb.sql(f"SELECT {text} FROM {rows}").fetchall()) == [(1,), (5,), (5,), (5,)]
     assert "PARTITION BY s ORDER BY c" in Rendering(SPARK).window(total, ["c", "s"])
-    deviation = WindowCall(call=aggregate_call("stddev", (X,)), partition=(S,), order=(SortKey(X),), frame=UP_TO_PEERS)
+    deviation = WindowCall(
+        call=aggregate_call("stddev", (X,)), partition=(S,), order=(SortKey(X),), frame=UP_TO_PEERS
+    )
     with pytest.raises(Unrenderable, match="window function STDDEV"):
         Rendering(SPARK).window(deviation, ["c", "s"])
 
 
 def test_decimals_wider_than_38_digits_together_compare_exactly() -> None:
-    left, right = (Column(index=i, name="d", type=decimal(38, scale)) for i, scale in enumerate((2, 6)))
-    rows = "(VALUES (1.50::DECIMAL(38, 2), 1.500001::DECIMAL(38, 6)), (-1.5, -1.500001), (2, 2), (NULL, 1)) AS t(a, b)"
+    left, right = (
+        Column(index=i, name="d", type=decimal(38, scale)) for i, scale in enumerate((2, 6))
+    )
+    rows = (
+        "(VALUES (1.50::DECIMAL(38, 2), 1.500001::DECIMAL(38, 6)), (-1.5, -1.500001), (2, 2), "
+        "(NULL, 1)) AS t(a, b)"
+    )
     for name, wanted in (
         ("lt", [True, False, False, None]),
         ("ge", [False, True, True, None]),

@@ -1,4 +1,5 @@
-"""Spark gives what our operators give, for functions, casts and aggregates that are rendered for it, over edge values.
+"""Spark gives what our operators give, for functions, casts and aggregates that are rendered for
+it, over edge values.
 
 Of functions and casts some cases; `python -m tests.both_runtimes edges` takes all.
 """
@@ -19,7 +20,10 @@ pytestmark = [
 
 
 def test_functions_and_casts() -> None:
-    assert spark_engine.mismatches(some(function_cases.all_cases(), 9), failing=25 if ALL else 16) == []
+    assert (
+        spark_engine.mismatches(some(function_cases.all_cases(), 9), failing=25 if ALL else 16)
+        == []
+    )
 
 
 def test_aggregates() -> None:

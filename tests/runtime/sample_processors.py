@@ -1,4 +1,5 @@
-"""Processors for the runtime's tests, as a user would write them: they know nothing of the runtime."""
+"""Processors for the runtime's tests, as a user would write them: they know nothing of the
+runtime."""
 
 from __future__ import annotations
 
@@ -9,7 +10,15 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.dag import DAG, between
-from runnel.processor import Inbox, Item, Outbox, Processor, ProcessorContext, StatelessProcessor, Watermark
+from runnel.processor import (
+    Inbox,
+    Item,
+    Outbox,
+    Processor,
+    ProcessorContext,
+    StatelessProcessor,
+    Watermark,
+)
 
 
 def numbers(*values: int) -> pa.RecordBatch:
@@ -84,7 +93,8 @@ class Collect(Processor):
 
 
 class BuildThenProbe(Processor):
-    """Passes on rows of input 1 that are in input 0, which it must have to the end before; fails if it hasn't."""
+    """Passes on rows of input 1 that are in input 0, which it must have to the end before; fails if
+    it hasn't."""
 
     def __init__(self) -> None:
         self.built: set[int] = set()
@@ -118,9 +128,12 @@ class BuildThenProbe(Processor):
 
 
 class Recording(Processor):
-    """Notes which of its methods are called, in a list shared by all; `fail_in` names one that raises."""
+    """Notes which of its methods are called, in a list shared by all; `fail_in` names one that
+    raises."""
 
-    def __init__(self, log: list[str], fail_in: str = "", error: BaseException | None = None) -> None:
+    def __init__(
+        self, log: list[str], fail_in: str = "", error: BaseException | None = None
+    ) -> None:
         self.log = log
         self.fail_in = fail_in
         self.error = error or ValueError("boom")

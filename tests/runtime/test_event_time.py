@@ -19,7 +19,9 @@ from tests.runtime.sample_processors import ItemSource, ToResults, numbers
 SEEDS = range(20)
 
 
-def simulated(left: list[Item], right: list[Item], numbered: list[dict[int, int]], seed: int) -> list[Item]:
+def simulated(
+    left: list[Item], right: list[Item], numbered: list[dict[int, int]], seed: int
+) -> list[Item]:
     """The control items that a vertex of two inputs is given."""
     seen: list[Item] = []
 
@@ -33,7 +35,10 @@ def simulated(left: list[Item], right: list[Item], numbered: list[dict[int, int]
             return True
 
     dag = DAG()
-    sources = [dag.vertex(f"source {i}", lambda items=items: ItemSource(items), 1) for i, items in enumerate((left, right))]
+    sources = [
+        dag.vertex(f"source {i}", lambda items=items: ItemSource(items), 1)
+        for i, items in enumerate((left, right))
+    ]
     meets = dag.vertex("meets", Meets, 1)
     end = dag.vertex("end", ToResults, 1)
     for ordinal, (source, watermarks) in enumerate(zip(sources, numbered, strict=True)):
@@ -59,7 +64,9 @@ def test_edges_that_bring_the_same_watermark_give_the_minimum(seed: int) -> None
     assert times == sorted(set(times))
     assert times[-1] in (16, 20), "the side that is left counts alone when the other ended"
     assert set(times) <= {10, 15, 16, 20}
-    assert all(isinstance(item, Watermark) and item.column == 1 for item in seen), "what an edge doesn't bring ends there"
+    assert all(isinstance(item, Watermark) and item.column == 1 for item in seen), (
+        "what an edge doesn't bring ends there"
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -116,7 +123,9 @@ class Meets(Processor):
 
 @pytest.mark.parametrize("steps", [1, 2])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_an_input_that_was_idle_counts_again_though_its_rows_are_held_on_the_way(seed: int, steps: int) -> None:
+def test_an_input_that_was_idle_counts_again_though_its_rows_are_held_on_the_way(
+    seed: int, steps: int
+) -> None:
     """Of two steps on the way the second hears nothing but that the first is at work again."""
     holding, meets = [Holds() for _ in range(steps)], Meets()
     quiet = Gated(
@@ -125,7 +134,10 @@ def test_an_input_that_was_idle_counts_again_though_its_rows_are_held_on_the_way
         (numbers(15), lambda: Watermark(10) in meets.log),
         (None, lambda: not other.items),
     )
-    other = Gated((Watermark(10), lambda: True), (Watermark(20), lambda: bool(holding[0].held) and 0 not in meets.idle_inputs))
+    other = Gated(
+        (Watermark(10), lambda: True),
+        (Watermark(20), lambda: bool(holding[0].held) and 0 not in meets.idle_inputs),
+    )
     dag = DAG()
     before = dag.vertex("quiet", lambda: quiet, 1)
     for number, processor in enumerate(holding):
@@ -133,7 +145,9 @@ def test_an_input_that_was_idle_counts_again_though_its_rows_are_held_on_the_way
         dag.edge(between(before, vertex))
         before = vertex
     last = dag.vertex("meets", lambda: meets, 1)
-    dag.edge(between(before, last)).edge(between(dag.vertex("other", lambda: other, 1), last).to_input(1))
+    dag.edge(between(before, last)).edge(
+        between(dag.vertex("other", lambda: other, 1), last).to_input(1)
+    )
     dag.edge(between(last, dag.vertex("end", ToResults, 1)))
     Simulation(dag, seed, SimulationOptions(spurious=0)).run()
     before_row = meets.log[: meets.log.index(15)]

@@ -57,9 +57,15 @@ class Sink(Processor):
 
 @pytest.mark.parametrize("parallelism", [1, 2])
 @pytest.mark.parametrize("is_unbounded", [True, False])
-def test_a_marker_goes_one_way_and_tells_how_long_it_took(parallelism: int, is_unbounded: bool) -> None:
+def test_a_marker_goes_one_way_and_tells_how_long_it_took(
+    parallelism: int, is_unbounded: bool
+) -> None:
     dag = DAG()
-    source, middle, end = dag.vertex("source", Endless, 1), dag.vertex("middle", Pass, parallelism), dag.vertex("end", Sink, 1)
+    source, middle, end = (
+        dag.vertex("source", Endless, 1),
+        dag.vertex("middle", Pass, parallelism),
+        dag.vertex("end", Sink, 1),
+    )
     dag.edge(between(source, middle).partitioned("x")).edge(between(middle, end))
     clock = ManualClock(1)
     job = JobContext(1, EvaluationContext(), clock.monotonic, is_unbounded=is_unbounded)
@@ -85,7 +91,9 @@ def test_a_marker_goes_one_way_and_tells_how_long_it_took(parallelism: int, is_u
         assert histograms == []
         return
     (histogram,) = histograms
-    assert 6 <= sum(histogram.counts) <= 14, "one for each tenth of a second, however many processors there are"
+    assert 6 <= sum(histogram.counts) <= 14, (
+        "one for each tenth of a second, however many processors there are"
+    )
     (half,) = quantiles(histograms, [0.5])
     assert half is not None and 1_000_000 <= half <= MARK_INTERVAL
     execution.cancel()

@@ -1,4 +1,5 @@
-"""Jobs on real threads. No test waits for time to pass: an event that doesn't come fails the test after PATIENCE seconds."""
+"""Jobs on real threads. No test waits for time to pass: an event that doesn't come fails the test
+after PATIENCE seconds."""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ def jobs() -> Iterator[Jobs]:
 
 @pytest.fixture
 def still() -> Iterator[Jobs]:
-    """Jobs for which no time passes, so that a bounded one is never too slow for the thread that reads."""
+    """Jobs for which no time passes, so that a bounded one is never too slow for the thread that
+    reads."""
     made = Jobs(2, ManualClock())
     yield made
     made.close()
@@ -92,7 +94,9 @@ def endless() -> Endless:
 class Gate(Pass):
     """Passes batches on once `gate` is set; tells by `entered` that it waits."""
 
-    def __init__(self, entered: threading.Event, gate: threading.Event, cooperative: bool = True) -> None:
+    def __init__(
+        self, entered: threading.Event, gate: threading.Event, cooperative: bool = True
+    ) -> None:
         self.entered = entered
         self.gate = gate
         self.cooperative = cooperative
@@ -112,7 +116,9 @@ def test_short_job_runs_on_the_reading_thread(still: Jobs) -> None:
             return batch
 
     before = threading.active_count()
-    job = start(still, chain(source(numbers(1, 2), numbers(3)), Here, result_sink()), query="SELECT x")
+    job = start(
+        still, chain(source(numbers(1, 2), numbers(3)), Here, result_sink()), query="SELECT x"
+    )
     assert still.running() == [job]
     assert still.get(job.id) is job
     assert read(job) == [1, 2, 3]
@@ -154,7 +160,9 @@ def test_blocking_processor_has_a_thread_of_its_own(jobs: Jobs) -> None:
     job = start(jobs, chain(source(numbers(1), numbers(2)), Blocking, result_sink()))
     assert read(job) == [1, 2]
     assert set(names) == {"runnel v1"}
-    assert not any(thread.name == "runnel v1" for thread in threading.enumerate()), "joined when the end was seen"
+    assert not any(thread.name == "runnel v1" for thread in threading.enumerate()), (
+        "joined when the end was seen"
+    )
     assert threading.active_count() <= before + 2
 
 
@@ -169,7 +177,9 @@ def test_rows_are_not_lost_between_threads(jobs: Jobs, cooperative: bool) -> Non
     start_ = dag.vertex("start", source(*batches), 2)
     middle = dag.vertex("middle", Either, 2)
     end = dag.vertex("end", result_sink(), 1)
-    dag.edge(between(start_, middle).with_queue_size(1)).edge(between(middle, end).with_queue_size(1))
+    dag.edge(between(start_, middle).with_queue_size(1)).edge(
+        between(middle, end).with_queue_size(1)
+    )
     for _ in range(15):
         job = start(jobs, dag)
         job.hand_over()
@@ -225,7 +235,8 @@ def test_bounded_job_waits_for_its_reader_without_threads(still: Jobs) -> None:
 
 
 def test_take_over_from_a_worker_that_is_held_up(jobs: Jobs) -> None:
-    """Three jobs of one tasklet each go to two workers. The first waits for the third, which is in its worker's list."""
+    """Three jobs of one tasklet each go to two workers. The first waits for the third, which is in
+    its worker's list."""
     entered, gate = threading.Event(), threading.Event()
 
     class Waits(Processor):
@@ -252,18 +263,34 @@ def test_take_over_from_a_worker_that_is_held_up(jobs: Jobs) -> None:
         (DataError("division by zero", hint="mind"), False, DataError, "division by zero"),
         (ValueError("boom"), True, OperationalError, 'vertex "v1" failed: ValueError: boom'),
         (ValueError("boom"), False, InternalError, "internal error: ValueError: boom"),
-        (OSError(28, "no space left"), False, OperationalError, "input or output failed: OSError: [Errno 28] no space left"),
+        (
+            OSError(28, "no space left"),
+            False,
+            OperationalError,
+            "input or output failed: OSError: [Errno 28] no space left",
+        ),
         (MemoryError(), False, OperationalError, "out of memory"),
         (SystemExit(3), True, OperationalError, 'vertex "v1" failed: SystemExit: 3'),
     ],
 )
 @pytest.mark.parametrize("on_workers", [False, True])
 def test_failure_names_the_vertex(
-    jobs: Jobs, raised: BaseException, is_hand_built: bool, expected: type[Error], message: str, on_workers: bool
+    jobs: Jobs,
+    raised: BaseException,
+    is_hand_built: bool,
+    expected: type[Error],
+    message: str,
+    on_workers: bool,
 ) -> None:
     log: list[str] = []
-    raised = type(raised)(*raised.args) if not isinstance(raised, Error) else DataError(raised.message, hint=raised.hint)
-    dag = chain(source(numbers(1)), lambda: Recording(log, "process", raised), lambda: Recording(log))
+    raised = (
+        type(raised)(*raised.args)
+        if not isinstance(raised, Error)
+        else DataError(raised.message, hint=raised.hint)
+    )
+    dag = chain(
+        source(numbers(1)), lambda: Recording(log, "process", raised), lambda: Recording(log)
+    )
     job = start(jobs, dag, options=JobOptions(is_hand_built=is_hand_built))
     if on_workers:
         job.hand_over()
@@ -394,7 +421,11 @@ def test_cancel_does_not_close_during_a_call(jobs: Jobs) -> None:
         def close(self) -> None:
             closed_while_inside.append(not self.gate.is_set())
 
-    job = start(jobs, chain(source(numbers(1)), lambda: Watched(entered, gate), ToResults), options=HAND_BUILT)
+    job = start(
+        jobs,
+        chain(source(numbers(1)), lambda: Watched(entered, gate), ToResults),
+        options=HAND_BUILT,
+    )
     assert entered.wait(PATIENCE)
     job.cancel()
     assert not job.is_done
@@ -405,7 +436,9 @@ def test_cancel_does_not_close_during_a_call(jobs: Jobs) -> None:
 
 def test_source_wakes_a_parked_job_from_another_thread(jobs: Jobs) -> None:
     for cooperative in (True, False):
-        scripted = ScriptedSource([numbers(1), PAUSE, numbers(2), PAUSE, numbers(3)], cooperative=cooperative)
+        scripted = ScriptedSource(
+            [numbers(1), PAUSE, numbers(2), PAUSE, numbers(3)], cooperative=cooperative
+        )
         job = start(jobs, chain_of(scripted), is_unbounded=True)
         got = values_of([job.results.next_batch(PATIENCE)])
         for _ in range(2):
@@ -450,14 +483,21 @@ def test_job_out_of_time(is_unbounded: bool) -> None:
 
 def test_interrupt_in_a_processor_on_the_reading_thread(still: Jobs) -> None:
     log: list[str] = []
-    dag = chain(source(numbers(1)), lambda: Recording(log, "process", KeyboardInterrupt()), lambda: Recording(log), ToResults)
+    dag = chain(
+        source(numbers(1)),
+        lambda: Recording(log, "process", KeyboardInterrupt()),
+        lambda: Recording(log),
+        ToResults,
+    )
     job = start(still, dag)
     with pytest.raises(KeyboardInterrupt):
         read(job)
     assert log.count("close") == 2
     assert job.is_done
     assert still.running() == []
-    assert read(start(still, chain(source(numbers(1)), result_sink()))) == [1], "the connection is usable"
+    assert read(start(still, chain(source(numbers(1)), result_sink()))) == [1], (
+        "the connection is usable"
+    )
 
 
 def test_interrupt_while_waiting(jobs: Jobs) -> None:
@@ -507,8 +547,16 @@ def test_metrics(jobs: Jobs) -> None:
     assert sorted(read(job)) == [1, 1, 2, 2, 3, 3, 4, 4]
     metrics = job.metrics()
     assert list(metrics) == ["scan", "double", "sink"]
-    assert (metrics["scan"].rows_in, metrics["scan"].rows_out, metrics["scan"].batches_out) == (0, 4, 2)
-    assert (metrics["double"].rows_in, metrics["double"].rows_out, metrics["double"].batches_in) == (8, 8, 4)
+    assert (metrics["scan"].rows_in, metrics["scan"].rows_out, metrics["scan"].batches_out) == (
+        0,
+        4,
+        2,
+    )
+    assert (
+        metrics["double"].rows_in,
+        metrics["double"].rows_out,
+        metrics["double"].batches_in,
+    ) == (8, 8, 4)
     assert [item.rows_in for item in metrics["double"].processors] == [4, 4]
     assert metrics["sink"].rows_in == 8
     assert metrics["sink"].queue_capacity == 14
@@ -547,9 +595,14 @@ def test_long_call_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         assert read(job) == [1, 2]
         assert read(start(jobs, chain(source(numbers(2)), Blocking, result_sink()))) == [2]
     assert [record.getMessage() for record in caplog.records] == [
-        f'a call of vertex "v1" took 250 ms (job {job.id}): a cooperative processor should return within a millisecond'
+        (
+            f'a call of vertex "v1" took 250 ms (job {job.id}): a cooperative processor should '
+            "return within a millisecond"
+        )
     ]
-    assert [record.levelno for record in caplog.records] == [logging.INFO], "not hand-built: no business of the user's"
+    assert [record.levelno for record in caplog.records] == [logging.INFO], (
+        "not hand-built: no business of the user's"
+    )
     jobs.close()
 
 
@@ -577,7 +630,10 @@ def test_closed_processor_gives_its_memory_back(still: Jobs) -> None:
 
     gc.disable()
     try:
-        job = start(still, chain(lambda: keep(ItemSource([numbers(1)])), lambda: keep(Pass()), result_sink()))
+        job = start(
+            still,
+            chain(lambda: keep(ItemSource([numbers(1)])), lambda: keep(Pass()), result_sink()),
+        )
         assert read(job) == [1]
         assert [reference() for reference in made] == [None, None]
     finally:
@@ -590,7 +646,11 @@ def test_close_ends_everything() -> None:
     entered, gate = threading.Event(), threading.Event()
     unread = start(jobs, chain(endless, result_sink()))
     streaming = start(jobs, chain(endless, result_sink()), is_unbounded=True)
-    blocking = start(jobs, chain(source(numbers(1)), lambda: Gate(entered, gate, False), ToResults), options=HAND_BUILT)
+    blocking = start(
+        jobs,
+        chain(source(numbers(1)), lambda: Gate(entered, gate, False), ToResults),
+        options=HAND_BUILT,
+    )
     assert entered.wait(PATIENCE)
     gate.set()
     jobs.close()
@@ -655,7 +715,9 @@ def test_unknown_job(jobs: Jobs) -> None:
     assert caught.value.hint == f"the running jobs are {running.id}"
 
 
-def test_what_a_blocking_processor_waits_with_is_woken_when_its_job_is_cancelled(jobs: Jobs) -> None:
+def test_what_a_blocking_processor_waits_with_is_woken_when_its_job_is_cancelled(
+    jobs: Jobs,
+) -> None:
     entered, outer, inner = (threading.Event() for _ in range(3))
     woken: list[bool] = []
 
@@ -700,7 +762,8 @@ def test_callbacks_at_the_end(still: Jobs) -> None:
 
 
 def test_wake_comes_from_any_thread_at_any_moment(jobs: Jobs) -> None:
-    """Many threads wake a source that gives one batch per wake-up; each token that they put down must be seen."""
+    """Many threads wake a source that gives one batch per wake-up; each token that they put down
+    must be seen."""
     tokens: list[int] = []
     wakes: list[Callable[[], None]] = []
     ready = threading.Event()

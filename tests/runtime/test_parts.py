@@ -25,7 +25,16 @@ from runnel.runtime.threads.workers import Workers
 from runnel.snapshots.store import MemorySnapshotStore, Outcome, SnapshotSize, VertexState, share_of
 from runnel.testing import ManualClock
 from tests.runtime.edges.test_queues import Idler
-from tests.runtime.sample_processors import BuildThenProbe, ItemSource, Pass, ToResults, chain, numbers, source, values_of
+from tests.runtime.sample_processors import (
+    BuildThenProbe,
+    ItemSource,
+    Pass,
+    ToResults,
+    chain,
+    numbers,
+    source,
+    values_of,
+)
 
 
 def test_every_state_has_a_step() -> None:
@@ -156,7 +165,10 @@ def test_repr_of_tasklets_and_execution() -> None:
     class Blocking(Pass):
         cooperative = False
 
-    assert repr(Simulation(chain(Blocking, parallelism=2), 1).execution.tasklets[0]) == "<blocking tasklet v0#0 INIT ready>"
+    assert (
+        repr(Simulation(chain(Blocking, parallelism=2), 1).execution.tasklets[0])
+        == "<blocking tasklet v0#0 INIT ready>"
+    )
 
 
 def test_repr_of_workers() -> None:
@@ -186,13 +198,16 @@ def test_store_keeps_only_what_was_completed() -> None:
 
 
 def test_snapshot_waits_for_the_build_side() -> None:
-    """A barrier on an input that isn't read yet would never be seen, so the snapshot begins when the build side has ended."""
+    """A barrier on an input that isn't read yet would never be seen, so the snapshot begins when
+    the build side has ended."""
     dag = DAG()
     build = dag.vertex("build", source(numbers(1), numbers(2)), 1)
     probe = dag.vertex("probe", source(*(numbers(2) for _ in range(20))), 1)
     join = dag.vertex("join", BuildThenProbe, 1)
     last = dag.vertex("last", ToResults, 1)
-    dag.edge(between(build, join)).edge(between(probe, join).to_input(1).with_priority(1)).edge(between(join, last))
+    dag.edge(between(build, join)).edge(between(probe, join).to_input(1).with_priority(1)).edge(
+        between(join, last)
+    )
     assert Template(dag).before_snapshots == {"build"}
     taken = 0
     for seed in range(40):
@@ -209,7 +224,9 @@ def test_terminal_snapshot_ends_the_job_and_the_next_one_goes_on() -> None:
     store = MemorySnapshotStore()
     batches = [numbers(i) for i in range(30)]
     coordinator = SnapshotCoordinator(store)
-    simulation = Simulation(chain(source(*batches), Pass, ToResults), 4, SimulationOptions(snapshot=0), coordinator)
+    simulation = Simulation(
+        chain(source(*batches), Pass, ToResults), 4, SimulationOptions(snapshot=0), coordinator
+    )
     for _ in range(60):
         simulation.step()
     assert coordinator.begin(is_terminal=True) == 1
@@ -217,13 +234,18 @@ def test_terminal_snapshot_ends_the_job_and_the_next_one_goes_on() -> None:
     assert simulation.error is None
     assert store.completed is not None
     again = SnapshotCoordinator(store, restore_from=store.completed)
-    rest = values_of(Simulation(chain(source(*batches), Pass, ToResults, parallelism=1), 5, snapshots=again).run())
+    rest = values_of(
+        Simulation(
+            chain(source(*batches), Pass, ToResults, parallelism=1), 5, snapshots=again
+        ).run()
+    )
     assert 0 < len(first) < 30
     assert sorted(first + rest) == list(range(30))
 
 
 def test_after_a_terminal_snapshot_no_other_begins() -> None:
-    """One that began while the job is ending would find all vertices ended, and a job that is restored from it, too."""
+    """One that began while the job is ending would find all vertices ended, and a job that is
+    restored from it, too."""
     store = MemorySnapshotStore()
     batches = [numbers(i) for i in range(30)]
     coordinator = SnapshotCoordinator(store)
@@ -234,7 +256,9 @@ def test_after_a_terminal_snapshot_no_other_begins() -> None:
         begun.append(coordinator.begin(on_done=heard.append))
         begun.append(coordinator.request(on_done=heard.append))
 
-    simulation = Simulation(chain(source(*batches), Pass, ToResults), 4, SimulationOptions(snapshot=0), coordinator)
+    simulation = Simulation(
+        chain(source(*batches), Pass, ToResults), 4, SimulationOptions(snapshot=0), coordinator
+    )
     for _ in range(60):
         simulation.step()
     terminal = coordinator.begin(is_terminal=True, on_done=begin_another)
@@ -249,11 +273,16 @@ def test_after_a_terminal_snapshot_no_other_begins() -> None:
 
 def test_a_terminal_snapshot_is_the_last_of_those_that_wait() -> None:
     coordinator = SnapshotCoordinator(MemorySnapshotStore())
-    simulation = Simulation(chain(source(numbers(1)), Pass, ToResults), 4, SimulationOptions(snapshot=0), coordinator)
+    simulation = Simulation(
+        chain(source(numbers(1)), Pass, ToResults), 4, SimulationOptions(snapshot=0), coordinator
+    )
     heard: list[tuple[int, bool]] = []
     assert coordinator.request(on_done=lambda is_safe: heard.append((1, is_safe))) == 1
     assert coordinator.request(on_done=lambda is_safe: heard.append((2, is_safe))) == 2
-    assert coordinator.request(is_terminal=True, on_done=lambda is_safe: heard.append((3, is_safe))) == 3
+    assert (
+        coordinator.request(is_terminal=True, on_done=lambda is_safe: heard.append((3, is_safe)))
+        == 3
+    )
     assert coordinator.request() is None
     simulation.run()
     assert heard == [(1, True), (2, True), (3, True)]
@@ -261,13 +290,17 @@ def test_a_terminal_snapshot_is_the_last_of_those_that_wait() -> None:
 
 def test_requests_of_those_that_only_wait_for_the_next_are_one() -> None:
     coordinator = SnapshotCoordinator(MemorySnapshotStore())
-    Simulation(chain(source(numbers(1)), Pass, ToResults), 4, SimulationOptions(snapshot=0), coordinator)
+    Simulation(
+        chain(source(numbers(1)), Pass, ToResults), 4, SimulationOptions(snapshot=0), coordinator
+    )
     assert [coordinator.request() for _ in range(4)] == [1, 2, 2, 2]
 
 
 def test_store_that_fails_gives_the_snapshot_up(caplog: pytest.LogCaptureFixture) -> None:
     class Full(MemorySnapshotStore):
-        def complete(self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]) -> None:
+        def complete(
+            self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]
+        ) -> None:
             on_done(OSError("disk full"))
 
     outcomes: list[bool] = []
@@ -290,6 +323,8 @@ def test_execution_is_made_without_owners() -> None:
     """An execution doesn't call anything by itself."""
     ended: list[object] = []
     job = JobContext(9, EvaluationContext(), ManualClock().monotonic)
-    execution = Execution(Template(chain(source(numbers(1)))), job, ExecutionOptions(), ended.append)
+    execution = Execution(
+        Template(chain(source(numbers(1)))), job, ExecutionOptions(), ended.append
+    )
     assert not execution.is_over
     assert ended == []

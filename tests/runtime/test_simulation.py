@@ -1,4 +1,5 @@
-"""The scheduler under dice: hundreds of orders of events for each shape of DAG, all with queues of one place."""
+"""The scheduler under dice: hundreds of orders of events for each shape of DAG, all with queues of
+one place."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def diamond() -> DAG:
 
 
 def shared_scan() -> DAG:
-    """A scan shared by the build side and the probe side of a join: the shape of which the design warns."""
+    """A scan shared by the build side and the probe side of a join: the shape of which the design
+    warns."""
     dag = DAG()
     scan = dag.vertex("scan", source(*BATCHES), 1)
     build = dag.vertex("build", Pass, 1)
@@ -71,7 +73,10 @@ def two_scans() -> DAG:
 
 SHAPES: dict[str, tuple[Callable[[], DAG], list[int]]] = {
     "chain": (lambda: chain(source(*BATCHES), Pass, ToResults), VALUES),
-    "wide": (lambda: chain(source(*BATCHES), Pass, Pass, ToResults, parallelism=2), sorted(VALUES * 2)),
+    "wide": (
+        lambda: chain(source(*BATCHES), Pass, Pass, ToResults, parallelism=2),
+        sorted(VALUES * 2),
+    ),
     "diamond": (diamond, sorted(VALUES * 2)),
     "two inputs with priorities": (two_scans, VALUES),
     "a scan shared under a priority": (shared_scan, VALUES),
@@ -142,14 +147,23 @@ def test_watermarks_of_unequal_sources() -> None:
         slow = dag.vertex("slow", source(*timed(2, 3)), 1)
         order = dag.vertex("order", Order, 2)
         sink = dag.vertex("sink", lambda log=log: Collect(log), 1)
-        dag.edge(between(fast, order)).edge(between(slow, order).to_input(1)).edge(between(order, sink))
+        dag.edge(between(fast, order)).edge(between(slow, order).to_input(1)).edge(
+            between(order, sink)
+        )
         simulation = Simulation(dag, seed)
         simulation.run()
         assert simulation.error is None, (seed, simulation.error)
         times = [item.time for item in log if isinstance(item, Watermark)]
         assert times == sorted(set(times))
         assert times[-1] >= 3, "what both have promised is passed on, whoever ends first"
-        assert sorted(item[1] for item in log if isinstance(item, tuple) and item[0] == 0) == [1, 2, 3, 5, 9, 20]
+        assert sorted(item[1] for item in log if isinstance(item, tuple) and item[0] == 0) == [
+            1,
+            2,
+            3,
+            5,
+            9,
+            20,
+        ]
 
 
 def test_idle_source_holds_nothing_back() -> None:
@@ -194,8 +208,13 @@ class Total(Processor):
         return True
 
     def save_snapshot(self) -> bool:
-        columns = [pa.array(list(self.sums.keys()), pa.int64()), pa.array(list(self.sums.values()), pa.int64())]
-        return self.outbox.offer_snapshot(keyed_state(pa.record_batch(columns, names=["x", "total"]), "x"))
+        columns = [
+            pa.array(list(self.sums.keys()), pa.int64()),
+            pa.array(list(self.sums.values()), pa.int64()),
+        ]
+        return self.outbox.offer_snapshot(
+            keyed_state(pa.record_batch(columns, names=["x", "total"]), "x")
+        )
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         for key, total in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -221,11 +240,15 @@ class Parity(Pass):
 
 @pytest.mark.parametrize("is_aligned", [True, False])
 def test_barriers_change_nothing(is_aligned: bool) -> None:
-    expected = sorted([0, sum(v for v in inputs() if v % 2 == 0), 1, sum(v for v in inputs() if v % 2)])
+    expected = sorted(
+        [0, sum(v for v in inputs() if v % 2 == 0), 1, sum(v for v in inputs() if v % 2)]
+    )
     taken = 0
     for seed in SEEDS:
         coordinator = SnapshotCoordinator(MemorySnapshotStore(), is_aligned=is_aligned)
-        simulation = Simulation(totals(2, BATCHES), seed, SimulationOptions(snapshot=0.2), coordinator)
+        simulation = Simulation(
+            totals(2, BATCHES), seed, SimulationOptions(snapshot=0.2), coordinator
+        )
         rows = sorted(values_of(simulation.run()))
         assert simulation.error is None, (seed, simulation.error)
         assert rows == expected, seed
@@ -238,8 +261,11 @@ def inputs() -> list[int]:
 
 
 def test_restore_goes_on_exactly_where_the_snapshot_was_taken() -> None:
-    """Jobs are broken off at arbitrary points; restored, at another parallelism, they give what an undisturbed one gives."""
-    expected = sorted([0, sum(v for v in inputs() if v % 2 == 0), 1, sum(v for v in inputs() if v % 2)])
+    """Jobs are broken off at arbitrary points; restored, at another parallelism, they give what an
+    undisturbed one gives."""
+    expected = sorted(
+        [0, sum(v for v in inputs() if v % 2 == 0), 1, sum(v for v in inputs() if v % 2)]
+    )
     restored = 0
     for seed in SEEDS:
         store = MemorySnapshotStore()
@@ -248,7 +274,11 @@ def test_restore_goes_on_exactly_where_the_snapshot_was_taken() -> None:
         for _ in range(15 + seed // 2):
             if not broken.execution.is_over:
                 broken.step()
-        totals_left = [tasklet for tasklet in broken.execution.tasklets if tasklet.vertex == "total" and not tasklet.is_closed]
+        totals_left = [
+            tasklet
+            for tasklet in broken.execution.tasklets
+            if tasklet.vertex == "total" and not tasklet.is_closed
+        ]
         if store.completed is None or len(totals_left) < 2:
             continue  # what a vertex has given when it ended isn't given again
         restored += 1
@@ -274,10 +304,16 @@ def test_cancelled_anywhere_everything_is_closed_once() -> None:
         assert log.count("close") == 1
         assert log[-1] == "close"
         assert simulation.ends == 1
-        assert was_over or (isinstance(simulation.error, OperationalError) and "cancelled" in simulation.error.message)
+        assert was_over or (
+            isinstance(simulation.error, OperationalError)
+            and "cancelled" in simulation.error.message
+        )
 
 
-@pytest.mark.parametrize("method", ["init", "process", "flush", "complete_edge", "complete", "close", "process_watermark"])
+@pytest.mark.parametrize(
+    "method",
+    ["init", "process", "flush", "complete_edge", "complete", "close", "process_watermark"],
+)
 def test_failure_anywhere_ends_the_job_once(method: str) -> None:
     failed = 0
     for seed in range(40):
@@ -348,6 +384,8 @@ def test_naive_source_is_polled_and_one_that_wakes_itself_is_not() -> None:
             return super().complete()
 
     for name, kind in (("naive", Naive), ("knowing", Knowing)):
-        simulation = Simulation(chain(lambda kind=kind: kind(BATCHES), ToResults), 3, SimulationOptions(spurious=0.0))
+        simulation = Simulation(
+            chain(lambda kind=kind: kind(BATCHES), ToResults), 3, SimulationOptions(spurious=0.0)
+        )
         assert sorted(values_of(simulation.run())) == VALUES, name
     assert calls["knowing"] < 20

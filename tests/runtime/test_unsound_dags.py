@@ -1,4 +1,5 @@
-"""A hand-built DAG that can't work is refused when it is submitted, with what is wrong, and leaves nothing running."""
+"""A hand-built DAG that can't work is refused when it is submitted, with what is wrong, and leaves
+nothing running."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def circle() -> DAG:
 
 def stranger() -> DAG:
     dag = DAG()
-    return dag.edge(between(dag.vertex("source", source_of(ROWS)), DAG().vertex("sink", sink_to_list([]))))
+    return dag.edge(
+        between(dag.vertex("source", source_of(ROWS)), DAG().vertex("sink", sink_to_list([])))
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,9 @@ def stranger() -> DAG:
         ),
     ],
 )
-def test_it_is_refused(connection: runnel.Connection, make: Callable[[], DAG], message: str) -> None:
+def test_it_is_refused(
+    connection: runnel.Connection, make: Callable[[], DAG], message: str
+) -> None:
     with pytest.raises(runnel.ProgrammingError) as caught:
         connection.submit(make())
     assert caught.value.message == message

@@ -2,8 +2,9 @@
 
     python -m tests.serving.frames [COUNT] [SEED]
 
-gives COUNT of them (100,000 if not given) to a server's handlers and prints what the answers were; a message that is answered
-by an internal error, or not at all, ends it with the message and the seed.
+gives COUNT of them (100,000 if not given) to a server's handlers and prints what the answers were;
+a message that is answered by an internal error, or not at all, ends it with the message and the
+seed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from runnel.serving.tokens import KnownCall
 from runnel.sqltypes import BIGINT, VARCHAR
 
 TOKEN = "a token of the tests"
-MAP = "CREATE MAPPING m (__key BIGINT, this VARCHAR) TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'varchar')"
+MAP = (
+    "CREATE MAPPING m (__key BIGINT, this VARCHAR) TYPE IMap "
+    "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'varchar')"
+)
 
 STRANGE: list[Any] = [
     None,
@@ -49,19 +53,41 @@ STRANGE: list[Any] = [
     {"kind": "MAP", "key": {"kind": "BIGINT"}},
     ["INSERT"],
 ]
-LITERALS = [b"NaN", b"Infinity", b"-Infinity", b"1e400", b"-1e400", b"[" * 5000, b"1" * 5000, b'"\xff"', b'"\\ud800"', b"{"]
+LITERALS = [
+    b"NaN",
+    b"Infinity",
+    b"-Infinity",
+    b"1e400",
+    b"-1e400",
+    b"[" * 5000,
+    b"1" * 5000,
+    b'"\xff"',
+    b'"\\ud800"',
+    b"{",
+]
 
 
 def sound() -> list[tuple[str, dict[str, Any], bytes]]:
     """Messages that a server understands: kind, head and body."""
     head, body = arguments_message([(1, "a"), (2, None)], [BIGINT, VARCHAR])
     one, one_body = arguments_message([(1, "a")], [BIGINT, VARCHAR])
-    write = {"writer": "w", "number": 3, "kind": "SINK", "table": "m", "columns": ["__key", "this"], "rows": ["t"]}
+    write = {
+        "writer": "w",
+        "number": 3,
+        "kind": "SINK",
+        "table": "m",
+        "columns": ["__key", "this"],
+        "rows": ["t"],
+    }
     return [
         ("hello", {}, b""),
         ("execute", {"sql": "SELECT 1 AS a", "types": [], "rows": 1, "timeout": 5}, b""),
         ("execute", {"sql": "SELECT ? + 1, ? || 'x'", "timeout": None} | one, one_body),
-        ("execute", {"sql": "SELECT this FROM m WHERE __key = ? OR this = ?", "timeout": 2.5} | one, one_body),
+        (
+            "execute",
+            {"sql": "SELECT this FROM m WHERE __key = ? OR this = ?", "timeout": 2.5} | one,
+            one_body,
+        ),
         ("executemany", {"sql": "SINK INTO m VALUES (?, ?)", "timeout": 5} | head, body),
         ("write", write, b""),
         ("cancel", {}, b""),
@@ -74,7 +100,14 @@ def sound() -> list[tuple[str, dict[str, Any], bytes]]:
 
 def _table() -> bytes:
     sink = pa.BufferOutputStream()
-    table = pa.table({"__key": [1, 2], "this": ["a", "b"], "d": pa.array(["x", "x"]).dictionary_encode(), "l": [[1], None]})
+    table = pa.table(
+        {
+            "__key": [1, 2],
+            "this": ["a", "b"],
+            "d": pa.array(["x", "x"]).dictionary_encode(),
+            "l": [[1], None],
+        }
+    )
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue().to_pybytes())
@@ -96,7 +129,9 @@ def mutated(random: random.Random) -> tuple[str, bytes, bytes]:
             break
     text = json.dumps(head).encode()
     if random.random() < 0.2:
-        text = text.replace(random.choice([b"1", b"2", b"null", b'"s"', b"{"]), random.choice(LITERALS), 1)
+        text = text.replace(
+            random.choice([b"1", b"2", b"null", b'"s"', b"{"]), random.choice(LITERALS), 1
+        )
     if random.random() < 0.1:
         kind = random.choice(["", "nope", "execute", "\ud800"])
     if random.random() < 0.4:
@@ -119,7 +154,9 @@ def damaged(random: random.Random, data: bytes) -> bytes:
             changed[start:start] = changed[start : start + random.randrange(64)]
         case _ if len(changed) >= 4:
             start = random.randrange(len(changed) - 3)
-            changed[start : start + 4] = random.choice([b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\0\0\0\0"])
+            changed[start : start + 4] = random.choice(
+                [b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\0\0\0\0"]
+            )
     return bytes(changed)
 
 
@@ -177,8 +214,8 @@ class Handlers:
 
 
 def tried(handlers: Handlers, seed: int) -> str:
-    """The name of the class of the error that the message of a seed is answered with, "" for none; AssertionError where it is
-    one of ours, or where the answer can't be read."""
+    """The name of the class of the error that the message of a seed is answered with, "" for none;
+    AssertionError where it is one of ours, or where the answer can't be read."""
     kind, frame, body = mutated(random.Random(seed))
     try:
         error = handlers.answer(kind, frame, body)
@@ -194,7 +231,8 @@ def main(arguments: list[str]) -> None:
         handlers = Handlers(connection)
         try:
             print(
-                f"{count} messages from seed {seed}:", Counter(tried(handlers, number) for number in range(seed, seed + count))
+                f"{count} messages from seed {seed}:",
+                Counter(tried(handlers, number) for number in range(seed, seed + count)),
             )
         finally:
             handlers.server.stop()

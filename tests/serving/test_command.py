@@ -1,4 +1,5 @@
-"""`runnel serve` as a process: another process's cursor reaches it, and a signal ends it cleanly."""
+"""`runnel serve` as a process: another process's cursor reaches it, and a signal ends it
+cleanly."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ import runnel
 from runnel.serving.command import main, spark_of
 from tests.waiting import eventually
 
-MAP = "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')"
+MAP = (
+    "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap "
+    "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')"
+)
 
 
 @contextmanager
@@ -26,7 +30,9 @@ def served(directory: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str],
     """A process that serves the directory, and its address."""
     command = [sys.executable, "-m", "runnel", "serve", str(directory), *more]
     environment = {name: value for name, value in os.environ.items() if name != "RUNNEL_TOKEN"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
@@ -89,7 +95,9 @@ def test_tokens_are_read_again_at_a_signal(tmp_path: Path) -> None:
             assert process.wait(30) == 0
 
 
-def test_a_time_out_holds_where_the_server_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_time_out_holds_where_the_server_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("runnel.serving.remote.LATE", 0.2)
     directory = tmp_path / "kept"
     with served(directory) as (process, url):
@@ -164,7 +172,16 @@ def test_the_bounds_of_users(tmp_path: Path) -> None:
     for path in (data / "a.txt", spill / "b.txt", data / "secret.token"):
         path.write_text("a token of the tests\n")
     token = str(data / "secret.token")
-    more = ("--files", str(data), "--modules", str(modules), "--token-file", token, "--set", f"temp_directory={spill}")
+    more = (
+        "--files",
+        str(data),
+        "--modules",
+        str(modules),
+        "--token-file",
+        token,
+        "--set",
+        f"temp_directory={spill}",
+    )
     with served(tmp_path / "kept", *more) as (_, url):
         user = runnel.connect(url, token=(tmp_path / "kept/user-token").read_text())
         read = "SELECT * FROM TABLE(LINES_FILE('{}'))"
@@ -184,7 +201,9 @@ def test_the_bounds_of_users(tmp_path: Path) -> None:
         (["--modules", "/nowhere/at/all"], "can't be read"),
     ],
 )
-def test_bounds_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str) -> None:
+def test_bounds_that_cannot_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "modules").mkdir()
     modules = [] if "--modules" in arguments else ["--modules", str(tmp_path / "modules")]

@@ -21,7 +21,9 @@ def handlers(connection: runnel.Connection) -> Iterator[Handlers]:
     made.server.stop()
 
 
-def test_changed_messages_are_errors_of_the_client(handlers: Handlers, caplog: pytest.LogCaptureFixture) -> None:
+def test_changed_messages_are_errors_of_the_client(
+    handlers: Handlers, caplog: pytest.LogCaptureFixture
+) -> None:
     answers = [tried(handlers, seed) for seed in range(COUNT)]
     assert {"", "ProgrammingError"} <= set(answers)
     assert "Traceback" not in caplog.text
@@ -61,11 +63,26 @@ def test_what_a_message_says_is_checked(handlers: Handlers, head: dict[str, obje
 
 @pytest.mark.parametrize(
     "more",
-    [{"columns": 5}, {"columns": [5]}, {"rows": "t"}, {"number": -1}, {"number": True}, {"kind": "DELETE FROM m; INSERT"}],
+    [
+        {"columns": 5},
+        {"columns": [5]},
+        {"rows": "t"},
+        {"number": -1},
+        {"number": True},
+        {"kind": "DELETE FROM m; INSERT"},
+    ],
     ids=repr,
 )
 def test_what_a_numbered_write_says_is_checked(handlers: Handlers, more: dict[str, object]) -> None:
-    head = {"statement": "s", "writer": "w", "number": 1, "kind": "SINK", "table": "m", "columns": ["__key"], "rows": ["t"]}
+    head = {
+        "statement": "s",
+        "writer": "w",
+        "number": 1,
+        "kind": "SINK",
+        "table": "m",
+        "columns": ["__key"],
+        "rows": ["t"],
+    }
     error = handlers.answer("write", packed(head | more), b"")
     assert isinstance(error, runnel.ProgrammingError)
     assert error.message == "the server doesn't understand the client"

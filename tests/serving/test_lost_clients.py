@@ -1,4 +1,5 @@
-"""Clients that are killed, stopped, or take no rows: the server ends what it runs for them, and frees what it keeps."""
+"""Clients that are killed, stopped, or take no rows: the server ends what it runs for them, and
+frees what it keeps."""
 
 from __future__ import annotations
 
@@ -20,7 +21,10 @@ from runnel.serving.statements import LOST
 from tests.waiting import eventually
 
 TOKEN = "a token of the tests"
-MAP = "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')"
+MAP = (
+    "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap "
+    "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')"
+)
 PATIENCE = 300.0
 
 
@@ -92,7 +96,9 @@ sys.stdin.read()
 def client(code: str, server: Server, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """A process of its own that runs statements on the server; killed at the end."""
     command = [sys.executable, "-c", code, server.url, TOKEN, *arguments]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         try:
             yield process
         finally:
@@ -132,59 +138,92 @@ WAITING = [
 AT_WORK = [f"EXPLAIN ANALYZE SELECT COUNT(*) {ENDLESS}", f"SINK INTO m SELECT v, v {ENDLESS}"]
 
 
-def test_statements_that_wait_end_with_their_client(connection: runnel.Connection, server: Server) -> None:
+def test_statements_that_wait_end_with_their_client(
+    connection: runnel.Connection, server: Server
+) -> None:
     connection.execute("INSERT INTO m VALUES (7, 7)")
     with held(connection), client(EXECUTING, server, *WAITING) as process:
         waiting = connection._database.statements._waiting
         assert eventually(lambda: len(waiting) == len(WAITING))
         process.kill()
-        assert eventually(lambda: not waiting and not len(server._statements)), "they outlive their client"
+        assert eventually(lambda: not waiting and not len(server._statements)), (
+            "they outlive their client"
+        )
     assert connection.execute("SELECT * FROM m").fetchall() == [(7, 7)]
     assert connection.execute("UPDATE m SET this = 8", timeout=10).rowcount == 1
 
 
-def test_statements_at_work_end_with_their_client(connection: runnel.Connection, server: Server) -> None:
+def test_statements_at_work_end_with_their_client(
+    connection: runnel.Connection, server: Server
+) -> None:
     with client(EXECUTING, server, *AT_WORK) as process:
-        assert eventually(lambda: len(server._statements) == len(AT_WORK) and len(connection.jobs()) == len(AT_WORK))
+        assert eventually(
+            lambda: (
+                len(server._statements) == len(AT_WORK) and len(connection.jobs()) == len(AT_WORK)
+            )
+        )
         process.kill()
-        assert eventually(lambda: not connection.jobs() and not len(server._statements)), "they outlive their client"
+        assert eventually(lambda: not connection.jobs() and not len(server._statements)), (
+            "they outlive their client"
+        )
     assert connection.execute("INSERT INTO m VALUES (1, 2)", timeout=10).rowcount == 1
 
 
-def test_a_verification_that_waits_for_a_snapshot_ends_with_its_client(connection: runnel.Connection, server: Server) -> None:
+def test_a_verification_that_waits_for_a_snapshot_ends_with_its_client(
+    connection: runnel.Connection, server: Server
+) -> None:
     rows = "SELECT v, v FROM TABLE(GENERATE_STREAM(100)) AS g(v)"
-    connection.execute(f"CREATE JOB j OPTIONS ('snapshotIntervalMillis' = '10') AS SINK INTO m {rows}")
+    connection.execute(
+        f"CREATE JOB j OPTIONS ('snapshotIntervalMillis' = '10') AS SINK INTO m {rows}"
+    )
     assert eventually(lambda: connection.job("j").last_snapshot is not None)
     with held(connection), client(EXECUTING, server, "VERIFY JOB j") as process:
         waiting = connection._database.statements._waiting
         assert eventually(lambda: any(item._wakes for item in list(waiting)))
         process.kill()
-        assert eventually(lambda: not waiting and not len(server._statements)), "it outlives its client"
+        assert eventually(lambda: not waiting and not len(server._statements)), (
+            "it outlives its client"
+        )
     assert connection.job("j").status is runnel.JobStatus.RUNNING
 
 
 def test_rows_end_with_their_client(connection: runnel.Connection, server: Server) -> None:
-    for sql in ("SELECT * FROM TABLE(GENERATE_STREAM(1000000))", "SELECT v FROM TABLE(GENERATE_SERIES(1, 100000000)) AS g(v)"):
+    for sql in (
+        "SELECT * FROM TABLE(GENERATE_STREAM(1000000))",
+        "SELECT v FROM TABLE(GENERATE_SERIES(1, 100000000)) AS g(v)",
+    ):
         with client(READING, server, sql) as process:
             assert process.stdout is not None
             assert process.stdout.readline() in ("(0,)\n", "(1,)\n")
             process.kill()
-            assert eventually(lambda: not connection.jobs() and not len(server._statements)), "they outlive their client"
+            assert eventually(lambda: not connection.jobs() and not len(server._statements)), (
+                "they outlive their client"
+            )
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing says which connections there are")
-def test_rows_that_nobody_has_begun_to_read_end_with_their_client(connection: runnel.Connection, server: Server) -> None:
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere nothing says which connections there are"
+)
+def test_rows_that_nobody_has_begun_to_read_end_with_their_client(
+    connection: runnel.Connection, server: Server
+) -> None:
     with client(UNREAD, server, "SELECT * FROM TABLE(GENERATE_STREAM(1000000))") as process:
-        assert eventually(lambda: any(item.result is not None for item in server._statements._open.values()))
+        assert eventually(
+            lambda: any(item.result is not None for item in server._statements._open.values())
+        )
         for statement in server._statements._open.values():
             statement.has_rows_since -= LOST + 1
         server._calls.look()
         assert connection.jobs(), "its client lives"
         process.kill()
-        assert eventually(lambda: not connection.jobs() and not len(server._statements)), "they outlive their client"
+        assert eventually(lambda: not connection.jobs() and not len(server._statements)), (
+            "they outlive their client"
+        )
 
 
-def test_a_table_of_a_killed_client_is_not_registered(connection: runnel.Connection, server: Server) -> None:
+def test_a_table_of_a_killed_client_is_not_registered(
+    connection: runnel.Connection, server: Server
+) -> None:
     connection.register("t", pa.table({"a": [7]}))
     with client(SENDING, server) as process:
         assert process.stdout is not None and process.stdout.readline() == "sent\n"
@@ -192,7 +231,9 @@ def test_a_table_of_a_killed_client_is_not_registered(connection: runnel.Connect
         process.kill()
         assert eventually(lambda: not server._calls._open), "its thread stays"
     server.stop()  # waits for its call
-    assert connection.execute("SELECT a FROM t").fetchall() == [(7,)], "a part of the table took the place of another"
+    assert connection.execute("SELECT a FROM t").fetchall() == [(7,)], (
+        "a part of the table took the place of another"
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a connection can't be cut")
@@ -228,7 +269,9 @@ def _is_full(connection: runnel.Connection) -> bool:
 def test_a_client_that_is_stopped_keeps_nothing(
     connection: runnel.Connection, server: Server, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with client(READING, server, "SELECT v FROM TABLE(GENERATE_SERIES(1, 100000000)) AS g(v)") as process:
+    with client(
+        READING, server, "SELECT v FROM TABLE(GENERATE_SERIES(1, 100000000)) AS g(v)"
+    ) as process:
         assert process.stdout is not None and process.stdout.readline()
         os.kill(process.pid, signal.SIGSTOP)
         assert is_stalled(connection, server)
@@ -236,29 +279,39 @@ def test_a_client_that_is_stopped_keeps_nothing(
         assert connection.jobs(), "it has time"
         clock.now += PATIENCE + 1
         server._calls.look()
-        assert eventually(lambda: not connection.jobs() and not len(server._statements)), "job and batches stay"
+        assert eventually(lambda: not connection.jobs() and not len(server._statements)), (
+            "job and batches stay"
+        )
         assert "a client has not read its rows for 300 s" in caplog.text
         if sys.platform == "linux":  # where Flight's thread may still be in its write
             clock.now += PATIENCE + 1
-            assert eventually(lambda: not server._calls.look() or not server._calls._open), "the connection isn't cut"
+            assert eventually(lambda: not server._calls.look() or not server._calls._open), (
+                "the connection isn't cut"
+            )
         os.kill(process.pid, signal.SIGCONT)
 
 
-def test_a_client_that_comes_too_late_for_its_rows_is_told(connection: runnel.Connection, server: Server, clock: Clock) -> None:
+def test_a_client_that_comes_too_late_for_its_rows_is_told(
+    connection: runnel.Connection, server: Server, clock: Clock
+) -> None:
     with runnel.connect(server.url, token=TOKEN) as remote:
         cursor = remote.execute("SELECT v FROM TABLE(GENERATE_SERIES(1, 100000000)) AS g(v)")
         assert cursor.fetchone() == (1,)
         assert is_stalled(connection, server)
         clock.now += PATIENCE + 1
         server._calls.look()
-        with pytest.raises(runnel.OperationalError, match="the rows were not read for 300 s") as caught:
+        with pytest.raises(
+            runnel.OperationalError, match="the rows were not read for 300 s"
+        ) as caught:
             while cursor.fetchone() is not None:
                 pass
         assert caught.value.code is runnel.ErrorCode.TIMEOUT
         assert remote.execute("SELECT 42").fetchone() == (42,), "the connection goes on"
 
 
-def test_a_client_that_waits_for_rows_has_all_the_time(connection: runnel.Connection, server: Server, clock: Clock) -> None:
+def test_a_client_that_waits_for_rows_has_all_the_time(
+    connection: runnel.Connection, server: Server, clock: Clock
+) -> None:
     writer = connection.register_stream("s", {"v": "BIGINT"})
     with runnel.connect(server.url, token=TOKEN) as remote:
         cursor = remote.execute("SELECT v FROM s")
@@ -272,14 +325,18 @@ def test_a_client_that_waits_for_rows_has_all_the_time(connection: runnel.Connec
         assert cursor.fetchone() == (2,)
 
 
-def test_a_server_ends_while_a_client_waits_for_a_table(connection: runnel.Connection, server: Server) -> None:
+def test_a_server_ends_while_a_client_waits_for_a_table(
+    connection: runnel.Connection, server: Server
+) -> None:
     with held(connection), client(EXECUTING, server, *WAITING):
         waiting = connection._database.statements._waiting
         assert eventually(lambda: len(waiting) == len(WAITING))
         assert server.stop(), "a statement is left behind"
 
 
-def test_nothing_is_looked_after_when_no_call_is_open(connection: runnel.Connection, server: Server) -> None:
+def test_nothing_is_looked_after_when_no_call_is_open(
+    connection: runnel.Connection, server: Server
+) -> None:
     with runnel.connect(server.url, token=TOKEN) as remote:
         assert remote.execute("SELECT 42").fetchone() == (42,)
     assert eventually(lambda: server._calls._is_parked, 10)

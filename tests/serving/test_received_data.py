@@ -28,13 +28,20 @@ def handlers(connection: runnel.Connection) -> Iterator[Handlers]:
 def stream(array: pa.Array, compression: str | None = None) -> bytes:
     batch = pa.record_batch([array], names=["0"])
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+    with pa.ipc.new_stream(
+        sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=compression)
+    ) as writer:
         writer.write_batch(batch)
     return bytes(sink.getvalue().to_pybytes())
 
 
 def asked(handlers: Handlers, array: pa.Array, kind: object, body: bytes) -> runnel.Error | None:
-    head = {"statement": "s", "sql": "SINK INTO m VALUES (?, 'a')", "types": [kind], "rows": len(array)}
+    head = {
+        "statement": "s",
+        "sql": "SINK INTO m VALUES (?, 'a')",
+        "types": [kind],
+        "rows": len(array),
+    }
     return handlers.answer("executemany", packed(head, body), b"")
 
 
@@ -57,7 +64,9 @@ def test_values_are_counted_in_the_metadata(array: pa.Array, count: int) -> None
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])
 @pytest.mark.parametrize(
-    "array", [pa.array([0] * MANY), pa.array(["x" * MANY]).dictionary_encode()], ids=["long", "dictionary"]
+    "array",
+    [pa.array([0] * MANY), pa.array(["x" * MANY]).dictionary_encode()],
+    ids=["long", "dictionary"],
 )
 def test_compressed_data_is_refused_before_it_is_read(
     handlers: Handlers, array: pa.Array, compression: str, monkeypatch: pytest.MonkeyPatch
@@ -69,7 +78,10 @@ def test_compressed_data_is_refused_before_it_is_read(
         raise AssertionError("it is decompressed")
 
     monkeypatch.setattr(pa.ipc, "open_stream", read)
-    for error in (asked(handlers, array, {"kind": "BIGINT"}, body), handlers.answer("put", table, body)):
+    for error in (
+        asked(handlers, array, {"kind": "BIGINT"}, body),
+        handlers.answer("put", table, body),
+    ):
         assert isinstance(error, runnel.ProgrammingError)
         assert error.detail is not None and "the rows are compressed" in error.detail
 
@@ -84,7 +96,9 @@ def test_compressed_data_is_refused_before_it_is_read(
     ],
     ids=["nulls", "bits", "list", "run"],
 )
-def test_arguments_without_bytes_of_their_own_have_a_limit(handlers: Handlers, array: pa.Array, kind: object) -> None:
+def test_arguments_without_bytes_of_their_own_have_a_limit(
+    handlers: Handlers, array: pa.Array, kind: object
+) -> None:
     body = stream(array)
     assert len(body) < MANY
     error = asked(handlers, array, kind, body)
@@ -92,8 +106,12 @@ def test_arguments_without_bytes_of_their_own_have_a_limit(handlers: Handlers, a
     assert "1,048,576 bytes" in error.message
 
 
-@pytest.mark.parametrize("array", [pa.nulls(MANY + 1), LIST_OF_NULLS, RUN], ids=["nulls", "list", "run"])
-def test_tables_without_bytes_of_their_own_have_a_limit(handlers: Handlers, array: pa.Array) -> None:
+@pytest.mark.parametrize(
+    "array", [pa.nulls(MANY + 1), LIST_OF_NULLS, RUN], ids=["nulls", "list", "run"]
+)
+def test_tables_without_bytes_of_their_own_have_a_limit(
+    handlers: Handlers, array: pa.Array
+) -> None:
     error = handlers.answer("put", packed({"register": "u", "rows": len(array)}), stream(array))
     assert isinstance(error, runnel.DataError)
     assert error.hint is not None and "--table-limit" in error.hint
@@ -111,11 +129,18 @@ def test_rows_that_flight_would_read_are_refused(handlers: Handlers) -> None:
 
 
 def test_tables_of_all_kinds_arrive(connection: runnel.Connection, handlers: Handlers) -> None:
-    names = pa.chunked_array([pa.array(["x", "y"]).dictionary_encode(), pa.array(["z", None]).dictionary_encode()])
+    names = pa.chunked_array(
+        [pa.array(["x", "y"]).dictionary_encode(), pa.array(["z", None]).dictionary_encode()]
+    )
     table = pa.table({"a": [1, 2, 3, None], "b": names, "c": [[1], [], None, [2, 3]]})
     with runnel.connect(handlers.server.url, token="a token of the tests") as remote:
         remote.register("u", table)
         rows = remote.execute("SELECT a, b, c FROM u").fetchall()
-        assert sorted(rows, key=str) == [(1, "x", [1]), (2, "y", []), (3, "z", None), (None, None, [2, 3])]
+        assert sorted(rows, key=str) == [
+            (1, "x", [1]),
+            (2, "y", []),
+            (3, "z", None),
+            (None, None, [2, 3]),
+        ]
         remote.register("none", table.schema.empty_table())
         assert remote.execute("SELECT COUNT(*), MAX(a) FROM none").fetchall() == [(0, None)]

@@ -21,7 +21,10 @@ from tests.effort import some
 from tests.waiting import eventually
 
 TOKEN = "a token of the tests"
-MAP = "CREATE MAPPING m (__key BIGINT, this VARCHAR) TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'varchar')"
+MAP = (
+    "CREATE MAPPING m (__key BIGINT, this VARCHAR) TYPE IMap "
+    "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'varchar')"
+)
 
 
 @pytest.fixture
@@ -61,7 +64,9 @@ VALUES = [
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
-def test_values_come_back_as_they_do_here(connection: runnel.Connection, remote: runnel.Connection, value: object) -> None:
+def test_values_come_back_as_they_do_here(
+    connection: runnel.Connection, remote: runnel.Connection, value: object
+) -> None:
     here = connection.execute("SELECT ? AS given, 1 AS one", (value,))
     there = remote.execute("SELECT ? AS given, 1 AS one", (value,))
     assert there.description == here.description
@@ -70,16 +75,27 @@ def test_values_come_back_as_they_do_here(connection: runnel.Connection, remote:
     assert row[0] == value
 
 
-def test_a_uuid_is_one_on_both_sides(connection: runnel.Connection, remote: runnel.Connection) -> None:
+def test_a_uuid_is_one_on_both_sides(
+    connection: runnel.Connection, remote: runnel.Connection
+) -> None:
     query = "SELECT CAST('12345678-1234-5678-1234-567812345678' AS UUID) AS u"
     assert remote.execute(query).fetchall() == connection.execute(query).fetchall()
-    assert remote.execute(query).fetch_arrow_table().equals(connection.execute(query).fetch_arrow_table())
+    assert (
+        remote.execute(query)
+        .fetch_arrow_table()
+        .equals(connection.execute(query).fetch_arrow_table())
+    )
 
 
 def test_writing_and_reading(connection: runnel.Connection, remote: runnel.Connection) -> None:
     remote.execute(MAP)
     cursor = remote.cursor()
-    assert cursor.executemany("INSERT INTO m VALUES (?, ?)", [(i, str(i)) for i in range(500)]).rowcount == 500
+    assert (
+        cursor.executemany(
+            "INSERT INTO m VALUES (?, ?)", [(i, str(i)) for i in range(500)]
+        ).rowcount
+        == 500
+    )
     assert cursor.execute("DELETE FROM m WHERE __key >= ?", (400,)).rowcount == 100
     assert remote.execute("SELECT COUNT(*), MAX(__key) FROM m").fetchone() == (400, 399)
     assert connection.execute("SELECT this FROM m WHERE __key = 7").fetchall() == [("7",)]
@@ -106,7 +122,9 @@ def test_all_ways_to_fetch(remote: runnel.Connection) -> None:
         "SELECT ?",
     ],
 )
-def test_errors_are_those_of_a_local_connection(connection: runnel.Connection, remote: runnel.Connection, sql: str) -> None:
+def test_errors_are_those_of_a_local_connection(
+    connection: runnel.Connection, remote: runnel.Connection, sql: str
+) -> None:
     def error_of(made: runnel.Connection) -> runnel.Error:
         with pytest.raises(runnel.Error) as caught:
             made.execute(sql).fetchall()
@@ -117,7 +135,9 @@ def test_errors_are_those_of_a_local_connection(connection: runnel.Connection, r
     assert (type(there), there.code, there.position) == (type(here), here.code, here.position)
 
 
-def test_a_stream_comes_as_it_is_written(connection: runnel.Connection, remote: runnel.Connection) -> None:
+def test_a_stream_comes_as_it_is_written(
+    connection: runnel.Connection, remote: runnel.Connection
+) -> None:
     writer = connection.register_stream("s", {"v": "BIGINT"})
     cursor = remote.execute("SELECT v * 10 FROM s")
     assert cursor.is_unbounded
@@ -129,7 +149,9 @@ def test_a_stream_comes_as_it_is_written(connection: runnel.Connection, remote: 
     assert cursor.fetchall() == []
 
 
-def test_a_closed_cursor_ends_its_job(connection: runnel.Connection, remote: runnel.Connection) -> None:
+def test_a_closed_cursor_ends_its_job(
+    connection: runnel.Connection, remote: runnel.Connection
+) -> None:
     cursor = remote.execute("SELECT * FROM TABLE(GENERATE_STREAM(100000))")
     assert cursor.fetchone() is not None
     assert len(connection.jobs()) == 1
@@ -137,7 +159,9 @@ def test_a_closed_cursor_ends_its_job(connection: runnel.Connection, remote: run
     assert eventually(lambda: not connection.jobs())
 
 
-def test_cancelling_from_another_thread(connection: runnel.Connection, remote: runnel.Connection) -> None:
+def test_cancelling_from_another_thread(
+    connection: runnel.Connection, remote: runnel.Connection
+) -> None:
     connection.register_stream("s", {"v": "BIGINT"})
     cursor = remote.execute("SELECT v FROM s")
     threading.Timer(0.05, cursor.cancel).start()
@@ -149,12 +173,16 @@ def test_cancelling_from_another_thread(connection: runnel.Connection, remote: r
 
 def test_a_time_out_holds_over_there(remote: runnel.Connection) -> None:
     with pytest.raises(runnel.OperationalError) as caught:
-        query = "SELECT COUNT(*) FROM TABLE(GENERATE_SERIES(1, 1000000000000)) AS g(v) WHERE v % 7 = 3"
+        query = (
+            "SELECT COUNT(*) FROM TABLE(GENERATE_SERIES(1, 1000000000000)) AS g(v) WHERE v % 7 = 3"
+        )
         remote.execute(query, timeout=0.2).fetchall()
     assert caught.value.code is runnel.ErrorCode.TIMEOUT
 
 
-def test_registered_data_is_copied(connection: runnel.Connection, remote: runnel.Connection) -> None:
+def test_registered_data_is_copied(
+    connection: runnel.Connection, remote: runnel.Connection
+) -> None:
     remote.register("t", pa.table({"a": [1, 2, 3]}))
     assert remote.execute("SELECT SUM(a) FROM t").fetchone() == (6,)
     assert connection.execute("SELECT SUM(a) FROM t").fetchone() == (6,)
@@ -182,7 +210,9 @@ def test_many_clients_at_once(server: Server) -> None:
     def ask(number: int) -> None:
         with runnel.connect(server.url, token=TOKEN) as made:
             sums.extend(
-                made.execute("SELECT SUM(v) + ? FROM TABLE(GENERATE_SERIES(1, 1000)) AS g(v)", (number,)).fetchone()[0]  # type: ignore[index]
+                made.execute(
+                    "SELECT SUM(v) + ? FROM TABLE(GENERATE_SERIES(1, 1000)) AS g(v)", (number,)
+                ).fetchone()[0]  # type: ignore[index]
                 for _ in range(10)
             )
 
@@ -195,10 +225,14 @@ def test_many_clients_at_once(server: Server) -> None:
 
 
 def test_closing_waits_for_calls_of_other_threads(server: Server) -> None:
-    """Each closed cursor has a thread of its own tell the server, which may be at it when the connection is closed."""
+    """Each closed cursor has a thread of its own tell the server, which may be at it when the
+    connection is closed."""
     for _ in some(range(20), 3):
         with runnel.connect(server.url, token=TOKEN) as made:
-            cursors = [made.execute("SELECT v FROM TABLE(GENERATE_STREAM(100000)) AS g(v)") for _ in range(5)]
+            cursors = [
+                made.execute("SELECT v FROM TABLE(GENERATE_STREAM(100000)) AS g(v)")
+                for _ in range(5)
+            ]
             for cursor in cursors:
                 cursor.fetchone()
                 cursor.close()
@@ -230,9 +264,13 @@ def test_the_last_call_closes_the_client(server: Server) -> None:
 
 
 def test_closing_ends_what_is_being_read(server: Server) -> None:
-    """Also where the cursors aren't closed: their rows are read by threads, which may not outlive the connection."""
+    """Also where the cursors aren't closed: their rows are read by threads, which may not outlive
+    the connection."""
     remote = runnel.connect(server.url, token=TOKEN)
-    cursors = [remote.execute("SELECT v, CAST(v AS VARCHAR) FROM TABLE(GENERATE_STREAM(1000000))") for _ in range(3)]
+    cursors = [
+        remote.execute("SELECT v, CAST(v AS VARCHAR) FROM TABLE(GENERATE_STREAM(1000000))")
+        for _ in range(3)
+    ]
     assert [cursor.fetchone() for cursor in cursors] == [(0, "0")] * 3
     remote.close()
     assert not [thread for thread in threading.enumerate() if thread.name == "runnel-rows"]

@@ -29,7 +29,9 @@ def server(connection: runnel.Connection) -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("headers", [[], [(HEADER, b"Bearer wrong")], [(HEADER, b"")]])
-def test_no_call_passes_without_the_token(server: Server, headers: list[tuple[bytes, bytes]]) -> None:
+def test_no_call_passes_without_the_token(
+    server: Server, headers: list[tuple[bytes, bytes]]
+) -> None:
     client = flight.FlightClient(f"grpc://127.0.0.1:{server.port}")
     options = flight.FlightCallOptions(headers=headers)
     with pytest.raises(flight.FlightUnauthenticatedError):
@@ -45,11 +47,18 @@ def test_no_call_passes_without_the_token(server: Server, headers: list[tuple[by
         lambda client: list(client.list_flights(b"", OPTIONS)),
         lambda client: client.get_flight_info(flight.FlightDescriptor.for_path("x"), OPTIONS),
         lambda client: list(client.list_actions(OPTIONS)),
-        lambda client: client.do_exchange(flight.FlightDescriptor.for_path("x"), OPTIONS)[1].read_all(),
+        lambda client: client.do_exchange(flight.FlightDescriptor.for_path("x"), OPTIONS)[
+            1
+        ].read_all(),
     ],
 )
-def test_calls_that_are_not_served(server: Server, call: Callable[[flight.FlightClient], object]) -> None:
-    with flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as client, pytest.raises(flight.FlightServerError) as caught:
+def test_calls_that_are_not_served(
+    server: Server, call: Callable[[flight.FlightClient], object]
+) -> None:
+    with (
+        flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as client,
+        pytest.raises(flight.FlightServerError) as caught,
+    ):
         call(client)
     assert "the server doesn't understand the client" in str(caught.value)
     assert "Traceback" not in str(caught.value)
@@ -79,8 +88,17 @@ def test_without_a_token_nothing_is_tried(server: Server, monkeypatch: pytest.Mo
         ("execute", b"\0\0\0\2[]"),
         ("execute", b"\0\0\0\2{}"),
         ("execute", packed({"statement": "a", "sql": 1, "types": [], "rows": 1})),
-        ("execute", packed({"statement": "a", "sql": "SELECT ?", "types": [{"kind": "NOPE"}], "rows": 1})),
-        ("execute", packed({"statement": "a", "sql": "SELECT ?", "types": [{"kind": "BIGINT"}], "rows": 1}, b"not Arrow")),
+        (
+            "execute",
+            packed({"statement": "a", "sql": "SELECT ?", "types": [{"kind": "NOPE"}], "rows": 1}),
+        ),
+        (
+            "execute",
+            packed(
+                {"statement": "a", "sql": "SELECT ?", "types": [{"kind": "BIGINT"}], "rows": 1},
+                b"not Arrow",
+            ),
+        ),
         ("cancel", packed({"statement": 5})),
         ("nonsense", packed({})),
     ],
@@ -95,14 +113,19 @@ def test_nonsense_is_an_error_and_no_harm(server: Server, kind: str, body: bytes
     client.close()
 
 
-def test_a_client_that_goes_while_its_arguments_are_read_is_noticed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_goes_while_its_arguments_are_read_is_noticed(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def arguments(*given: object) -> list[tuple[object, ...]]:
         for call in list(server._calls._open):
             call.on_gone()
         return [()]
 
     monkeypatch.setattr(server_module, "arguments_of", arguments)
-    long = "EXPLAIN ANALYZE SELECT COUNT(*) FROM TABLE(GENERATE_SERIES(1, 1000000000000)) AS g(v) WHERE v % 7 = 9"
+    long = (
+        "EXPLAIN ANALYZE SELECT COUNT(*) FROM TABLE(GENERATE_SERIES(1, 1000000000000)) AS g(v) "
+        "WHERE v % 7 = 9"
+    )
     ask = packed({"statement": "one", "sql": long, "types": [], "rows": 1, "timeout": 5})
     with flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as client:
         (answer,) = client.do_action(flight.Action("execute", ask), OPTIONS)
@@ -156,7 +179,9 @@ def test_addresses_that_are_none(url: str) -> None:
     assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize("user", ["user:hunter2@", "hunter2@", "user:hunt/er2@", "user:hunter2@[", ":hunter2@"])
+@pytest.mark.parametrize(
+    "user", ["user:hunter2@", "hunter2@", "user:hunt/er2@", "user:hunter2@[", ":hunter2@"]
+)
 def test_an_address_with_a_password_is_refused_and_not_shown(user: str) -> None:
     for scheme in ("runnel", "runnel+tls", "http"):
         with pytest.raises(runnel.InterfaceError, match="has no user and no password") as caught:
@@ -165,7 +190,16 @@ def test_an_address_with_a_password_is_refused_and_not_shown(user: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "token", [" " * 20, "x" * 40, "abab" * 8, " a token with blanks ", "short", "a token\nof two lines", "ä" * 20]
+    "token",
+    [
+        " " * 20,
+        "x" * 40,
+        "abab" * 8,
+        " a token with blanks ",
+        "short",
+        "a token\nof two lines",
+        "ä" * 20,
+    ],
 )
 def test_a_token_is_a_secret(connection: runnel.Connection, token: str) -> None:
     for tokens in ({"token": token}, {"token": TOKEN, "user_token": token}):
@@ -203,7 +237,9 @@ def test_a_table_has_a_limit(connection: runnel.Connection) -> None:
             remote.register("small", pa.table({"a": list(range(1000))}))
             with pytest.raises(runnel.DataError, match="the table has more than the 65,536 bytes"):
                 remote.register("large", pa.table({"a": list(range(100_000))}))
-            with pytest.raises(runnel.DataError, match="the message has more than the 65,536 bytes"):
+            with pytest.raises(
+                runnel.DataError, match="the message has more than the 65,536 bytes"
+            ):
                 remote.execute("SELECT ?", ("x" * 100_000,))
             assert remote.execute("SELECT COUNT(*) FROM small").fetchone() == (1000,)
     finally:
@@ -219,7 +255,9 @@ def test_nobody_listens(server: Server) -> None:
 
 
 def test_settings_are_the_servers(server: Server) -> None:
-    with pytest.raises(runnel.InterfaceError, match='"time_zone" is for connections of this process'):
+    with pytest.raises(
+        runnel.InterfaceError, match='"time_zone" is for connections of this process'
+    ):
         runnel.connect(server.url, token=TOKEN, time_zone="UTC")
 
 
@@ -242,13 +280,33 @@ def test_what_is_no_certificate_is_told(connection: runnel.Connection) -> None:
 
 def test_a_certificate_hides_what_is_said(connection: runnel.Connection, tmp_path: Path) -> None:
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    making = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
-    making += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    making = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "1",
+        "-subj",
+        "/CN=localhost",
+    ]
+    making += [
+        "-addext",
+        "subjectAltName=DNS:localhost,IP:127.0.0.1",
+        "-keyout",
+        str(key),
+        "-out",
+        str(certificate),
+    ]
     try:
         subprocess.run(making, check=True, capture_output=True, timeout=60)
     except FileNotFoundError:
         pytest.skip("needs the openssl command, to make a certificate")
-    server = Server(connection, TOKEN, Address("localhost", 0, certificate.read_bytes(), key.read_bytes()))
+    server = Server(
+        connection, TOKEN, Address("localhost", 0, certificate.read_bytes(), key.read_bytes())
+    )
     try:
         assert server.url.startswith("runnel+tls://localhost:")
         with runnel.connect(server.url, token=TOKEN, root_certificate=certificate) as made:
@@ -260,7 +318,8 @@ def test_a_certificate_hides_what_is_said(connection: runnel.Connection, tmp_pat
 
 
 def test_a_process_that_served_ends_without_a_word() -> None:
-    """Flight never lets go of what checks tokens: were it to hold the database, DuckDB would tell of what leaked at the end."""
+    """Flight never lets go of what checks tokens: were it to hold the database, DuckDB would tell
+    of what leaked at the end."""
     program = f"""if True:
         import runnel
         from runnel.serving.server import Server
@@ -268,5 +327,7 @@ def test_a_process_that_served_ends_without_a_word() -> None:
             connection.execute("CREATE MAPPING t (a BIGINT) TYPE DuckDB")
             Server(connection, {TOKEN!r}).stop()
     """
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
     assert ended.stderr == ""

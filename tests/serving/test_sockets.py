@@ -22,19 +22,27 @@ from runnel.serving.sockets import client_end, connected_clients, cut_connection
         ("", None),
     ],
 )
-def test_the_end_of_a_client_has_an_address_and_a_port(peer: str, end: tuple[str, int] | None) -> None:
+def test_the_end_of_a_client_has_an_address_and_a_port(
+    peer: str, end: tuple[str, int] | None
+) -> None:
     assert client_end(peer) == end
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing says which connections there are")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="elsewhere nothing says which connections there are"
+)
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
 def test_of_two_hosts_with_one_port_the_right_one_is_cut(family: socket.AddressFamily) -> None:
     is_both = family == socket.AF_INET6
-    with socket.create_server(("::" if is_both else "0.0.0.0", 0), family=family, dualstack_ipv6=is_both) as listening:
+    with socket.create_server(
+        ("::" if is_both else "0.0.0.0", 0), family=family, dualstack_ipv6=is_both
+    ) as listening:
         port = listening.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0)) as one:
             shared = one.getsockname()[1]
-            with socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.3", shared)) as two:
+            with socket.create_connection(
+                ("127.0.0.1", port), source_address=("127.0.0.3", shared)
+            ) as two:
                 ends = [listening.accept()[0] for _ in range(2)]
                 assert connected_clients(port) == {("127.0.0.2", shared), ("127.0.0.3", shared)}
                 assert not cut_connection(f"ipv4:127.0.0.4:{shared}", port)

@@ -1,4 +1,5 @@
-"""Statements that clients have begun: when their rows are given up, and that none begins when the server ends."""
+"""Statements that clients have begun: when their rows are given up, and that none begins when the
+server ends."""
 
 from __future__ import annotations
 

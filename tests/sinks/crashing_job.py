@@ -1,7 +1,8 @@
 """A job of one sink that is killed again and again: what comes out must be each row once.
 
-The source is a list of rows, of which a snapshot holds how many were read. Whatever the process did is undone by a crash, but
-not what its sink made safe; a crash calls no `close`. All is drawn from a seed.
+The source is a list of rows, of which a snapshot holds how many were read. Whatever the process did
+is undone by a crash, but not what its sink made safe; a crash calls no `close`. All is drawn from a
+seed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,13 @@ class Snapshot:
 class CrashingJob:
     """`open_sink` gives the sink of a new execution, after a crash as a new process would."""
 
-    def __init__(self, seed: int, rows: list[pa.RecordBatch], open_sink: Callable[[], Sink], crashes: float = 0.3) -> None:
+    def __init__(
+        self,
+        seed: int,
+        rows: list[pa.RecordBatch],
+        open_sink: Callable[[], Sink],
+        crashes: float = 0.3,
+    ) -> None:
         self._random = Random(seed)
         self._rows = rows
         self._open_sink = open_sink

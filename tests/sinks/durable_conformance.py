@@ -1,5 +1,6 @@
-"""What the sinks of every table that promises exactly-once must do: a connector's tests inherit this class and say how a new
-process finds the table. Beside it stands the conformance of sinks of light jobs (tests/connectors/conformance.py)."""
+"""What the sinks of every table that promises exactly-once must do: a connector's tests inherit
+this class and say how a new process finds the table. Beside it stands the conformance of sinks of
+light jobs (tests/connectors/conformance.py)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ ROWS = people(36)
 BATCHES = [batch_of(PEOPLE, ROWS[i : i + 3]) for i in range(0, 36, 3)]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # who is killed closes no files
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # who is killed closes no files
 class DurableConformance:
     """Subclasses are named Test… and define `reopened`."""
 
@@ -27,7 +30,8 @@ class DurableConformance:
     """How many jobs are killed again and again."""
 
     outlives = True
-    """Whether what is staged outlives the process, so that `reopened` may forget all that is in memory."""
+    """Whether what is staged outlives the process, so that `reopened` may forget all that is in
+    memory."""
 
     def reopened(self, path: Path) -> Any:
         """The table, of the columns PEOPLE, as a new process opens it; at first it is empty."""
@@ -74,7 +78,9 @@ class DurableConformance:
         unstaged.write(BATCHES[1])
         assert self.rows_in(self.reopened(tmp_path)) == []
 
-    def test_what_the_snapshot_counts_is_committed_once_and_the_rest_given_up(self, tmp_path: Path) -> None:
+    def test_what_the_snapshot_counts_is_committed_once_and_the_rest_given_up(
+        self, tmp_path: Path
+    ) -> None:
         first = self.staged(self.reopened(tmp_path), BATCHES[0])
         sink = self.sink(self.reopened(tmp_path))
         sink.recover([first])

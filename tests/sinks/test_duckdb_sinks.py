@@ -1,4 +1,5 @@
-"""DuckDB tables written by jobs that are killed: the rows and the record of their commit are one transaction."""
+"""DuckDB tables written by jobs that are killed: the rows and the record of their commit are one
+transaction."""
 
 from __future__ import annotations
 
@@ -45,11 +46,17 @@ class TestTablesOfAFile(DurableConformance):
     def traces(self, path: Path) -> list[str]:
         place = self.reopened(path).place
         cursor = place.kernel.cursor()
-        names = [name for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall() if name != "Rows"]
+        names = [
+            name
+            for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+            if name != "Rows"
+        ]
         cursor.close()
         return names
 
-    def test_rows_kept_by_duckdb_are_staged_too(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_rows_kept_by_duckdb_are_staged_too(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(duckdb_sink, "GATHERED_BYTES", 1)
         table = self.reopened(tmp_path)
         sink = self.sink(table)
@@ -114,6 +121,8 @@ class TestOwnTablesInMemory(DurableConformance):
 
     def traces(self, path: Path) -> list[str]:
         cursor = self.kernel.cursor()
-        names = [name for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
+        names = [
+            name for (name,) in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        ]
         cursor.close()
         return [name for name in names if name.startswith(duckdb_sink.STAGED_PREFIX)]

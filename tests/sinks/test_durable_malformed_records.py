@@ -1,4 +1,5 @@
-"""Records that can't be read, diverted by a job that is killed: each is diverted once, and belongs to a snapshot."""
+"""Records that can't be read, diverted by a job that is killed: each is diverted once, and belongs
+to a snapshot."""
 
 from __future__ import annotations
 
@@ -185,7 +186,9 @@ def test_without_snapshots_or_positions_records_show_at_once() -> None:
 
 def test_a_partition_that_is_reopened_is_given_its_own_position() -> None:
     table = Bad()
-    source = DivertingSource(Numbers(), Divert(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",)), "scan t")
+    source = DivertingSource(
+        Numbers(), Divert(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",)), "scan t"
+    )
     context = job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE)
     token = {"place": {"next": 39}, "staged": [], "epoch": 3}
     partition = source.reopen("file x", token, context)
@@ -199,7 +202,9 @@ def test_a_partition_that_is_reopened_is_given_its_own_position() -> None:
 
 def test_what_a_job_that_is_gone_had_diverted_is_given_up() -> None:
     table = Bad()
-    source = DivertingSource(Numbers(), Divert(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",)), "scan t")
+    source = DivertingSource(
+        Numbers(), Divert(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",)), "scan t"
+    )
     partition = opened(table, request_snapshot=lambda: None)
     partition.read()
     partition.position()
@@ -208,15 +213,21 @@ def test_what_a_job_that_is_gone_had_diverted_is_given_up() -> None:
     dag = DAG()
     dag.vertex("scan t", ScanMetaSupplier(source, Scan), 1)  # type: ignore[arg-type]
     settle_staged(dag, job_context(owner="7", guarantee=Guarantee.NONE), nothing, may_give_up=True)
-    settle_staged(dag, job_context(owner="8", guarantee=Guarantee.EXACTLY_ONCE), nothing, may_give_up=True)
+    settle_staged(
+        dag, job_context(owner="8", guarantee=Guarantee.EXACTLY_ONCE), nothing, may_give_up=True
+    )
     assert table.disk.staged
-    settle_staged(dag, job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE), nothing, may_give_up=True)
+    settle_staged(
+        dag, job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE), nothing, may_give_up=True
+    )
     assert not table.disk.staged and not table.disk.visible
 
 
 @pytest.mark.parametrize("may_give_up", [True, False])
 @pytest.mark.parametrize("is_down", [True, False])
-def test_what_the_last_snapshot_counts_of_a_job_that_is_gone_is_committed(may_give_up: bool, is_down: bool) -> None:
+def test_what_the_last_snapshot_counts_of_a_job_that_is_gone_is_committed(
+    may_give_up: bool, is_down: bool
+) -> None:
     """Also where its source can't be reached any more; the rest is given up."""
 
     class Gone(Numbers):
@@ -249,7 +260,9 @@ def test_what_can_t_be_committed_is_given_up_only_where_nobody_will() -> None:
         saved = SavedPartition("file x", json.dumps(partition.position()), is_begun=True)
         partition.close()
         table.disk.fails_in = "commit"
-        source = DivertingSource(Numbers(), Divert(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",)), "scan t")
+        source = DivertingSource(
+            Numbers(), Divert(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",)), "scan t"
+        )
         context = job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE)
         settled = {"file x": saved.token}
         if may_give_up:
@@ -273,5 +286,7 @@ def test_sources_hear_that_a_job_is_gone() -> None:
         def forget(self, owner: str) -> None:
             heard.append(owner)
 
-    DivertingSource(Keeping(), Divert(Bad(), SinkRequest(WriteMode.INSERT, (0,)), ("record",)), "scan t").forget("7")
+    DivertingSource(
+        Keeping(), Divert(Bad(), SinkRequest(WriteMode.INSERT, (0,)), ("record",)), "scan t"
+    ).forget("7")
     assert heard == ["7"]

@@ -22,7 +22,10 @@ from runnel.testing import ManualClock, verify_processor
 from tests.processors.places import Wakes, job_context, place
 from tests.sinks.crashing_job import CrashingJob, Inbox, SavingOutbox
 
-ROWS = [pa.RecordBatch.from_pydict({"n": pa.array([3 * i, 3 * i + 1, 3 * i + 2], pa.int64())}) for i in range(12)]
+ROWS = [
+    pa.RecordBatch.from_pydict({"n": pa.array([3 * i, 3 * i + 1, 3 * i + 2], pa.int64())})
+    for i in range(12)
+]
 VALUES = list(range(36))
 REQUEST = SinkRequest(WriteMode.SINK, (0,))
 
@@ -104,7 +107,11 @@ class DiskTable(WritableTable):
 
 
 def started(disk: Disk, **job: Any) -> tuple[DurableWrite, SavingOutbox, Wakes]:
-    writer, outbox, wakes = DurableWrite(DiskSink(disk, "j/t"), counts=True), SavingOutbox(), Wakes()
+    writer, outbox, wakes = (
+        DurableWrite(DiskSink(disk, "j/t"), counts=True),
+        SavingOutbox(),
+        Wakes(),
+    )
     writer.init(outbox, place(job_context(**job), wakes)[1])
     return writer, outbox, wakes
 
@@ -205,7 +212,9 @@ def test_leftovers_of_a_job_that_starts_anew_are_given_up_before_its_first_row()
 
 def test_the_end_waits_for_a_snapshot_and_asks_again_when_one_fails() -> None:
     disk, clock, asked = Disk(), ManualClock(), []
-    writer, outbox, wakes = started(disk, clock=clock.monotonic, request_snapshot=lambda: asked.append(clock.monotonic()))
+    writer, outbox, wakes = started(
+        disk, clock=clock.monotonic, request_snapshot=lambda: asked.append(clock.monotonic())
+    )
     writer.process(0, Inbox(ROWS[:1]))
     assert not writer.complete()
     assert not writer.complete()
@@ -270,7 +279,10 @@ def test_the_guarantee_of_the_job_chooses_the_processor() -> None:
     for guarantee in (Guarantee.EXACTLY_ONCE, Guarantee.AT_LEAST_ONCE):
         assert isinstance(made(rows, owner="7", guarantee=guarantee), DurableWrite)
         assert isinstance(made(late, owner="7", guarantee=guarantee), DurableWrite)
-    assert [request.owner for request in table.requests] == ["7/write t", "7/late rows of window"] * 2
+    assert [request.owner for request in table.requests] == [
+        "7/write t",
+        "7/late rows of window",
+    ] * 2
 
 
 def test_a_stream_without_snapshots_is_committed_within_the_interval() -> None:
@@ -311,9 +323,20 @@ def test_what_a_dropped_job_had_staged_is_given_up() -> None:
     dag = DAG()
     dag.vertex("write t", write(table, REQUEST), 1)
     dag.vertex("write t 2", late_write(table, REQUEST, "late rows of window"), 1)
-    table.disk.staged = {("7/write t", "a"): [1], ("7/late rows of window", "b"): [2], ("8/write t", "c"): [3]}
-    settle_staged(dag, job_context(owner="7", guarantee=Guarantee.NONE), lambda vertex: (), may_give_up=True)
+    table.disk.staged = {
+        ("7/write t", "a"): [1],
+        ("7/late rows of window", "b"): [2],
+        ("8/write t", "c"): [3],
+    }
+    settle_staged(
+        dag, job_context(owner="7", guarantee=Guarantee.NONE), lambda vertex: (), may_give_up=True
+    )
     assert len(table.disk.staged) == 3
-    settle_staged(dag, job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE), lambda vertex: (), may_give_up=True)
+    settle_staged(
+        dag,
+        job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE),
+        lambda vertex: (),
+        may_give_up=True,
+    )
     assert list(table.disk.staged) == [("8/write t", "c")]
     assert table.disk.visible == []

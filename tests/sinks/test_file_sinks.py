@@ -1,4 +1,5 @@
-"""Files written by jobs that are killed: seen only when committed, and nothing is left of those that never were."""
+"""Files written by jobs that are killed: seen only when committed, and nothing is left of those
+that never were."""
 
 from __future__ import annotations
 
@@ -69,7 +70,9 @@ class TestRemoteFiles(DurableConformance):
     def traces(self, path: Path) -> list[str]:
         return [name for name in self.system.find(f"/sinks/{path.name}") if "/.runnel-" in name]
 
-    def test_a_copy_that_was_not_followed_by_the_removal_is_no_second_file(self, tmp_path: Path) -> None:
+    def test_a_copy_that_was_not_followed_by_the_removal_is_no_second_file(
+        self, tmp_path: Path
+    ) -> None:
         token = self.staged(self.reopened(tmp_path), BATCHES[0])
         [[unfinished, final]] = token["renames"]
         self.system.copy(unfinished.removeprefix("memory:/"), final.removeprefix("memory:/"))
@@ -85,7 +88,9 @@ def durable(path: Path, owner: str = OWNER) -> Any:
 
 
 def test_a_job_is_refused_one_file() -> None:
-    with pytest.raises(ProgrammingError, match=r'a job can\'t write to the one file ".*/out.csv"') as caught:
+    with pytest.raises(
+        ProgrammingError, match=r'a job can\'t write to the one file ".*/out.csv"'
+    ) as caught:
         opened("/nowhere/out.csv", format="csv").sink(SinkRequest(WriteMode.SINK, (0, 1, 2), OWNER))
     assert caught.value.hint == "create the mapping on a folder"
 
@@ -102,7 +107,9 @@ def test_a_link_made_before_the_crash_is_no_second_file(tmp_path: Path) -> None:
     assert [item.name for item in tmp_path.iterdir()] == [Path(final).name]
 
 
-def test_a_file_taken_away_after_its_commit_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_taken_away_after_its_commit_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     sink = durable(tmp_path)
     sink.recover(())
     sink.write(BATCHES[0])
@@ -141,10 +148,14 @@ def test_staged_names_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.Monkey
     sink.recover(())
     sink.write(BATCHES[0])
     sink.stage(1)
-    assert synced == [str(tmp_path), str(tmp_path / "rows"), str(tmp_path)], "the new folder, then what is in it"
+    assert synced == [str(tmp_path), str(tmp_path / "rows"), str(tmp_path)], (
+        "the new folder, then what is in it"
+    )
 
 
-def test_each_new_folder_s_name_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_new_folder_s_name_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     synced: list[Path] = []
     monkeypatch.setattr(file_system, "sync_folder", lambda path: synced.append(Path(path)))
     file_system.make_folder(str(tmp_path / "a" / "b" / "c"))
@@ -166,7 +177,9 @@ def test_light_statements_leave_the_unfinished_files_of_jobs(tmp_path: Path) -> 
     assert sorted(read_rows(opened(tmp_path, format="parquet"))) == ROWS[:6]
 
 
-def test_no_room_for_the_staged_file_is_an_error_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_room_for_the_staged_file_is_an_error_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(_: object) -> None:
         raise OSError(28, "No space left on device")
 

@@ -1,4 +1,5 @@
-"""Named jobs and their sinks together: records that can't be read, late rows, sinks that are down, mappings that change."""
+"""Named jobs and their sinks together: records that can't be read, late rows, sinks that are down,
+mappings that change."""
 
 from __future__ import annotations
 
@@ -12,7 +13,15 @@ import pytest
 import runnel
 from runnel import Connection, JobStatus
 from runnel.catalog import Table, TableColumn
-from runnel.connector import Connector, MappingDefinition, Sink, SinkRequest, Token, WritableTable, WriteMode
+from runnel.connector import (
+    Connector,
+    MappingDefinition,
+    Sink,
+    SinkRequest,
+    Token,
+    WritableTable,
+    WriteMode,
+)
 from runnel.connectors.files import storage as file_system
 from runnel.errors import OperationalError
 from runnel.processor import Guarantee
@@ -22,7 +31,10 @@ from tests.waiting import eventually
 
 PATIENCE = 30
 OFTEN = "OPTIONS ('snapshotIntervalMillis' = '20')"
-MAP = "(__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')"
+MAP = (
+    "(__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat' = 'bigint', "
+    "'valueFormat' = 'bigint')"
+)
 
 
 @pytest.fixture
@@ -32,18 +44,25 @@ def connection(tmp_path: Path) -> Iterator[Connection]:
         yield made
 
 
-def rows(connection: Connection, query: str = "SELECT * FROM m ORDER BY 1, 2") -> list[tuple[Any, ...]]:
+def rows(
+    connection: Connection, query: str = "SELECT * FROM m ORDER BY 1, 2"
+) -> list[tuple[Any, ...]]:
     return connection.execute(query).fetchall()
 
 
-def follow(connection: Connection, path: Path, on_error: str = "fail", columns: str = "k BIGINT, v BIGINT") -> None:
+def follow(
+    connection: Connection, path: Path, on_error: str = "fail", columns: str = "k BIGINT, v BIGINT"
+) -> None:
     connection.execute(
-        f"CREATE OR REPLACE MAPPING lines ({columns}) TYPE File OPTIONS ('path' = '{path}', 'format' = 'json', "
+        f"CREATE OR REPLACE MAPPING lines ({columns}) TYPE File "
+        f"OPTIONS ('path' = '{path}', 'format' = 'json', "
         f"'follow' = 'true', 'pollMillis' = '5', 'onError' = '{on_error}')"
     )
 
 
-def test_a_record_that_cant_be_read_suspends_the_job_until_it_may_be_skipped(connection: Connection, tmp_path: Path) -> None:
+def test_a_record_that_cant_be_read_suspends_the_job_until_it_may_be_skipped(
+    connection: Connection, tmp_path: Path
+) -> None:
     path = tmp_path / "lines.json"
     path.write_text('{"k": 1, "v": 1}\n')
     follow(connection, path)
@@ -62,7 +81,9 @@ def test_a_record_that_cant_be_read_suspends_the_job_until_it_may_be_skipped(con
     job.cancel()
 
 
-def test_diverted_records_come_with_the_snapshot_and_once(connection: Connection, tmp_path: Path) -> None:
+def test_diverted_records_come_with_the_snapshot_and_once(
+    connection: Connection, tmp_path: Path
+) -> None:
     path = tmp_path / "lines.json"
     path.write_text('{"k": 1, "v": 1}\nnothing\n')
     connection.execute("CREATE MAPPING bad (record VARCHAR, reason VARCHAR) TYPE DuckDB")
@@ -76,7 +97,11 @@ def test_diverted_records_come_with_the_snapshot_and_once(connection: Connection
             file.write(f'nothing {number}\n{{"k": {number}, "v": {number}}}\n')
         assert eventually(lambda n=number: len(rows(connection)) == n)  # type: ignore[misc]
     job.suspend(PATIENCE)
-    assert rows(connection, "SELECT record FROM bad ORDER BY 1") == [("nothing",), ("nothing 2",), ("nothing 3",)]
+    assert rows(connection, "SELECT record FROM bad ORDER BY 1") == [
+        ("nothing",),
+        ("nothing 2",),
+        ("nothing 3",),
+    ]
 
 
 def test_late_rows_of_a_job_come_once(connection: Connection) -> None:
@@ -85,7 +110,8 @@ def test_late_rows_of_a_job_come_once(connection: Connection) -> None:
     connection.execute("CREATE MAPPING late (k BIGINT, ts BIGINT) TYPE DuckDB")
     connection.execute(
         f"CREATE JOB j {OFTEN} AS INSERT INTO m SELECT window_end, COUNT(*) "
-        "FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 10)) GROUP BY window_end LATE DATA INTO late"
+        "FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 10)) GROUP BY window_end "
+        "LATE DATA INTO late"
     )
     job = connection.job("j")
     writer.write([(1, 5), (2, 25)])
@@ -190,7 +216,12 @@ def test_what_a_dropped_job_had_staged_is_gone(connection: Connection, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "then", ["DROP JOB j", "DROP JOB j WITH SNAPSHOT s", "ALTER JOB j AS INSERT INTO other SELECT k FROM lines"]
+    "then",
+    [
+        "DROP JOB j",
+        "DROP JOB j WITH SNAPSHOT s",
+        "ALTER JOB j AS INSERT INTO other SELECT k FROM lines",
+    ],
 )
 def test_what_the_last_snapshot_counts_is_committed_before_the_sink_is_left(
     connection: Connection, tmp_path: Path, then: str
@@ -201,10 +232,15 @@ def test_what_the_last_snapshot_counts_is_committed_before_the_sink_is_left(
     path.write_text('{"k": 1, "v": 0}\n')
     follow(connection, path)
     connection.execute("CREATE MAPPING tape (n BIGINT) TYPE Tape")
-    connection.execute(f"CREATE MAPPING other (n BIGINT) TYPE File OPTIONS ('path'='{tmp_path / 'other'}', 'format'='csv')")
+    connection.execute(
+        "CREATE MAPPING other (n BIGINT) TYPE File "
+        f"OPTIONS ('path'='{tmp_path / 'other'}', 'format'='csv')"
+    )
     tape.failures = 10**6
     connection.execute(f"CREATE JOB j {OFTEN} AS INSERT INTO tape SELECT k FROM lines")
-    assert eventually(lambda: bool(tape.disk.staged) and connection.job("j").last_snapshot is not None)
+    assert eventually(
+        lambda: bool(tape.disk.staged) and connection.job("j").last_snapshot is not None
+    )
     assert eventually(lambda: connection.job("j").status is not JobStatus.RUNNING)
     connection.execute("ALTER JOB j SUSPEND")
     assert tape.disk.visible == []
@@ -242,7 +278,9 @@ def test_no_room_for_a_file_of_a_snapshot_loses_nothing(
     assert [item for item in (tmp_path / "out").iterdir() if item.name.startswith(".")] == []
 
 
-def test_another_mapping_under_the_sinks_name_is_refused(connection: Connection, tmp_path: Path) -> None:
+def test_another_mapping_under_the_sinks_name_is_refused(
+    connection: Connection, tmp_path: Path
+) -> None:
     path = tmp_path / "lines.json"
     path.write_text('{"k": 1, "v": 1}\n')
     follow(connection, path)
@@ -253,7 +291,9 @@ def test_another_mapping_under_the_sinks_name_is_refused(connection: Connection,
     connection.execute("CREATE OR REPLACE MAPPING m (k BIGINT, v BIGINT) TYPE DuckDB")
     with pytest.raises(OperationalError, match="its plan is another one") as caught:
         job.resume()
-    assert "it was write m of connector IMap, and is write m of connector DuckDB" in (caught.value.detail or "")
+    assert "it was write m of connector IMap, and is write m of connector DuckDB" in (
+        caught.value.detail or ""
+    )
     connection.execute(f"CREATE OR REPLACE MAPPING m {MAP}")
     with path.open("a") as file:
         file.write('{"k": 2, "v": 2}\n')
@@ -262,11 +302,16 @@ def test_another_mapping_under_the_sinks_name_is_refused(connection: Connection,
     job.cancel()
 
 
-def test_without_snapshots_rows_show_while_the_job_runs(connection: Connection, tmp_path: Path) -> None:
+def test_without_snapshots_rows_show_while_the_job_runs(
+    connection: Connection, tmp_path: Path
+) -> None:
     path = tmp_path / "lines.json"
     path.write_text('{"k": 1, "v": 1}\n')
     follow(connection, path)
-    connection.execute("CREATE JOB j OPTIONS ('processingGuarantee' = 'none') AS SINK INTO m SELECT k, v FROM lines")
+    connection.execute(
+        "CREATE JOB j OPTIONS ('processingGuarantee' = 'none') AS SINK INTO m SELECT k, v "
+        "FROM lines"
+    )
     assert eventually(lambda: rows(connection) == [(1, 1)])
     with path.open("a") as file:
         file.write('{"k": 2, "v": 2}\n')

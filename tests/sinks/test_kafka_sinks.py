@@ -1,5 +1,6 @@
-"""Kafka topics written by jobs that are killed: the order of the client's calls on librdkafka's mock cluster, and what a
-recovery sends, on a broker of our own that keeps to the rules of transactions."""
+"""Kafka topics written by jobs that are killed: the order of the client's calls on librdkafka's
+mock cluster, and what a recovery sends, on a broker of our own that keeps to the rules of
+transactions."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ COLUMNS = (ColumnDefinition("__key", BIGINT), ColumnDefinition("this", VARCHAR))
 
 def batch(*numbers: int) -> pa.RecordBatch:
     texts = [None if number % 5 == 4 else f"ü{number}" for number in numbers]
-    return pa.RecordBatch.from_pydict({"k": pa.array(numbers, pa.int64()), "v": pa.array(texts, pa.string())})
+    return pa.RecordBatch.from_pydict(
+        {"k": pa.array(numbers, pa.int64()), "v": pa.array(texts, pa.string())}
+    )
 
 
 def message(number: int) -> Message:
@@ -41,7 +44,12 @@ def message(number: int) -> Message:
 
 
 def opened(servers: str, topic: str, **options: str) -> Any:
-    given = {"keyFormat": "bigint", "valueFormat": "varchar", "bootstrap.servers": servers, **options}
+    given = {
+        "keyFormat": "bigint",
+        "valueFormat": "varchar",
+        "bootstrap.servers": servers,
+        **options,
+    }
     return KafkaConnector().open(MappingDefinition("m", COLUMNS, given, external_name=topic))
 
 
@@ -144,7 +152,9 @@ def test_a_token_holds_the_messages(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("sent", [False, True])
-def test_a_snapshot_of_another_job_sends_only_what_that_one_did_not(broker: Broker, sent: bool) -> None:
+def test_a_snapshot_of_another_job_sends_only_what_that_one_did_not(
+    broker: Broker, sent: bool
+) -> None:
     first = durable(opened("nowhere:9092", "t"))
     first.recover(())
     first.write(batch(1))
@@ -203,7 +213,13 @@ class Mock:
         self.producers: list[Recorded] = []
 
     def received(self, topic: str) -> list[Message]:
-        client = ck.Consumer({"bootstrap.servers": self.servers, "group.id": uuid4().hex, "enable.partition.eof": True})
+        client = ck.Consumer(
+            {
+                "bootstrap.servers": self.servers,
+                "group.id": uuid4().hex,
+                "enable.partition.eof": True,
+            }
+        )
         numbers = sorted(client.list_topics(topic, timeout=10).topics[topic].partitions)
         client.assign([ck.TopicPartition(topic, number, 0) for number in numbers])
         ended, found = 0, []
@@ -273,7 +289,9 @@ def test_recovery_knows_whether_to_send_again(mock: Mock, sent: bool) -> None:
 
 
 def failure(*, retriable: bool) -> Exception:
-    error: Exception = ck.KafkaException(ck.KafkaError(ck.KafkaError._TIMED_OUT, "slow", retriable=retriable))
+    error: Exception = ck.KafkaException(
+        ck.KafkaError(ck.KafkaError._TIMED_OUT, "slow", retriable=retriable)
+    )
     return error
 
 
@@ -316,7 +334,9 @@ def test_exactly_once_on_a_real_broker() -> None:
     rows = [batch(*range(i, i + 3)) for i in range(0, 36, 3)]
     ck.Producer({"bootstrap.servers": BROKER}).list_topics(topic, timeout=10)
     for seed in range(3):
-        CrashingJob(seed, rows, lambda seed=seed: durable(opened(BROKER, topic), f"{owner}-{seed}")).run()  # type: ignore[misc]
+        CrashingJob(
+            seed, rows, lambda seed=seed: durable(opened(BROKER, topic), f"{owner}-{seed}")
+        ).run()  # type: ignore[misc]
     client = ck.Consumer(
         {"bootstrap.servers": BROKER, "group.id": uuid4().hex, "auto.offset.reset": "earliest",
          "isolation.level": "read_committed"}

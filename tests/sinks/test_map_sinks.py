@@ -19,7 +19,10 @@ from tests.sinks.durable_conformance import BATCHES, OWNER, ROWS, DurableConform
 
 def definition() -> MappingDefinition:
     """The column "id" is the key."""
-    columns = tuple(ColumnDefinition(name, item, "__key" if name == "id" else f"this.{name}") for name, item in PEOPLE)
+    columns = tuple(
+        ColumnDefinition(name, item, "__key" if name == "id" else f"this.{name}")
+        for name, item in PEOPLE
+    )
     return MappingDefinition("m", columns, {"keyFormat": "bigint", "valueFormat": "json-flat"})
 
 

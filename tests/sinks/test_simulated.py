@@ -1,4 +1,5 @@
-"""Writing at snapshots under the scheduler's dice: barriers, failed snapshots and crashes come in any order."""
+"""Writing at snapshots under the scheduler's dice: barriers, failed snapshots and crashes come in
+any order."""
 
 from __future__ import annotations
 
@@ -28,13 +29,17 @@ class Counting(Processor):
     def complete(self) -> bool:
         while self._next < BATCHES:
             first = 3 * self._next
-            if not self.outbox.offer(pa.record_batch({"n": pa.array([first, first + 1, first + 2], pa.int64())})):
+            if not self.outbox.offer(
+                pa.record_batch({"n": pa.array([first, first + 1, first + 2], pa.int64())})
+            ):
                 return False
             self._next += 1
         return True
 
     def save_snapshot(self) -> bool:
-        return self.outbox.offer_snapshot(pa.record_batch({"next": pa.array([self._next], pa.int64())}))
+        return self.outbox.offer_snapshot(
+            pa.record_batch({"next": pa.array([self._next], pa.int64())})
+        )
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         self._next = batch.column(0)[0].as_py()
@@ -47,7 +52,9 @@ class MoodyStore(MemorySnapshotStore):
         super().__init__()
         self._random = random
 
-    def complete(self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]) -> None:
+    def complete(
+        self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]
+    ) -> None:
         if self._random.random() < 0.2:
             self.give_up(snapshot_id)
             on_done(OperationalError("no room"))

@@ -1,7 +1,8 @@
-"""DuckDB as the second opinion: the same statements over the same tables, under settings that mean the same.
+"""DuckDB as the second opinion: the same statements over the same tables, under settings that mean
+the same.
 
-Mappings become tables with the map's key as primary key. What is spelled differently is translated here; what means
-something different is marked in the file.
+Mappings become tables with the map's key as primary key. What is spelled differently is translated
+here; what means something different is marked in the file.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ SETTINGS = (
     "SET autoinstall_known_extensions = false",
 )
 _NAMES = {Kind.VARBINARY: "BLOB", Kind.INTERVAL: "INTERVAL", Kind.INTERVAL_MONTH: "INTERVAL"}
-_NOT_FOR_DUCKDB = re.compile(r"\s*(CREATE\s+INDEX|DROP\s+INDEX|SET|SHOW|RESET|EXPLAIN)\b", re.IGNORECASE)
+_NOT_FOR_DUCKDB = re.compile(
+    r"\s*(CREATE\s+INDEX|DROP\s+INDEX|SET|SHOW|RESET|EXPLAIN)\b", re.IGNORECASE
+)
 
 
 class Oracle:
@@ -43,7 +46,9 @@ class Oracle:
     def create(self, name: str, table: Table) -> None:
         """A table like the one behind a mapping."""
         columns = [f'"{c.name}" {_type_name(c.type)}' for c in table.columns if not c.hidden]
-        keys = [f'"{table.columns[i].name}"' for i in table.key_columns if not table.columns[i].hidden]
+        keys = [
+            f'"{table.columns[i].name}"' for i in table.key_columns if not table.columns[i].hidden
+        ]
         if keys:
             columns.append(f"PRIMARY KEY ({', '.join(keys)})")
         self._connection.execute(f'CREATE OR REPLACE TABLE "{name}" ({", ".join(columns)})')
@@ -78,23 +83,32 @@ def _type_name(sql_type: SqlType) -> str:
     if sql_type.element is not None and sql_type.kind is Kind.ARRAY:
         return f"{_type_name(sql_type.element)}[]"
     if sql_type.kind is Kind.ROW:
-        return "STRUCT(" + ", ".join(f'"{name}" {_type_name(item)}' for name, item in sql_type.fields) + ")"
+        return (
+            "STRUCT("
+            + ", ".join(f'"{name}" {_type_name(item)}' for name, item in sql_type.fields)
+            + ")"
+        )
     return _NAMES.get(sql_type.kind, str(sql_type))
 
 
 def same(ours: Any, theirs: Any) -> bool:
-    """Whether two values are the same: numbers by value, and to nine digits where one of them is approximate."""
+    """Whether two values are the same: numbers by value, and to nine digits where one of them is
+    approximate."""
     if ours is None or theirs is None:
         return ours is theirs
     if isinstance(ours, bool) or isinstance(theirs, bool):
         return ours is theirs
     if isinstance(ours, float) or isinstance(theirs, float):
-        if not isinstance(ours, int | float | Decimal) or not isinstance(theirs, int | float | Decimal):
+        if not isinstance(ours, int | float | Decimal) or not isinstance(
+            theirs, int | float | Decimal
+        ):
             return False
         left, right = float(ours), float(theirs)
         return (isnan(left) and isnan(right)) or isclose(left, right, rel_tol=1e-9, abs_tol=1e-12)
     if isinstance(ours, list | tuple) and isinstance(theirs, list | tuple):
-        return len(ours) == len(theirs) and all(same(a, b) for a, b in zip(ours, theirs, strict=True))
+        return len(ours) == len(theirs) and all(
+            same(a, b) for a, b in zip(ours, theirs, strict=True)
+        )
     if isinstance(ours, dict) and isinstance(theirs, dict):
         return list(ours) == list(theirs) and all(same(ours[name], theirs[name]) for name in ours)
     return bool(ours == theirs)

@@ -1,6 +1,7 @@
 """The records of an `.slt` file: reading them, and writing a file back with new expectations.
 
-A file is made of records divided by blank lines; `#` starts a comment line. A record's first lines say what it is:
+A file is made of records divided by blank lines; `#` starts a comment line. A record's first lines
+say what it is:
 
     statement ok                      the SQL that follows works
     statement count 3                 … and writes three rows
@@ -10,8 +11,9 @@ A file is made of records divided by blank lines; `#` starts a comment line. A r
     file <name>                       the lines that follow are put in the file $SCRATCH/<name>
     include <path>                    the records of another file, relative to this one
 
-Types are one letter a column: I integer, R other number, T text, B boolean, D date or time, ? anything. `rowsort` sorts
-both sides; without it the order counts. Before the first line of a statement or query there may be
+Types are one letter a column: I integer, R other number, T text, B boolean, D date or time, ?
+anything. `rowsort` sorts both sides; without it the order counts. Before the first line of a
+statement or query there may be
 
     oracle duckdb | oracle none       from here to the end of the file: also run on DuckDB, and
                                       compare (or no longer)
@@ -39,8 +41,9 @@ class SltError(Exception):
 
 @dataclass(slots=True)
 class Record:
-    """One record. `kind` is "statement", "query" or "file"; `words` are what follows that on its line; `sql` the text
-    below; `expected` the lines after `----`. `line` and `last` are its first and last line, from 1."""
+    """One record. `kind` is "statement", "query" or "file"; `words` are what follows that on its
+    line; `sql` the text below; `expected` the lines after `----`. `line` and `last` are its first
+    and last line, from 1."""
 
     path: Path
     line: int
@@ -139,10 +142,12 @@ class _Reader:
 
 
 def rewrite(path: Path, results: dict[int, list[str]], heads: dict[int, str]) -> None:
-    """Writes a file with new expectations: `results` are the rows of queries, `heads` the first lines of records, both by
-    the record's line."""
+    """Writes a file with new expectations: `results` are the rows of queries, `heads` the first
+    lines of records, both by the record's line."""
     lines = path.read_text("utf-8").split("\n")
-    for record in sorted((r for r in read(path) if r.path == path), key=lambda r: r.line, reverse=True):
+    for record in sorted(
+        (r for r in read(path) if r.path == path), key=lambda r: r.line, reverse=True
+    ):
         new = lines[record.line - 1 : record.last]
         if record.line in heads:
             new[0] = heads[record.line]

@@ -1,8 +1,9 @@
 """Runs `.slt` files (see `records.py` for what is in them).
 
 python -m tests.slt.runner tests/slt/joins/joins.slt              all records of a file
-python -m tests.slt.runner tests/slt/joins/joins.slt:120          what leads up to the record at line 120, and that one
-python -m tests.slt.runner tests/slt/joins/joins.slt --complete   writes what came out as what is expected
+python -m tests.slt.runner tests/slt/joins/joins.slt:120 what leads up to the record at line 120,
+and that one python -m tests.slt.runner tests/slt/joins/joins.slt --complete writes what came out as
+what is expected
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from tests.slt.records import Record, read, rewrite
 Rows = list[tuple[Any, ...]]
 
 _CREATE_MAPPING = re.compile(
-    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:EXTERNAL\s+)?MAPPING\s+(?:IF\s+NOT\s+EXISTS\s+)?(\"[^\"]+\"|\w+)", re.IGNORECASE
+    r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:EXTERNAL\s+)?MAPPING\s+(?:IF\s+NOT\s+EXISTS\s+)?(\"[^\"]+\"|\w+)",
+    re.IGNORECASE,
 )
 _SPECIAL = re.compile(r"[][\\.^$*+?{}|()]")
 _NAMES_IN_ARGUMENTS = {
@@ -92,11 +94,15 @@ class Run:
                 cursor.fetchall()
         except runnel.Error as error:
             if outcome != "error" or not self.says(error, detail):
-                self.heads[record.path, record.line] = f"statement error {_SPECIAL.sub(_escaped, error.message)}"
+                self.heads[record.path, record.line] = (
+                    f"statement error {_SPECIAL.sub(_escaped, error.message)}"
+                )
             if outcome != "error":
                 raise Failure(f"{record.place}: {sql}\nfailed: {error}") from error
             if not self.says(error, detail):
-                raise Failure(f"{record.place}: {sql}\nfailed with: {error}\nexpected:    {detail}") from error
+                raise Failure(
+                    f"{record.place}: {sql}\nfailed with: {error}\nexpected:    {detail}"
+                ) from error
             self._oracle_must_fail(record, sql, arguments)
             return
         if outcome == "count":
@@ -121,19 +127,28 @@ class Run:
         shown = _shown(rows, record)
         self.results[record.path, record.line] = shown
         if record.types:
-            self.heads[record.path, record.line] = f"query {letters} {record.words.partition(' ')[2]}".rstrip()
+            self.heads[record.path, record.line] = (
+                f"query {letters} {record.words.partition(' ')[2]}".rstrip()
+            )
             if len(letters) != len(record.types) or any(
                 want not in ("?", got) for want, got in zip(record.types, letters, strict=True)
             ):
-                raise Failure(f"{record.place}: {sql}\ngave columns of types {letters}, not {record.types}")
+                raise Failure(
+                    f"{record.place}: {sql}\ngave columns of types {letters}, not {record.types}"
+                )
         if not self.gives(shown, _expected(record)):
-            raise Failure(f"{record.place}: {sql}\ngave:\n{_indented(shown)}\nexpected:\n{_indented(record.expected)}")
+            raise Failure(
+                f"{record.place}: {sql}\ngave:\n{_indented(shown)}\nexpected:\n"
+                f"{_indented(record.expected)}"
+            )
         self._compare(record, sql, arguments, rows)
 
     def _asks_oracle(self, record: Record) -> bool:
         return self._oracle is not None and record.uses_oracle and record.skip != "duckdb"
 
-    def _mirror(self, record: Record, sql: str, arguments: tuple[Any, ...], count: int | None) -> None:
+    def _mirror(
+        self, record: Record, sql: str, arguments: tuple[Any, ...], count: int | None
+    ) -> None:
         if not self._asks_oracle(record):
             return
         assert self._oracle is not None
@@ -157,7 +172,9 @@ class Run:
         except duckdb.Error:
             self.compared += 1
             return
-        raise Failure(f"{record.place}: {sql}\nfailed as expected, but on DuckDB it worked: {rows[:5]}")
+        raise Failure(
+            f"{record.place}: {sql}\nfailed as expected, but on DuckDB it worked: {rows[:5]}"
+        )
 
     def _compare(self, record: Record, sql: str, arguments: tuple[Any, ...], ours: Rows) -> None:
         if not self._asks_oracle(record):
@@ -167,7 +184,8 @@ class Run:
             ours, theirs = sorted(ours, key=_sort_key), sorted(theirs, key=_sort_key)
         if len(ours) != len(theirs) or not all(map(same, ours, theirs)):
             raise Failure(
-                f"{record.place}: {sql}\ngave:\n{_indented(map(_line, ours))}\nbut DuckDB:\n{_indented(map(_line, theirs))}"
+                f"{record.place}: {sql}\ngave:\n{_indented(map(_line, ours))}\nbut DuckDB:\n"
+                f"{_indented(map(_line, theirs))}"
             )
         self.compared += 1
 
@@ -247,8 +265,16 @@ def _indented(lines: Any) -> str:
     return "\n".join(f"    {line}" for line in lines)
 
 
-def run_file(path: Path, scratch: Path, settings: dict[str, Any], *, with_oracle: bool, make: Callable[..., Run] = Run) -> int:
-    """Runs a file; `Failure` tells all records that failed. Gives the number of statements that DuckDB agreed to."""
+def run_file(
+    path: Path,
+    scratch: Path,
+    settings: dict[str, Any],
+    *,
+    with_oracle: bool,
+    make: Callable[..., Run] = Run,
+) -> int:
+    """Runs a file; `Failure` tells all records that failed. Gives the number of statements that
+    DuckDB agreed to."""
     run = make(scratch, settings, with_oracle=with_oracle)
     failures = []
     try:
@@ -264,14 +290,22 @@ def run_file(path: Path, scratch: Path, settings: dict[str, Any], *, with_oracle
     return run.compared
 
 
-def _command(path: Path, line: int | None, complete: bool, settings: dict[str, Any], say: Callable[[str], None]) -> int:
+def _command(
+    path: Path,
+    line: int | None,
+    complete: bool,
+    settings: dict[str, Any],
+    say: Callable[[str], None],
+) -> int:
     failed = 0
     with tempfile.TemporaryDirectory() as scratch:
         run = Run(Path(scratch), settings, with_oracle=not complete)
         try:
             records = read(path)
             for record in records:
-                wanted = line is None or (record.path == path and record.line <= line <= record.last)
+                wanted = line is None or (
+                    record.path == path and record.line <= line <= record.last
+                )
                 if line is not None and (record.path == path and record.line > line):
                     break
                 if not wanted and record.kind == "query":
@@ -289,7 +323,9 @@ def _command(path: Path, line: int | None, complete: bool, settings: dict[str, A
             run.close()
     if complete:
         results = {line: rows for (file, line), rows in run.results.items() if file == path}
-        rewrite(path, results, {line: head for (file, line), head in run.heads.items() if file == path})
+        rewrite(
+            path, results, {line: head for (file, line), head in run.heads.items() if file == path}
+        )
         say(f"{path}: {failed} expectations were written anew; read them before you keep them")
         return 0
     say(f"{path}: {len(records)} records, {failed} failed, DuckDB agreed to {run.compared}")
@@ -298,16 +334,24 @@ def _command(path: Path, line: int | None, complete: bool, settings: dict[str, A
 
 def main(arguments: list[str]) -> int:
     """The command line; gives the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.slt.runner", description="Runs .slt files.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.slt.runner", description="Runs .slt files."
+    )
     parser.add_argument("files", nargs="+", help="a file, or file:line")
-    parser.add_argument("--complete", action="store_true", help="write what came out as what is expected")
-    parser.add_argument("--parallelism", type=int, default=1, help="the setting query_parallelism (1)")
+    parser.add_argument(
+        "--complete", action="store_true", help="write what came out as what is expected"
+    )
+    parser.add_argument(
+        "--parallelism", type=int, default=1, help="the setting query_parallelism (1)"
+    )
     given = parser.parse_args(arguments)
     result = 0
     for name in given.files:
         file, _, line = name.partition(":")
         number = int(line) if line else None
-        result |= _command(Path(file), number, given.complete, {"query_parallelism": given.parallelism}, print)
+        result |= _command(
+            Path(file), number, given.complete, {"query_parallelism": given.parallelism}, print
+        )
     return result
 
 

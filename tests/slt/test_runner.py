@@ -12,7 +12,10 @@ from tests.slt.oracle import same, translated
 from tests.slt.records import SltError, read
 from tests.slt.runner import Failure, main, run_file, text
 
-MAPPING = "CREATE MAPPING t (__key BIGINT, x BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+MAPPING = (
+    "CREATE MAPPING t (__key BIGINT, x BIGINT) TYPE IMap "
+    "OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+)
 
 
 def written(folder: Path, content: str) -> Path:
@@ -37,7 +40,10 @@ def run(folder: Path, content: str, *, with_oracle: bool = False) -> int:
         ("statement ok\nSELECT nothing", "failed: column"),
         ("statement error division\nSELECT 1", "worked, expected an error: division"),
         ("statement error division\nSELECT nothing", "expected:    division"),
-        (f"statement ok\n{MAPPING}\n\nstatement count 2\nINSERT INTO t VALUES (1, 1)", "wrote 1 rows, not 2"),
+        (
+            f"statement ok\n{MAPPING}\n\nstatement count 2\nINSERT INTO t VALUES (1, 1)",
+            "wrote 1 rows, not 2",
+        ),
         ("statement maybe\nSELECT 1", '"statement maybe" is not known'),
     ],
 )
@@ -66,7 +72,11 @@ def test_what_duckdb_disagrees_with_is_found(tmp_path: Path, content: str) -> No
 
 def test_all_that_fails_is_told(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="2 records failed") as caught:
-        run(tmp_path, "query I\nSELECT 1\n----\n2\n\nquery I\nSELECT 1\n----\n1\n\nquery I\nSELECT 1\n----\n3")
+        run(
+            tmp_path,
+            "query I\nSELECT 1\n----\n2\n\nquery I\nSELECT 1\n----\n1\n\nquery I\nSELECT 1\n----\n"
+            "3",
+        )
     assert "case.slt:1:" in str(caught.value) and "case.slt:11:" in str(caught.value)
 
 
@@ -168,14 +178,20 @@ def test_complete_writes_what_came_out(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_complete_tells_the_file_from_what_it_includes(tmp_path: Path) -> None:
     """Records of the two stand at the same lines."""
-    setup = f"statement ok\n{MAPPING}\n\nstatement count 1\nINSERT INTO t VALUES (1, 1)\n\nquery I\nSELECT 7\n----\n7\n"
+    setup = (
+        f"statement ok\n{MAPPING}\n\nstatement count 1\nINSERT INTO t VALUES (1, 1)\n\nquery I\n"
+        "SELECT 7\n----\n7\n"
+    )
     (tmp_path / "setup.slt").write_text(setup)
     path = tmp_path / "own.slt"
     path.write_text("include setup.slt\n\n\nquery T\nSELECT 3\n\nstatement ok\nSELECT 4\n")
     assert [record.line for record in read(path)] == [1, 4, 7, 4, 7]
     assert main([str(path), "--complete"]) == 0
     assert (tmp_path / "setup.slt").read_text() == setup
-    assert path.read_text() == "include setup.slt\n\n\nquery I\nSELECT 3\n----\n3\n\nstatement ok\nSELECT 4\n"
+    assert (
+        path.read_text()
+        == "include setup.slt\n\n\nquery I\nSELECT 3\n----\n3\n\nstatement ok\nSELECT 4\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -204,12 +220,40 @@ def test_when_two_values_are_the_same(ours: object, theirs: object, expected: bo
 
 
 def test_values_as_text() -> None:
-    values = [None, True, 1.0, float("-inf"), Decimal("1E+2"), "a\nb\\", "", b"\x01", [1, "x"], {"k": None}]
-    expected = ["NULL", "true", "1.0", "-Infinity", "100", "a\\nb\\\\", "(empty)", "\\x01", "[1, x]", "{k: NULL}"]
+    values = [
+        None,
+        True,
+        1.0,
+        float("-inf"),
+        Decimal("1E+2"),
+        "a\nb\\",
+        "",
+        b"\x01",
+        [1, "x"],
+        {"k": None},
+    ]
+    expected = [
+        "NULL",
+        "true",
+        "1.0",
+        "-Infinity",
+        "100",
+        "a\\nb\\\\",
+        "(empty)",
+        "\\x01",
+        "[1, x]",
+        "{k: NULL}",
+    ]
     assert list(map(text, values)) == expected
 
 
 def test_translation() -> None:
     assert translated("sink into t VALUES (1)") == "INSERT OR REPLACE INTO t VALUES (1)"
-    sql = "SELECT * FROM TABLE(GENERATE_SERIES((1), 2)) AS a JOIN table (GENERATE_SERIES(1, 2)) b ON TRUE"
-    assert translated(sql) == "SELECT * FROM GENERATE_SERIES((1), 2) AS a JOIN GENERATE_SERIES(1, 2) b ON TRUE"
+    sql = (
+        "SELECT * FROM TABLE(GENERATE_SERIES((1), 2)) AS a "
+        "JOIN table (GENERATE_SERIES(1, 2)) b ON TRUE"
+    )
+    assert (
+        translated(sql)
+        == "SELECT * FROM GENERATE_SERIES((1), 2) AS a JOIN GENERATE_SERIES(1, 2) b ON TRUE"
+    )

@@ -1,4 +1,5 @@
-"""Every `.slt` file, with one processor per vertex (DuckDB looks over its shoulder) and with three."""
+"""Every `.slt` file, with one processor per vertex (DuckDB looks over its shoulder) and with
+three."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ from tests.slt.runner import run_file
 FILES = sorted(Path(__file__).parent.glob("*/*.slt"), key=lambda path: path.name)
 
 
-@pytest.mark.parametrize(("path", "parallelism"), crossed(FILES, [1, 3]), ids=lambda value: getattr(value, "stem", value))
+@pytest.mark.parametrize(
+    ("path", "parallelism"), crossed(FILES, [1, 3]), ids=lambda value: getattr(value, "stem", value)
+)
 def test_file(path: Path, parallelism: int, tmp_path: Path) -> None:
-    compared = run_file(path, tmp_path, {"query_parallelism": parallelism}, with_oracle=parallelism == 1)
+    compared = run_file(
+        path, tmp_path, {"query_parallelism": parallelism}, with_oracle=parallelism == 1
+    )
     assert compared == 0 or parallelism == 1

@@ -1,9 +1,11 @@
-"""Whole queries on streams that crash and come back: an exactly-once sink has in the end what a run without crashes gives.
+"""Whole queries on streams that crash and come back: an exactly-once sink has in the end what a run
+without crashes gives.
 
-Under dice a plan runs with snapshots, is broken off anywhere, and goes on from the last snapshot that is safe, perhaps with
-another number of processors; so a few times, and then to its end.
+Under dice a plan runs with snapshots, is broken off anywhere, and goes on from the last snapshot
+that is safe, perhaps with another number of processors; so a few times, and then to its end.
 
-`python -m tests.snapshots.crashes SECONDS [SEED]` goes on for as long as told; `… case SEED` repeats one case.
+`python -m tests.snapshots.crashes SECONDS [SEED]` goes on for as long as told; `… case
+SEED` repeats one case.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from tests.streams.scripted_table import IDLE
 
 
 class Outside:
-    """What is outside of the job and survives it: rows that were staged, and rows that everyone can see."""
+    """What is outside of the job and survives it: rows that were staged, and rows that everyone can
+    see."""
 
     def __init__(self) -> None:
         self.staged: dict[int, list[pa.RecordBatch]] = {}
@@ -42,7 +45,8 @@ class Outside:
         self.visible.extend(self.staged.pop(epoch, ()))
 
     def recover(self, epoch: int) -> None:
-        """A job starts from the snapshot of that number: what was staged for it counts, what came later doesn't."""
+        """A job starts from the snapshot of that number: what was staged for it counts, what came
+        later doesn't."""
         for number in sorted(self.staged):
             if number <= epoch:
                 self.commit(number)
@@ -50,7 +54,8 @@ class Outside:
 
 
 class UnchangingStore(MemorySnapshotStore):
-    """Finds out state that changes after it was offered: a store that writes it later would write something else."""
+    """Finds out state that changes after it was offered: a store that writes it later would write
+    something else."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,12 +67,15 @@ class UnchangingStore(MemorySnapshotStore):
 
     def check(self) -> None:
         for vertex, batch, was in self._offered:
-            assert batch.serialize().to_pybytes() == was, f'state of "{vertex}" changed after it was offered'
+            assert batch.serialize().to_pybytes() == was, (
+                f'state of "{vertex}" changed after it was offered'
+            )
         self._offered.clear()
 
 
 class EpochSink(Processor):
-    """Stages its rows at each barrier, and commits them when the snapshot is safe; it ends when all are committed."""
+    """Stages its rows at each barrier, and commits them when the snapshot is safe; it ends when all
+    are committed."""
 
     def __init__(self, outside: Outside) -> None:
         self._outside = outside
@@ -110,7 +118,9 @@ class EpochSink(Processor):
 def with_sink(dag: DAG, outside: Outside) -> DAG:
     """The DAG with such a sink in the place of the results."""
     vertices = {
-        name: replace(vertex, supplier=lambda: EpochSink(outside)) if vertex.supplier is ResultSink else vertex
+        name: replace(vertex, supplier=lambda: EpochSink(outside))
+        if vertex.supplier is ResultSink
+        else vertex
         for name, vertex in dag.vertices.items()
     }
     assert vertices != dag.vertices
@@ -118,15 +128,18 @@ def with_sink(dag: DAG, outside: Outside) -> DAG:
 
 
 class Crashes:
-    """How one case crashes: after how many steps each time, and with how many processors it runs each time; and the `memory`
-    that there is."""
+    """How one case crashes: after how many steps each time, and with how many processors it runs
+    each time; and the `memory` that there is."""
 
     memory: Memory | None = None
 
     def __init__(self, seed: int) -> None:
         rng = random.Random(f"crashes {seed}")
         self.dice = rng.randrange(1 << 30)
-        self.steps = [rng.choice((20, 60, 150, 400, 1_000)) + rng.randrange(60) for _ in range(rng.choice((1, 1, 2, 4)))]
+        self.steps = [
+            rng.choice((20, 60, 150, 400, 1_000)) + rng.randrange(60)
+            for _ in range(rng.choice((1, 1, 2, 4)))
+        ]
         self.parallelism = [rng.choice((1, 2, 3)) for _ in range(len(self.steps) + 1)]
         self.snapshot = rng.choice((0.02, 0.05, 0.2))
 
@@ -138,9 +151,11 @@ def check(bench: Bench, case: Case, crashes: Crashes) -> int:
     with bench.scripted(case.feeds, case.ordered) as tables:
         plan: Any = bench.streams._database.prepare(case.sql.ours, ())
         for table in tables.values():
-            # Where all sources are idle at once the largest promise counts, so the next rows of one may be late, or not: it
-            # depends on the order of events.
-            table.scripts = [[entry for entry in script if entry is not IDLE] for script in table.scripts]
+            # Where all sources are idle at once the largest promise counts, so the next rows of one
+            # may be late, or not: it depends on the order of events.
+            table.scripts = [
+                [entry for entry in script if entry is not IDLE] for script in table.scripts
+            ]
             table.release()
         return goes_on(plan, expected, crashes)
 
@@ -164,7 +179,9 @@ def goes_on(plan: Any, expected: Rows, crashes: Crashes) -> int:
         restored += last is not None
         outside.recover(last or 0)
         coordinator = SnapshotCoordinator(store, restore_from=last)
-        options = SimulationOptions(parallelism=parallelism, snapshot=crashes.snapshot, memory=crashes.memory)
+        options = SimulationOptions(
+            parallelism=parallelism, snapshot=crashes.snapshot, memory=crashes.memory
+        )
         dag = with_sink(dag_of(plan, parallelism), outside)
         simulation = Simulation(dag, crashes.dice + number, options, coordinator)
         if number < len(crashes.steps):
@@ -193,7 +210,9 @@ def broken_off(simulation: Simulation, steps: int) -> None:
             break
         simulation.step()
     assert simulation.error is None, simulation.error
-    sinks = [tasklet.processor for tasklet in simulation.execution.tasklets if not tasklet.outbox.queues]
+    sinks = [
+        tasklet.processor for tasklet in simulation.execution.tasklets if not tasklet.outbox.queues
+    ]
     for sink in sinks:
         if isinstance(sink, EpochSink):
             sink._outside = Outside()  # nothing of what is closed now reaches the outside
@@ -201,7 +220,9 @@ def broken_off(simulation: Simulation, steps: int) -> None:
     simulation.run()
 
 
-def tried(bench: Bench, seed: int, refused: Counter[str], *, over_tables: bool = False) -> tuple[str | None, int]:
+def tried(
+    bench: Bench, seed: int, refused: Counter[str], *, over_tables: bool = False
+) -> tuple[str | None, int]:
     """What is wrong with the case of a seed, and how often it was restored."""
     case, crashes = held_case(seed), Crashes(seed)
     try:
@@ -210,9 +231,12 @@ def tried(bench: Bench, seed: int, refused: Counter[str], *, over_tables: bool =
         refused[f"{error.message} | {case.sql.ours[:160]}"] += 1
         return None, 0
     except (AssertionError, StandstillError, runnel.Error) as error:
-        how = f"steps {crashes.steps}, parallelism {crashes.parallelism}, snapshot {crashes.snapshot}"
+        how = (
+            f"steps {crashes.steps}, parallelism {crashes.parallelism}, snapshot {crashes.snapshot}"
+        )
         return (
-            f"{type(error).__name__}: {error}\npython -m tests.snapshots.crashes case {seed}\n  {how}\n  {case.sql.ours}"
+            f"{type(error).__name__}: {error}\npython -m tests.snapshots.crashes case {seed}\n"
+            f"  {how}\n  {case.sql.ours}"
         ), 0
 
 
@@ -227,14 +251,20 @@ def main(seconds: float, seed: int) -> None:
             print(found, flush=True)
         done, seed = done + 1, seed + 1
     bench.close()
-    print(f"{done} plans, {restored} restores; {refused.total()} refused; {failed} failed; next seed {seed}")
+    print(
+        f"{done} plans, {restored} restores; {refused.total()} refused; {failed} failed; "
+        f"next seed {seed}"
+    )
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "case":
         only = Bench()
         seed = int(sys.argv[2])
-        print((check_tables if seed % 5 == 4 else check)(only, held_case(seed), Crashes(seed)), "restores, all is well")
+        print(
+            (check_tables if seed % 5 == 4 else check)(only, held_case(seed), Crashes(seed)),
+            "restores, all is well",
+        )
         only.close()
     else:
         main(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)

@@ -1,9 +1,11 @@
-"""Every query whose answer is written down, as a job over streams of the same rows: stopped at snapshots, restored at others.
+"""Every query whose answer is written down, as a job over streams of the same rows: stopped at
+snapshots, restored at others.
 
-A query of an `.slt` file that can be asked of streams, of NEXMark, or of the tests' lists runs as a durable job with
-snapshots every few milliseconds. A third into its streams it is suspended, and goes on with another number of processors;
-after two thirds it is dropped, and another job begins from the snapshot that it left, with another number again. What both
-have committed must be the answer, row by row.
+A query of an `.slt` file that can be asked of streams, of NEXMark, or of the tests' lists runs as a
+durable job with snapshots every few milliseconds. A third into its streams it is suspended, and
+goes on with another number of processors; after two thirds it is dropped, and another job begins
+from the snapshot that it left, with another number again. What both have committed must be the
+answer, row by row.
 
     python -m tests.snapshots.goldens [NEXMark | lists | slt | windows_hop | …]
 """
@@ -50,13 +52,25 @@ MOST_FORMS = 24
 WITHOUT_ONE_ANSWER = ("EMIT EVERY", "LIMIT ", "FETCH ", "LATE DATA INTO", "CHANGES(")
 """Which rows such a query gives of a stream goes by the clock, or by which come first."""
 
-KEEPING = ("TABLE(", " JOIN ", " OVER ", "EXISTS", "(SELECT", "GROUP BY", "DISTINCT", " UNION ", "UNNEST", "LATERAL")
+KEEPING = (
+    "TABLE(",
+    " JOIN ",
+    " OVER ",
+    "EXISTS",
+    "(SELECT",
+    "GROUP BY",
+    "DISTINCT",
+    " UNION ",
+    "UNNEST",
+    "LATERAL",
+)
 """The others, row by row, keep nothing that a snapshot could lose but where they are."""
 
 
 @dataclass
 class Golden:
-    """`tables`: what it reads; `times`: the columns that may be the event time of each, as those of streams."""
+    """`tables`: what it reads; `times`: the columns that may be the event time of each, as those of
+    streams."""
 
     name: str
     sql: str
@@ -81,7 +95,8 @@ class Tally:
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} of {kind}" for kind, count in sorted(self.kinds.items()))
         return (
-            f"{self.agreed} goldens agreed ({kinds}): {self.rows} rows, {self.restores} restores in the middle at another "
+            f"{self.agreed} goldens agreed ({kinds}): {self.rows} rows, {self.restores} restores "
+            "in the middle at another "
             f"parallelism; {self.refused.total()} queries have no form over streams"
         )
 
@@ -97,11 +112,14 @@ class Bench:
         self.connection.close()
 
     def difference(self, golden: Golden) -> str | None:
-        """What is wrong; None where the answer is right, or where the query has no form over streams."""
+        """What is wrong; None where the answer is right, or where the query has no form over
+        streams."""
         refusal = ""
         for number, form in enumerate(itertools.islice(_forms(golden), MOST_FORMS)):
             try:
-                found = self._run(golden, form, PARALLELISM[(len(golden.sql) + number) % len(PARALLELISM)])
+                found = self._run(
+                    golden, form, PARALLELISM[(len(golden.sql) + number) % len(PARALLELISM)]
+                )
             except (runnel.NotSupportedError, _NoFormError) as error:
                 refusal = getattr(error, "message", str(error))
                 continue
@@ -119,7 +137,12 @@ class Bench:
         self.tally.refused[refusal] += 1
         return None
 
-    def _run(self, golden: Golden, form: Mapping[str, int | str | None], parallelism: tuple[int, int, int]) -> Rows:
+    def _run(
+        self,
+        golden: Golden,
+        form: Mapping[str, int | str | None],
+        parallelism: tuple[int, int, int],
+    ) -> Rows:
         stage, output = Stage(), StagedOutput("output", golden.columns)
         made: dict[str, Any] = {"output": output}
         for name, (columns, rows) in golden.tables.items():
@@ -130,8 +153,15 @@ class Bench:
                 and "RANGE" not in golden.sql
                 and f"ORDER BY {columns[at].name}".upper() in golden.sql.upper()
             ):
-                raise _NoFormError("a row without a time comes first of all in OVER, so it is late when others were given")
-            made[name] = StagedTable(name, columns, rows) if at == "table" else StagedTable(name, columns, rows, stage, at)  # type: ignore[arg-type]
+                raise _NoFormError(
+                    "a row without a time comes first of all in OVER, "
+                    "so it is late when others were given"
+                )
+            made[name] = (
+                StagedTable(name, columns, rows)
+                if at == "table"
+                else StagedTable(name, columns, rows, stage, at)
+            )  # type: ignore[arg-type]
         for name, table in made.items():
             self.connection._register(name, table)
         for view in golden.views.values():
@@ -157,28 +187,38 @@ class Bench:
         first = self.connection.job("first")
         if not first.record.is_unbounded:
             raise _NoFormError("it reads no stream")
-        first.add_listener(lambda change: stage.end() if change.new is runnel.JobStatus.COMPLETED else None)
+        first.add_listener(
+            lambda change: stage.end() if change.new is runnel.JobStatus.COMPLETED else None
+        )
         if not self._stopped(stage, first, lambda: first.suspend(PATIENCE)):
             return
         execute(f"SET query_parallelism = {parallelism[1]}")
         stage.next()
         first.resume()
-        if not self._stopped(stage, first, lambda: first.cancel_and_export_snapshot("half", PATIENCE)):
+        if not self._stopped(
+            stage, first, lambda: first.cancel_and_export_snapshot("half", PATIENCE)
+        ):
             return
         execute(f"SET query_parallelism = {parallelism[2]}")
         stage.next()
-        execute(f"CREATE JOB second OPTIONS ({OPTIONS}, 'initialSnapshotName' = 'half') AS {sql}", golden.arguments)
+        execute(
+            f"CREATE JOB second OPTIONS ({OPTIONS}, 'initialSnapshotName' = 'half') AS {sql}",
+            golden.arguments,
+        )
         self.connection.job("second").join(PATIENCE)
 
     def _stopped(self, stage: Stage, job: runnel.NamedJob, stop: Callable[[], object]) -> bool:
-        """Stops the job when it has read all of the stage, and the tables beside the streams; False where it wants no more."""
+        """Stops the job when it has read all of the stage, and the tables beside the streams; False
+        where it wants no more."""
         if not job.is_done and stage.wait(PATIENCE):
             try:
                 job.export_snapshot("before", PATIENCE / 3)
                 stop()
             except runnel.Error as error:
                 if not job.is_done and error.code is runnel.ErrorCode.TIMEOUT:
-                    raise _NoFormError("it must know the end of a stream before there is anything to snapshot") from None
+                    raise _NoFormError(
+                        "it must know the end of a stream before there is anything to snapshot"
+                    ) from None
             else:
                 self.tally.restores += 1
                 return True
@@ -201,7 +241,8 @@ def _forms(golden: Golden) -> Iterator[dict[str, Any]]:
 
 
 class _Collecting(Run):
-    """Runs a file as the suite does, and keeps each query with its answer and the tables as they are then."""
+    """Runs a file as the suite does, and keeps each query with its answer and the tables as they
+    are then."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -210,22 +251,35 @@ class _Collecting(Run):
     def _query(self, record: Record, sql: str, arguments: tuple[Any, ...]) -> None:
         super()._query(record, sql, arguments)
         text = sql.upper()
-        if any(word in text for word in WITHOUT_ONE_ANSWER) or not any(word in text for word in KEEPING):
+        if any(word in text for word in WITHOUT_ONE_ANSWER) or not any(
+            word in text for word in KEEPING
+        ):
             return
         database = self._connection._database
-        used = {id(table) for table in getattr(database.prepare(sql, argument_types(arguments)), "tables", ())}
+        used = {
+            id(table)
+            for table in getattr(database.prepare(sql, argument_types(arguments)), "tables", ())
+        }
         objects = database.catalog.snapshot.objects.values()
         views = {item.name: item for item in objects if isinstance(item, View)}
-        found = {item.name: item.table for item in objects if not isinstance(item, View) and id(item.table) in used}
+        found = {
+            item.name: item.table
+            for item in objects
+            if not isinstance(item, View) and id(item.table) in used
+        }
         tables = {name: table for name, table in found.items() if isinstance(table, ReadableTable)}
         if not tables or len(tables) < len(used):
             return
         cursor = self._connection.execute(sql, arguments)
         answer = rows_of(cursor.fetch_arrow_table())
-        columns = tuple(TableColumn(f"c{i}", item.type_code) for i, item in enumerate(cursor.description or ()))
+        columns = tuple(
+            TableColumn(f"c{i}", item.type_code) for i, item in enumerate(cursor.description or ())
+        )
         kept = {name: (table.columns, self._rows(name, table)) for name, table in tables.items()}
         times = {name: _times(table.columns, sql) for name, table in tables.items()}
-        self.found.append(Golden(f"slt: {record.place}", sql, answer, columns, kept, times, arguments, views))
+        self.found.append(
+            Golden(f"slt: {record.place}", sql, answer, columns, kept, times, arguments, views)
+        )
 
     def _rows(self, name: str, table: ReadableTable) -> pa.Table:
         names = ", ".join('"' + column.name.replace('"', '""') + '"' for column in table.columns)
@@ -233,10 +287,15 @@ class _Collecting(Run):
 
 
 def _times(columns: tuple[TableColumn, ...], sql: str) -> tuple[int | None, ...]:
-    """Columns that the query may go by as event time: those of DESCRIPTOR first, then moments, then none."""
+    """Columns that the query may go by as event time: those of DESCRIPTOR first, then moments, then
+    none."""
     text = sql.lower()
     named = [i for i, column in enumerate(columns) if f"descriptor({column.name.lower()})" in text]
-    moments = [i for i, column in enumerate(columns) if column.type.kind in TIMES[:3] and column.name.lower() in text]
+    moments = [
+        i
+        for i, column in enumerate(columns)
+        if column.type.kind in TIMES[:3] and column.name.lower() in text
+    ]
     return (*dict.fromkeys((*named, *moments)), None)
 
 
@@ -254,11 +313,16 @@ def of_slt(path: Path, scratch: Path) -> list[Golden]:
 
 
 def of_nexmark(jitter: int, events: int = EVENTS) -> Iterator[Golden]:
-    """The queries of NEXMark that streams can be asked, with DuckDB's answers, over rows that come so many ms too late."""
+    """The queries of NEXMark that streams can be asked, with DuckDB's answers, over rows that come
+    so many ms too late."""
     import duckdb
 
     late = f", 'jitterMillis' = '{jitter}'"
-    with mapped(events=events) as ordered, mapped(late, events=events) as shuffled, duckdb.connect() as other:
+    with (
+        mapped(events=events) as ordered,
+        mapped(late, events=events) as shuffled,
+        duckdb.connect() as other,
+    ):
         tables = {}
         for name in TABLES:
             other.register(name, ordered.execute(f"SELECT * FROM {name}").fetch_arrow_table())
@@ -270,9 +334,17 @@ def of_nexmark(jitter: int, events: int = EVENTS) -> Iterator[Golden]:
             plan: Any = ordered._database.prepare(sql, ())
             used = {table.name: table for table in plan.tables}
             cursor = ordered.execute(sql)
-            columns = tuple(TableColumn(f"c{i}", item.type_code) for i, item in enumerate(cursor.description or ()))
-            kept = {key: (table.columns, SIDE if key == "side_input" else tables[key]) for key, table in used.items()}
-            times: dict[str, Any] = {key: (_column(table.columns, "date_time"),) for key, table in used.items()}
+            columns = tuple(
+                TableColumn(f"c{i}", item.type_code)
+                for i, item in enumerate(cursor.description or ())
+            )
+            kept = {
+                key: (table.columns, SIDE if key == "side_input" else tables[key])
+                for key, table in used.items()
+            }
+            times: dict[str, Any] = {
+                key: (_column(table.columns, "date_time"),) for key, table in used.items()
+            }
             if "side_input" in times:
                 times["side_input"] = ("table",)
             expected = [tuple(row) for row in other.execute(duckdb_query(name)).fetchall()]
@@ -291,14 +363,22 @@ def of_lists() -> Iterator[Golden]:
             continue
         rng = random.Random(f"{number} {windows}")
         schema = schema_of(pa.timestamp("us") if number % 2 else pa.int64())
-        table = pa.Table.from_batches([batch_of(random_rows(rng, 150, disorder=20), schema)], schema)
+        table = pa.Table.from_batches(
+            [batch_of(random_rows(rng, 150, disorder=20), schema)], schema
+        )
         sql = module.sql_of(text, windows, "TABLE events", bool(number % 2))
         yield _of_tables(f"lists: {windows}, query {number}", sql, {"events": table}, 0)
     for name, text in {**test_streamed.QUERIES, **test_by_watermark.QUERIES}.items():
         rng = random.Random(name)
-        tables = {key: ended_streams.random_table(rng, 150) for key in "ab" if f"{{{key}" in text or f"{{w{key}" in text}
+        tables = {
+            key: ended_streams.random_table(rng, 150)
+            for key in "ab"
+            if f"{{{key}" in text or f"{{w{key}" in text
+        }
         tables = tables or {"a": ended_streams.random_table(rng, 150)}
-        yield _of_tables(f"lists: {name}", ended_streams.bounded(text), tables, 1 if "{at}" in text else 2)
+        yield _of_tables(
+            f"lists: {name}", ended_streams.bounded(text), tables, 1 if "{at}" in text else 2
+        )
 
 
 def _of_tables(name: str, sql: str, tables: dict[str, pa.Table], time: int) -> Golden:
@@ -307,7 +387,9 @@ def _of_tables(name: str, sql: str, tables: dict[str, pa.Table], time: int) -> G
             connection.register(key, table)
         cursor = connection.execute(sql)
         expected = rows_of(cursor.fetch_arrow_table())
-        columns = tuple(TableColumn(f"c{i}", item.type_code) for i, item in enumerate(cursor.description or ()))
+        columns = tuple(
+            TableColumn(f"c{i}", item.type_code) for i, item in enumerate(cursor.description or ())
+        )
         plan: Any = connection._database.prepare(sql, ())
         kept = {table.name: (table.columns, tables[table.name]) for table in plan.tables}
     return Golden(name, sql, expected, columns, kept, dict.fromkeys(kept, (time,)))
@@ -318,7 +400,10 @@ def collected(scratch: Path, part: str) -> Iterator[Golden]:
         "NEXMark, in order": lambda: of_nexmark(0),
         "NEXMark, 3 s out of order": lambda: of_nexmark(3_000),
         "lists": of_lists,
-        **{f"slt, {path.stem}": partial(of_slt, path, scratch) for path in sorted(SLT.glob("*/*.slt"))},
+        **{
+            f"slt, {path.stem}": partial(of_slt, path, scratch)
+            for path in sorted(SLT.glob("*/*.slt"))
+        },
     }
     for name, source in sources.items():
         if part in name:

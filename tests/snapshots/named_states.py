@@ -1,4 +1,5 @@
-"""What snapshots call their state: plans of many queries, the identity of each vertex, and the columns of what it saves."""
+"""What snapshots call their state: plans of many queries, the identity of each vertex, and the
+columns of what it saves."""
 
 from __future__ import annotations
 
@@ -29,12 +30,22 @@ RULE = "=" * 80
 
 MOMENTS = pa.schema([("ts", pa.timestamp("us")), ("k", pa.string()), ("x", pa.float64())])
 LISTS = pa.schema([("t", pa.int64()), ("tags", pa.list_(pa.string()))])
-PRICES = pa.table({"since": pa.array([0, 50, 50], pa.int64()), "k": ["k0", "k1", "k2"], "v": pa.array([1, 2, 3], pa.int64())})
+PRICES = pa.table(
+    {
+        "since": pa.array([0, 50, 50], pa.int64()),
+        "k": ["k0", "k1", "k2"],
+        "v": pa.array([1, 2, 3], pa.int64()),
+    }
+)
 
 
 def queries() -> list[str]:
     """The statements of `queries.sql`, without comments and final semicolons."""
-    lines = [line for line in (FOLDER / "queries.sql").read_text("utf-8").split("\n") if not line.startswith("--")]
+    lines = [
+        line
+        for line in (FOLDER / "queries.sql").read_text("utf-8").split("\n")
+        if not line.startswith("--")
+    ]
     return [text.strip() for text in "\n".join(lines).split(";\n") if text.strip()]
 
 
@@ -45,8 +56,18 @@ def _of_schema(schema: pa.Schema, shift: int) -> list[Entry]:
         assert isinstance(batch, pa.RecordBatch)
         times, keys, values, _ = batch.to_pydict().values()
         moments = [datetime(2026, 1, 1) + timedelta(seconds=time) for time in times]
-        made = {"t": times, "k": keys, "ts": moments, "x": [value / 4 for value in values], "tags": [[key] for key in keys]}
-        entries.append(pa.record_batch([pa.array(made[field.name], field.type) for field in schema], schema=schema))
+        made = {
+            "t": times,
+            "k": keys,
+            "ts": moments,
+            "x": [value / 4 for value in values],
+            "tags": [[key] for key in keys],
+        }
+        entries.append(
+            pa.record_batch(
+                [pa.array(made[field.name], field.type) for field in schema], schema=schema
+            )
+        )
     return entries
 
 
@@ -56,20 +77,36 @@ def connected(folder: Path) -> Iterator[Connection]:
     with runnel.connect() as connection:
         connection.execute("SET query_parallelism = 2")
         for name, shift in (("a", 0), ("b", 2)):
-            connection._register(name, ScriptedTable(name, SCHEMA, [feed(shift)], EventTime(0, 5, 0)))
+            connection._register(
+                name, ScriptedTable(name, SCHEMA, [feed(shift)], EventTime(0, 5, 0))
+            )
         connection._register("free", ScriptedTable("free", SCHEMA, [feed(1)], None))
-        for name, schema, lag in (("e", MOMENTS, 5_000_000), ("f", MOMENTS, 5_000_000), ("g", LISTS, 5)):
-            connection._register(name, ScriptedTable(name, schema, [_of_schema(schema, lag % 3)], EventTime(0, lag, 0)))
+        for name, schema, lag in (
+            ("e", MOMENTS, 5_000_000),
+            ("f", MOMENTS, 5_000_000),
+            ("g", LISTS, 5),
+        ):
+            connection._register(
+                name,
+                ScriptedTable(name, schema, [_of_schema(schema, lag % 3)], EventTime(0, lag, 0)),
+            )
         connection.register("c", NAMES)
         connection.register("h", PRICES)
         options = "'keyFormat' = 'bigint', 'valueFormat' = 'json-flat'"
-        connection.execute(f"CREATE MAPPING m (__key BIGINT, name VARCHAR) TYPE IMap OPTIONS ({options})")
+        connection.execute(
+            f"CREATE MAPPING m (__key BIGINT, name VARCHAR) TYPE IMap OPTIONS ({options})"
+        )
         (folder / "r.csv").write_text("k,name\nk0,zero\n")
-        for name, columns in (("late", "t BIGINT, k VARCHAR"), ("late_moments", "ts TIMESTAMP, k VARCHAR")):
+        for name, columns in (
+            ("late", "t BIGINT, k VARCHAR"),
+            ("late_moments", "ts TIMESTAMP, k VARCHAR"),
+        ):
             options = f"'path' = '{folder}/{name}', 'format' = 'csv'"
             connection.execute(f"CREATE MAPPING {name} ({columns}) TYPE File OPTIONS ({options})")
         options = f"'path' = '{folder}/r.csv', 'format' = 'csv', 'refreshMillis' = '5000'"
-        connection.execute(f"CREATE MAPPING r (k VARCHAR, name VARCHAR) TYPE File OPTIONS ({options})")
+        connection.execute(
+            f"CREATE MAPPING r (k VARCHAR, name VARCHAR) TYPE File OPTIONS ({options})"
+        )
         connection.execute("CREATE INDEX by_name ON m (name) TYPE SORTED")
         connection.execute("CREATE MAPPING q (k VARCHAR, v BIGINT) TYPE DuckDB")
         connection.register_stream("s", SCHEMA, time_column="t", max_disorder=5)
@@ -84,7 +121,8 @@ def plan_of(connection: Connection, sql: str) -> Any:
 
 
 def saved_columns(plan: Any) -> dict[str, list[str]]:
-    """The columns of what each vertex saves, with the columns that divide it, as found in snapshots of a run to its end."""
+    """The columns of what each vertex saves, with the columns that divide it, as found in snapshots
+    of a run to its end."""
     store, outside = MemorySnapshotStore(), Outside()
     dag = with_sink(dag_of(plan, 2), outside)
     simulation = Simulation(dag, 7, SimulationOptions(snapshot=0.02), SnapshotCoordinator(store))
@@ -103,7 +141,9 @@ def saved_columns(plan: Any) -> dict[str, list[str]]:
 
 def _columns(batch: pa.RecordBatch) -> str:
     keys = (batch.schema.metadata or {}).get(KEY_METADATA, b"").decode().replace("\n", ", ")
-    return ", ".join(f"{field.name} {field.type}" for field in batch.schema) + (f" by {keys}" if keys else "")
+    return ", ".join(f"{field.name} {field.type}" for field in batch.schema) + (
+        f" by {keys}" if keys else ""
+    )
 
 
 def identities(connection: Connection, sql: str) -> dict[str, str]:
@@ -114,7 +154,9 @@ def identities(connection: Connection, sql: str) -> dict[str, str]:
 
 def may_end(sql: str) -> bool:
     """Whether a query can be run to its end without further help."""
-    return sql.startswith(("SELECT", "WITH")) and not re.search(r" s\b[ ,)]|TABLE s,|GENERATE_STREAM|FROM q ", sql)
+    return sql.startswith(("SELECT", "WITH")) and not re.search(
+        r" s\b[ ,)]|TABLE s,|GENERATE_STREAM|FROM q ", sql
+    )
 
 
 def identity_lines(connection: Connection, sql: str) -> list[str]:
@@ -128,7 +170,10 @@ def column_lines(connection: Connection, sql: str) -> list[str]:
     return [f"{vertex}: {columns}" for vertex, items in found.items() for columns in items]
 
 
-LISTED: dict[str, Callable[[Connection, str], list[str]]] = {"identities": identity_lines, "columns": column_lines}
+LISTED: dict[str, Callable[[Connection, str], list[str]]] = {
+    "identities": identity_lines,
+    "columns": column_lines,
+}
 """What is written down, by the names of files."""
 
 
@@ -140,8 +185,8 @@ def written_down(name: str) -> dict[str, list[str]]:
 
 
 def write_down() -> None:
-    """Adds the lines of queries that are new. Those that are there are never made again: they are what users have on their
-    disks."""
+    """Adds the lines of queries that are new. Those that are there are never made again: they are
+    what users have on their disks."""
     with tempfile.TemporaryDirectory() as folder, connected(Path(folder)) as connection:
         for name, listed in LISTED.items():
             known = written_down(name)

@@ -1,4 +1,5 @@
-"""Streams that jobs read in stages, each of which ends in the middle of the rows, and a table that takes what jobs write."""
+"""Streams that jobs read in stages, each of which ends in the middle of the rows, and a table that
+takes what jobs write."""
 
 from __future__ import annotations
 
@@ -77,13 +78,19 @@ class Stage:
 
 
 class StagedTable(ReadableTable):
-    """Rows that are dealt to partitions and cut into batches by the dice of a seed. With a `stage` it is a stream, whose event
-    time is in the column `time`, if it has one; its rows are never late. Without it is a table that is read at once."""
+    """Rows that are dealt to partitions and cut into batches by the dice of a seed. With a `stage`
+    it is a stream, whose event time is in the column `time`, if it has one; its rows are never
+    late. Without it is a table that is read at once."""
 
     connector = "Staged"
 
     def __init__(
-        self, name: str, columns: Sequence[TableColumn], rows: pa.Table, stage: Stage | None = None, time: int | None = None
+        self,
+        name: str,
+        columns: Sequence[TableColumn],
+        rows: pa.Table,
+        stage: Stage | None = None,
+        time: int | None = None,
     ) -> None:
         self.name = name
         self.columns = tuple(columns)
@@ -101,7 +108,11 @@ class StagedTable(ReadableTable):
         return True
 
     def row_count(self) -> int | None:
-        return None if self.stage is not None else sum(batch.num_rows for part in self.parts for batch in part)
+        return (
+            None
+            if self.stage is not None
+            else sum(batch.num_rows for part in self.parts for batch in part)
+        )
 
     def scan(self, request: ScanRequest) -> Source:
         return _Staged(self, request.columns)
@@ -115,11 +126,15 @@ class _Staged(Source):
         self._columns = columns
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        return [_StagedPartition(part, self._columns, self._table.stage) for part in self._table.parts]
+        return [
+            _StagedPartition(part, self._columns, self._table.stage) for part in self._table.parts
+        ]
 
 
 class _StagedPartition(SourcePartition):
-    def __init__(self, batches: Sequence[pa.RecordBatch], columns: tuple[int, ...], stage: Stage | None) -> None:
+    def __init__(
+        self, batches: Sequence[pa.RecordBatch], columns: tuple[int, ...], stage: Stage | None
+    ) -> None:
         self._batches = batches
         self._columns = list(columns)
         self._stage = stage
@@ -197,7 +212,8 @@ def _event_time(value: Any) -> int:
 
 
 class StagedOutput(WritableTable):
-    """Takes rows of any types. What was staged, and what can be seen, outlives the executions, as in a table on a disk."""
+    """Takes rows of any types. What was staged, and what can be seen, outlives the executions, as
+    in a table on a disk."""
 
     connector = "Output"
     guarantee = Guarantee.EXACTLY_ONCE

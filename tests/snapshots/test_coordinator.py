@@ -1,4 +1,5 @@
-"""What the coordinator does beside barriers: who asks when, what is told of a snapshot, what has ended."""
+"""What the coordinator does beside barriers: who asks when, what is told of a snapshot, what has
+ended."""
 
 from __future__ import annotations
 
@@ -12,7 +13,15 @@ from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.runtime.snapshots import SnapshotCoordinator, SnapshotReport
 from runnel.snapshots.file_store import FileSnapshotStore
 from runnel.snapshots.store import ENDED, MemorySnapshotStore, Outcome, VertexState
-from tests.runtime.sample_processors import ItemSource, Pass, ToResults, chain, numbers, source, values_of
+from tests.runtime.sample_processors import (
+    ItemSource,
+    Pass,
+    ToResults,
+    chain,
+    numbers,
+    source,
+    values_of,
+)
 
 BATCHES = [numbers(i) for i in range(30)]
 QUIET = SimulationOptions(snapshot=0, spurious=0)
@@ -39,7 +48,10 @@ def test_who_asks_while_one_is_under_way_is_heard_after_it() -> None:
     assert heard == [("first", True), ("second", True), ("third", True)]
     assert [report.snapshot_id for report in reports] == [1, 2, 3]
     assert coordinator.last is reports[-1]
-    assert all(report.size is not None and report.size.rows > 0 and report.duration >= 0 for report in reports)
+    assert all(
+        report.size is not None and report.size.rows > 0 and report.duration >= 0
+        for report in reports
+    )
     assert coordinator.request(on_done=lambda is_safe: heard.append(("late", is_safe))) is None
     assert len(heard) == 3
 
@@ -57,7 +69,8 @@ def test_who_asked_is_told_when_the_job_is_cancelled() -> None:
 
 
 class Refusing(MemorySnapshotStore):
-    """Takes every third batch only, as a store does that can't keep up, and says when there is room."""
+    """Takes every third batch only, as a store does that can't keep up, and says when there is
+    room."""
 
     offers = 0
 
@@ -69,7 +82,9 @@ class Refusing(MemorySnapshotStore):
             return False
         return super().write(snapshot_id, vertex, batch)
 
-    def complete(self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]) -> None:
+    def complete(
+        self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]
+    ) -> None:
         self.offers = 2
         super().complete(snapshot_id, (), on_done)
 
@@ -77,7 +92,12 @@ class Refusing(MemorySnapshotStore):
 def test_a_store_without_room_is_asked_again() -> None:
     for seed in range(30):
         coordinator = SnapshotCoordinator(Refusing())
-        simulation = Simulation(chain(source(*BATCHES), Pass, ToResults), seed, SimulationOptions(snapshot=0.1), coordinator)
+        simulation = Simulation(
+            chain(source(*BATCHES), Pass, ToResults),
+            seed,
+            SimulationOptions(snapshot=0.1),
+            coordinator,
+        )
         assert sorted(values_of(simulation.run())) == list(range(30))
         assert simulation.error is None
 
@@ -110,7 +130,9 @@ def test_what_could_not_go_on_ends_before_a_snapshot_begins_and_stays_ended() ->
     for seed in range(60):
         store = MemorySnapshotStore()
         coordinator = SnapshotCoordinator(store)
-        broken = Simulation(two_sources(EndsQuietly), seed, SimulationOptions(snapshot=0.3), coordinator)
+        broken = Simulation(
+            two_sources(EndsQuietly), seed, SimulationOptions(snapshot=0.3), coordinator
+        )
         is_held = [coordinator.is_held]
         for _ in range(60 + 4 * seed):
             if not broken.execution.is_over:

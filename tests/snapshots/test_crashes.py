@@ -1,4 +1,5 @@
-"""Whole queries on streams, crashed and restored at other parallelisms: nothing lost, nothing twice."""
+"""Whole queries on streams, crashed and restored at other parallelisms: nothing lost, nothing
+twice."""
 
 from __future__ import annotations
 
@@ -33,16 +34,30 @@ def test_output_is_that_of_a_run_without_crashes(bench: Bench, block: int) -> No
 
 @pytest.mark.parametrize("block", some(range(4), 2))
 def test_output_over_tables_is_too(bench: Bench, block: int) -> None:
-    """Operators that hold all their input let no snapshot begin before they have ended; what has ended isn't run again."""
+    """Operators that hold all their input let no snapshot begin before they have ended; what has
+    ended isn't run again."""
     refused: Counter[str] = Counter()
-    found = [tried(bench, seed, refused, over_tables=True) for seed in range(block * PLANS, (block + 1) * PLANS)]
+    found = [
+        tried(bench, seed, refused, over_tables=True)
+        for seed in range(block * PLANS, (block + 1) * PLANS)
+    ]
     assert [message for message, _ in found if message is not None] == []
     assert sum(restored for _, restored in found) > PLANS // 2
 
 
 def test_cases_are_of_every_kind() -> None:
     cases = [held_case(seed) for seed in range(BLOCKS * PLANS)]
-    words = ("HOP(", "TUMBLE(", "CUMULATE(", "SESSION(", " OVER (", "EXISTS", " JOIN ", "DISTINCT", "UNION")
+    words = (
+        "HOP(",
+        "TUMBLE(",
+        "CUMULATE(",
+        "SESSION(",
+        " OVER (",
+        "EXISTS",
+        " JOIN ",
+        "DISTINCT",
+        "UNION",
+    )
     assert [word for word in words if not any(word in case.sql.ours for case in cases)] == []
     changes = [Crashes(seed).parallelism for seed in range(BLOCKS * PLANS)]
     assert sum(len(set(item)) > 1 for item in changes) > BLOCKS * PLANS // 2

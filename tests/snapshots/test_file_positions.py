@@ -31,7 +31,9 @@ def write(path: Path, first: int, rows: int) -> None:
 
 def source(folder: Path, kind: str) -> FileSource:
     with runnel.connect() as connection:
-        connection.execute(f"CREATE MAPPING f TYPE File OPTIONS ('path'='{folder}', 'format'='{kind}')")
+        connection.execute(
+            f"CREATE MAPPING f TYPE File OPTIONS ('path'='{folder}', 'format'='{kind}')"
+        )
         table = connection._database.catalog.snapshot.get("f").table  # type: ignore[union-attr]
         assert isinstance(table, FileTable)
         found = table.scan(ScanRequest((0,)))
@@ -62,13 +64,18 @@ def saved(name: str, partition: SourcePartition) -> SavedPartition:
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("reads", [0, 1, 2, 3])
-def test_what_was_read_is_not_read_again(tmp_path: Path, kind: str, reads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_read_is_not_read_again(
+    tmp_path: Path, kind: str, reads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("runnel.connectors.files.table.GATHERED_ROWS", 1500)
     for number in range(3):
         write(tmp_path / f"{number}.{kind}", number * 2000, 2000)
     begun = share(source(tmp_path, kind))
     before = [some(partition, reads) for partition in begun.partitions]
-    state = [saved(name, partition) for name, partition in zip(begun.names, begun.partitions, strict=True)]
+    state = [
+        saved(name, partition)
+        for name, partition in zip(begun.names, begun.partitions, strict=True)
+    ]
     write(tmp_path / f"0a.{kind}", 100_000, 2000)  # not what the job began with
     again = share(source(tmp_path, kind)).restored(state, 0, 1)
     after = [some(partition, 100) for _, partition, _ in again]
@@ -116,12 +123,15 @@ def test_a_file_that_changed_is_told(tmp_path: Path, change: Any, message: str) 
 def test_a_source_without_positions_is_not_read_twice(tmp_path: Path) -> None:
     with runnel.connect() as connection:
         connection.execute(
-            f"CREATE MAPPING f (x BIGINT) TYPE File OPTIONS ('path'='{tmp_path}', 'format'='csv', 'onError'='skip')"
+            f"CREATE MAPPING f (x BIGINT) TYPE File OPTIONS ('path'='{tmp_path}', 'format'='csv', "
+            "'onError'='skip')"
         )
         table = connection._database.catalog.snapshot.get("f").table  # type: ignore[union-attr]
         lenient = table.scan(ScanRequest((0,)))
     write(tmp_path / "0.csv", 0, 10)
     begun = share(lenient)
     assert not begun.is_lasting
-    with pytest.raises(runnel.OperationalError, match="can't be read again from where the snapshot was taken"):
+    with pytest.raises(
+        runnel.OperationalError, match="can't be read again from where the snapshot was taken"
+    ):
         begun.restored([SavedPartition(begun.names[0], None, is_begun=True)], 0, 1)

@@ -1,4 +1,5 @@
-"""Snapshots on disk: what was completed is there, also when the process is killed, the disk is full, or files are damaged."""
+"""Snapshots on disk: what was completed is there, also when the process is killed, the disk is
+full, or files are damaged."""
 
 from __future__ import annotations
 
@@ -51,7 +52,11 @@ def take(store: FileSnapshotStore, number: int, **state: list[pa.RecordBatch]) -
 
 def values(store: FileSnapshotStore, vertex: str = "v") -> list[int]:
     assert store.completed is not None
-    return [value for batch in store.read(store.completed, vertex) for value in batch.column(0).to_pylist()]
+    return [
+        value
+        for batch in store.read(store.completed, vertex)
+        for value in batch.column(0).to_pylist()
+    ]
 
 
 def test_state_is_read_back_by_another_store(tmp_path: Path) -> None:
@@ -112,10 +117,19 @@ def cut(path: Path) -> None:
 
 
 DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "a bit of state": (lambda folder: flip(folder / "state.arrows", 300), "the checksum of the state of"),
-    "a bit of the manifest": (lambda folder: flip(folder / "manifest.json", 30), "its checksum is wrong"),
+    "a bit of state": (
+        lambda folder: flip(folder / "state.arrows", 300),
+        "the checksum of the state of",
+    ),
+    "a bit of the manifest": (
+        lambda folder: flip(folder / "manifest.json", 30),
+        "its checksum is wrong",
+    ),
     "state cut short": (lambda folder: cut(folder / "state.arrows"), "is cut short"),
-    "an empty file": (lambda folder: os.truncate(folder / "state.arrows", 0), "is cut short: it has 0 bytes"),
+    "an empty file": (
+        lambda folder: os.truncate(folder / "state.arrows", 0),
+        "is cut short: it has 0 bytes",
+    ),
     "manifest cut short": (lambda folder: cut(folder / "manifest.json"), "cut short"),
     "no manifest": (lambda folder: (folder / "manifest.json").unlink(), "is missing"),
     "no state": (lambda folder: (folder / "state.arrows").unlink(), "is missing"),
@@ -123,7 +137,9 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_one_is_told_and_the_one_before_used(tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_one_is_told_and_the_one_before_used(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
     store = FileSnapshotStore(tmp_path)
     for number in (1, 2):
         take(store, number, v=[rows(*range(number * 100, number * 100 + 50))], w=[rows(number)])
@@ -151,7 +167,9 @@ def test_no_sound_one_is_an_error(tmp_path: Path) -> None:
     for number in (1, 2):
         take(store, number, v=[rows(number)])
         cut(tmp_path / str(number) / "manifest.json")
-    with pytest.raises(OperationalError, match=r"none of the 2 snapshots in .* can be used: all are damaged"):
+    with pytest.raises(
+        OperationalError, match=r"none of the 2 snapshots in .* can be used: all are damaged"
+    ):
         FileSnapshotStore(tmp_path).completed  # noqa: B018
 
 
@@ -159,7 +177,10 @@ def test_every_bit_of_a_snapshot_counts(tmp_path: Path) -> None:
     take(FileSnapshotStore(tmp_path), 1, v=[rows(1, 2, 3)])
     sections = read_manifest(tmp_path / "1").sections
     (section,) = sections
-    for name, length in (("state.arrows", section.bytes), ("manifest.json", (tmp_path / "1/manifest.json").stat().st_size)):
+    for name, length in (
+        ("state.arrows", section.bytes),
+        ("manifest.json", (tmp_path / "1/manifest.json").stat().st_size),
+    ):
         sound = (tmp_path / "1" / name).read_bytes()
         for place in range(0, length, 7):
             flip(tmp_path / "1" / name, place)
@@ -175,7 +196,9 @@ def test_later_format_is_not_taken_for_damage(tmp_path: Path) -> None:
     take(store, 2, v=[rows(2)])
     later = replace(store.manifest(2), format=FORMAT + 1)
     (tmp_path / "2" / NAME).write_bytes(encode_manifest(later))
-    with pytest.raises(OperationalError, match="was written by a later version of Runnel") as caught:
+    with pytest.raises(
+        OperationalError, match="was written by a later version of Runnel"
+    ) as caught:
         FileSnapshotStore(tmp_path).completed  # noqa: B018
     assert not isinstance(caught.value, DamagedError)
 
@@ -186,7 +209,10 @@ def test_first_format_is_read_and_copied(tmp_path: Path) -> None:
     take(store, 1, v=[rows(1, 2)], w=[rows(3)])
     data = (tmp_path / "s" / "1" / "state.arrows").read_bytes()
     manifest = store.manifest(1)
-    sections = [replace(item, checksum=crc32(data[item.start : item.start + item.bytes])) for item in manifest.sections]
+    sections = [
+        replace(item, checksum=crc32(data[item.start : item.start + item.bytes]))
+        for item in manifest.sections
+    ]
     first = replace(manifest, sections=tuple(sections), format=1)
     (tmp_path / "s" / "1" / NAME).write_bytes(encode_manifest(first))
     again = FileSnapshotStore(tmp_path / "s")
@@ -217,7 +243,10 @@ def test_kept_state_is_written_once(tmp_path: Path) -> None:
     flip(tmp_path / "5" / "state-1.arrows", 1000)
     del large
     take(store, 6, v=[rows(6)])
-    assert sorted(path.name for path in (tmp_path / "6").iterdir()) == ["manifest.json", "state.arrows"]
+    assert sorted(path.name for path in (tmp_path / "6").iterdir()) == [
+        "manifest.json",
+        "state.arrows",
+    ]
 
 
 def test_file_that_is_kept_for_little_is_written_anew(tmp_path: Path) -> None:
@@ -228,11 +257,15 @@ def test_file_that_is_kept_for_little_is_written_anew(tmp_path: Path) -> None:
         outcome = take(store, number, v=[*parts, rows(number)], w=[parts[0]])
         assert isinstance(outcome, SnapshotSize)
         written.append(outcome.bytes_written // 80_000)
-        assert values(FileSnapshotStore(tmp_path)) == [*(value for part in parts for value in part["x"].to_pylist()), number]
+        assert values(FileSnapshotStore(tmp_path)) == [
+            *(value for part in parts for value in part["x"].to_pylist()),
+            number,
+        ]
         assert values(FileSnapshotStore(tmp_path), "w") == parts[0]["x"].to_pylist()
         if len(parts) > 1:
             parts.pop()
-    # Five parts and one for another vertex. The file stays while at least half of it is state; two parts are then written anew.
+    # Five parts and one for another vertex. The file stays while at least half of it is state; two
+    # parts are then written anew.
     assert written == [6, 0, 0, 0, 2, 0, 0, 0]
 
 
@@ -252,7 +285,9 @@ def test_kept_state_of_a_snapshot_that_failed_is_written_again(tmp_path: Path) -
 # Copies
 
 
-def export(store: FileSnapshotStore, number: int, folder: Path, about: dict[str, str]) -> Exception | None:
+def export(
+    store: FileSnapshotStore, number: int, folder: Path, about: dict[str, str]
+) -> Exception | None:
     outcomes: list[Exception | None] = []
     store.export(number, folder, about, outcomes.append)
     store.close()
@@ -335,14 +370,31 @@ def work(folder: Path, disk: Disk, seen: Callable[[int, Outcome], None]) -> None
     """Four snapshots with new and kept state; the last is copied."""
     store = FileSnapshotStore(folder / "job", disk=disk)
     for number in range(1, 5):
-        seen(number, take(store, number, v=[rows(number), LARGE, *([rows(0)] if number == 4 else [])], w=[rows(-number)]))
+        seen(
+            number,
+            take(
+                store,
+                number,
+                v=[rows(number), LARGE, *([rows(0)] if number == 4 else [])],
+                w=[rows(-number)],
+            ),
+        )
     export(store, 4, folder / "copy", {})
 
 
 def operations(tmp_path: Path) -> int:
     disk = Failing(-1)
     work(tmp_path / "count", disk, lambda number, outcome: None)
-    assert {"make_folder", "create", "write", "sync", "link", "sync_folder", "rename", "remove"} <= set(disk.calls)
+    assert {
+        "make_folder",
+        "create",
+        "write",
+        "sync",
+        "link",
+        "sync_folder",
+        "rename",
+        "remove",
+    } <= set(disk.calls)
     return len(disk.calls)
 
 
@@ -367,7 +419,9 @@ def test_any_operation_may_fail(tmp_path: Path) -> None:
         outcomes: dict[int, Outcome] = {}
         work(folder, Failing(place), outcomes.__setitem__)
         safe = [number for number, outcome in outcomes.items() if isinstance(outcome, SnapshotSize)]
-        assert all(isinstance(outcome, OperationalError | SnapshotSize) for outcome in outcomes.values())
+        assert all(
+            isinstance(outcome, OperationalError | SnapshotSize) for outcome in outcomes.values()
+        )
         check(folder, max(safe, default=0))
 
 
@@ -392,10 +446,17 @@ def test_one_that_failed_after_all_does_not_count_later(tmp_path: Path) -> None:
         folder = tmp_path / str(place)
         outcomes: dict[int, Outcome] = {}
 
-        def seen(number: int, outcome: Outcome, folder: Path = folder, outcomes: dict[int, Outcome] = outcomes) -> None:
+        def seen(
+            number: int,
+            outcome: Outcome,
+            folder: Path = folder,
+            outcomes: dict[int, Outcome] = outcomes,
+        ) -> None:
             outcomes[number] = outcome
             found = FileSnapshotStore(folder / "job").completed
-            assert found == max((n for n, item in outcomes.items() if isinstance(item, SnapshotSize)), default=None)
+            assert found == max(
+                (n for n, item in outcomes.items() if isinstance(item, SnapshotSize)), default=None
+            )
 
         work(folder, FailingOnce(place + 1), seen)
         checked += sum(isinstance(outcome, OperationalError) for outcome in outcomes.values())
@@ -419,11 +480,16 @@ class Killed(Failing):
 
 
 def killed_at(places: Sequence[int], folder: str) -> None:
-    """Runs in a process of its own, and the work in forks of it; tells each snapshot that is safe, and how each fork ended."""
+    """Runs in a process of its own, and the work in forks of it; tells each snapshot that is safe,
+    and how each fork ended."""
     for place in places:
         child = os.fork()
         if not child:
-            work(Path(folder, str(place)), Killed(place), lambda number, outcome, at=place: print(at, number, flush=True))
+            work(
+                Path(folder, str(place)),
+                Killed(place),
+                lambda number, outcome, at=place: print(at, number, flush=True),
+            )
             os._exit(0)
         print(place, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
@@ -431,8 +497,13 @@ def killed_at(places: Sequence[int], folder: str) -> None:
 def test_process_may_be_killed_at_any_operation(tmp_path: Path) -> None:
     last = operations(tmp_path)
     places = range(0, last, max(1, last // 12))
-    code = f"from tests.snapshots.test_file_store import killed_at; killed_at({places!r}, {str(tmp_path)!r})"
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=ROOT)
+    code = (
+        f"from tests.snapshots.test_file_store import killed_at; killed_at({places!r}, "
+        f"{str(tmp_path)!r})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=ROOT
+    )
     assert done.returncode == 0, done.stderr
     told: dict[int, list[int]] = {place: [] for place in places}
     for line in done.stdout.splitlines():

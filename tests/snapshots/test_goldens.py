@@ -1,4 +1,5 @@
-"""Some queries whose answers are written down, as jobs that go on elsewhere; `python -m tests.snapshots.goldens` runs all."""
+"""Some queries whose answers are written down, as jobs that go on elsewhere;
+`python -m tests.snapshots.goldens` runs all."""
 
 from __future__ import annotations
 
@@ -28,12 +29,19 @@ def check(bench: Bench, goldens: list[Golden]) -> None:
 
 
 def test_nexmark(bench: Bench) -> None:
-    goldens = [golden for golden in of_nexmark(1_000, events=2_000) if golden.name[9:12] in ("q05", "q07", "q08", "q11", "q13")]
+    goldens = [
+        golden
+        for golden in of_nexmark(1_000, events=2_000)
+        if golden.name[9:12] in ("q05", "q07", "q08", "q11", "q13")
+    ]
     assert len(goldens) > 4
     check(bench, goldens)
 
 
-@pytest.mark.parametrize(("name", "every"), [("joins/asof", 1), ("windows/windows_session", 5), ("windows/windows_hop", 7)])
+@pytest.mark.parametrize(
+    ("name", "every"),
+    [("joins/asof", 1), ("windows/windows_session", 5), ("windows/windows_hop", 7)],
+)
 def test_files(bench: Bench, name: str, every: int, tmp_path: Path) -> None:
     check(bench, of_slt(SLT / f"{name}.slt", tmp_path)[::every])
 

@@ -27,7 +27,9 @@ def test_a_stored_snapshot_is_restored(tmp_path: Path, name: str, parallelism: i
     before = rows_of(list(store.read(1, COMMITTED)))
     with plan_of(name) as plan:
         names = set(dag_of(plan, parallelism).vertices)
-        assert set(store.vertices(1)) - {COMMITTED} <= names, "what a vertex is called may not change"
+        assert set(store.vertices(1)) - {COMMITTED} <= names, (
+            "what a vertex is called may not change"
+        )
         expected = run(dag_of(plan, 2), None)
         after = run(dag_of(plan, parallelism), store)
     assert 0 < len(before) < len(expected)
@@ -35,7 +37,9 @@ def test_a_stored_snapshot_is_restored(tmp_path: Path, name: str, parallelism: i
 
 
 def meanings(plan: Any) -> dict[str, str]:
-    return {vertex: meaning.encode() for vertex, meaning in vertex_meanings(plan.physical, 2).items()}
+    return {
+        vertex: meaning.encode() for vertex, meaning in vertex_meanings(plan.physical, 2).items()
+    }
 
 
 OTHER_WINDOWS: list[tuple[str, dict[str, str], bool]] = [
@@ -51,8 +55,8 @@ OTHER_WINDOWS: list[tuple[str, dict[str, str], bool]] = [
 def test_a_stored_snapshot_is_for_other_windows(
     tmp_path: Path, case: tuple[str, dict[str, str], bool], parallelism: int
 ) -> None:
-    """What comes of windows that begin after all that was read is what the other query gives from the beginning; where new
-    windows are made of whole old ones, also of those before."""
+    """What comes of windows that begin after all that was read is what the other query gives from
+    the beginning; where new windows are made of whole old ones, also of those before."""
     name, changes, is_exact = case
     folder = tmp_path / name
     shutil.copytree(FOLDER / name, folder)
@@ -67,13 +71,19 @@ def test_a_stored_snapshot_is_for_other_windows(
         dag, after = dag_of(plan, parallelism), meanings(plan)
         states = set(store.vertices(1)) - {COMMITTED}
         found = fates(states, before, after, dag)
-        assert Fate.RECOMBINED in {item.fate for item in found} and Fate.REFUSED not in {item.fate for item in found}
+        assert Fate.RECOMBINED in {item.fate for item in found} and Fate.REFUSED not in {
+            item.fate for item in found
+        }
         result = run(dag, store, AdaptedSnapshots(store, found, (before, after), dag))
         expected = run(dag_of(plan, 2), None)
     last = "combine" if "combine" in states else "aggregate"
-    watermarks = [batch for batch in store.read(1, last) if batch.schema.names[0].endswith("watermark")]
+    watermarks = [
+        batch for batch in store.read(1, last) if batch.schema.names[0].endswith("watermark")
+    ]
     watermark = min(batch.column(batch.num_columns - 1)[0].as_py() for batch in watermarks)
     place = plan.fields.index(next(field for field in plan.fields if field.name == "window_end"))
     limit = watermark if is_exact else watermark + 60
-    assert [row for row in result if row[place] > limit] == [row for row in expected if row[place] > limit]
+    assert [row for row in result if row[place] > limit] == [
+        row for row in expected if row[place] > limit
+    ]
     assert any(row[place] > limit for row in expected)

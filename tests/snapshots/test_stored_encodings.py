@@ -1,7 +1,9 @@
-"""The spelling of what is kept in a directory, byte by byte: no name of a class, a member or an attribute decides it.
+"""The spelling of what is kept in a directory, byte by byte: no name of a class, a member or an
+attribute decides it.
 
-A test that fails here says that a directory of an earlier version wouldn't be read. To change a spelling on purpose, write it
-under a new format number or version and go on reading the old one; the old text stays in this file as something to read.
+A test that fails here says that a directory of an earlier version wouldn't be read. To change a
+spelling on purpose, write it under a new format number or version and go on reading the old one;
+the old text stays in this file as something to read.
 """
 
 from __future__ import annotations
@@ -67,7 +69,18 @@ OPTIONS = NamedJobOptions(
     empties_state=True,
 )
 ARGUMENTS = (
-    *(None, True, 3, "x", 0.5, b"ab", Decimal("1.50"), datetime(2026, 1, 2, 3, 4, 5, 6), date(2026, 1, 2), time(3, 4)),
+    *(
+        None,
+        True,
+        3,
+        "x",
+        0.5,
+        b"ab",
+        Decimal("1.50"),
+        datetime(2026, 1, 2, 3, 4, 5, 6),
+        date(2026, 1, 2),
+        time(3, 4),
+    ),
     *(timedelta(seconds=1), UUID(int=5), [1, b"c"], (1, "y"), {"k": Decimal(2)}),
 )
 RECORD = JobRecord(
@@ -124,25 +137,32 @@ MEANING = Meaning(
     holds=("a",),
 )
 RECORD_TEXT = (
-    '{"format": 2, "id": 4, "name": "j", "query": "SINK INTO m SELECT 1", "text": "CREATE JOB j AS SINK INTO m SE'
-    'LECT 1", "options": {"guarantee": "atLeastOnce", "snapshot_interval": 500, "initial_snapshot": "s", "suspend'
-    '_on_failure": true, "accumulation_limit": 7, "is_measured": true, "retention": 60000, "modules": ["a.py", "b'
-    '.py"], "runtime": "spark", "expired_position": "earliest", "empties_state": true}, "created": 1, "zone": "Eu'
-    'rope/Paris", "arguments": [null, true, 3, "x", {"float": "0.5"}, {"bytes": "YWI="}, {"decimal": "1.50"}, {"d'
-    'atetime": "2026-01-02T03:04:05.000006"}, {"date": "2026-01-02"}, {"time": "03:04:00"}, {"interval": 1000000}'
-    ', {"uuid": "00000000-0000-0000-0000-000000000005"}, {"list": [1, {"bytes": "Yw=="}]}, {"tuple": [1, "y"]}, {'
-    '"dict": [["k", {"decimal": "2"}]]}], "status": "SUSPENDED", "started": 2, "finished": 3, "restarts": 4, "las'
-    't_error": {"kind": "ProgrammingError", "code": "PARSING", "message": "wrong", "detail": "d", "hint": "h"}, "'
-    'is_user_cancelled": true, "is_unbounded": true, "is_resumable": true, "resumes": true, "may_drop_state": tru'
-    'e, "promise": "atLeastOnce", "meanings": {"scan a": "read a"}, "modules": {"m": "x = 1"}, "beginnings": {"sc'
-    'an a": {"0": {"offset": 5}}}, "runtime": "spark", "is_confined": true, "rows_in": 5, "rows_out": 6, "late_ro'
-    'ws": 7, "late_in_all": 8, "last_batch": [9, 10], "snapshot": 11}'
+    '{"format": 2, "id": 4, "name": "j", "query": "SINK INTO m SELECT 1", "text": "CREATE JOB j AS '
+    "SINK INTO m SE"
+    'LECT 1", "options": {"guarantee": "atLeastOnce", "snapshot_interval": 500, '
+    '"initial_snapshot": "s", "suspend_on_failure": true, "accumulation_limit": 7, '
+    '"is_measured": true, "retention": 60000, "modules": ["a.py", "b'
+    '.py"], "runtime": "spark", "expired_position": "earliest", "empties_state": true}, "created": '
+    '1, "zone": "Europe/Paris", "arguments": [null, true, 3, "x", {"float": "0.5"}, '
+    '{"bytes": "YWI="}, {"decimal": "1.50"}, {"d'
+    'atetime": "2026-01-02T03:04:05.000006"}, {"date": "2026-01-02"}, {"time": "03:04:00"}, '
+    '{"interval": 1000000}, {"uuid": "00000000-0000-0000-0000-000000000005"}, '
+    '{"list": [1, {"bytes": "Yw=="}]}, {"tuple": [1, "y"]}, {'
+    '"dict": [["k", {"decimal": "2"}]]}], "status": "SUSPENDED", "started": 2, "finished": 3, '
+    '"restarts": 4, "last_error": {"kind": "ProgrammingError", "code": "PARSING", '
+    '"message": "wrong", "detail": "d", "hint": "h"}, "'
+    'is_user_cancelled": true, "is_unbounded": true, "is_resumable": true, "resumes": true, '
+    '"may_drop_state": true, "promise": "atLeastOnce", "meanings": {"scan a": "read a"}, '
+    '"modules": {"m": "x = 1"}, "beginnings": {"sc'
+    'an a": {"0": {"offset": 5}}}, "runtime": "spark", "is_confined": true, "rows_in": 5, '
+    '"rows_out": 6, "late_rows": 7, "late_in_all": 8, "last_batch": [9, 10], "snapshot": 11}'
 )
 MEANING_TEXT = (
-    '{"text": "t", "name": "n", "form": "frames", "keeps": true, "same": {"by": "k"}, "reads": ["a"], "watermarks'
-    '": {"1": "a"}, "windows": {"shape": {"kind": "hop", "size": 20, "step": 5, "offset": 1}, "is_integer": true,'
-    ' "keys": ["k BIGINT"], "places": [-2, 0], "bound": "int64", "every": 9, "lateness": 3}, "columns": [["t BIGI'
-    'NT"]], "column_names": [["t"]], "holds": ["a"]}'
+    '{"text": "t", "name": "n", "form": "frames", "keeps": true, "same": {"by": "k"}, "reads": '
+    '["a"], "watermarks": {"1": "a"}, "windows": {"shape": {"kind": "hop", "size": 20, "step": 5, '
+    '"offset": 1}, "is_integer": true,'
+    ' "keys": ["k BIGINT"], "places": [-2, 0], "bound": "int64", "every": 9, "lateness": 3}, '
+    '"columns": [["t BIGINT"]], "column_names": [["t"]], "holds": ["a"]}'
 )
 
 TYPES: list[tuple[SqlType, str, str]] = [
@@ -173,7 +193,10 @@ TYPES: list[tuple[SqlType, str, str]] = [
     ),
     (
         row(("a", BIGINT), ("b", array(VARCHAR))),
-        '{"kind": "ROW", "fields": [["a", {"kind": "BIGINT"}], ["b", {"kind": "ARRAY", "element": {"kind": "VARCHAR"}}]]}',
+        (
+            '{"kind": "ROW", "fields": [["a", {"kind": "BIGINT"}], ["b", {"kind": "ARRAY", '
+            '"element": {"kind": "VARCHAR"}}]]}'
+        ),
         '["ROW", ["a", "BIGINT"], ["b", ["ARRAY", "VARCHAR"]]]',
     ),
 ]
@@ -237,9 +260,19 @@ NAMES: list[tuple[type[Enum], list[Any]]] = [
 
 def default_fields(value: Any) -> list[str]:
     """The fields that a value leaves at their defaults: these would come back by themselves."""
-    found = [item for item in fields(value) if item.default is not MISSING and getattr(value, item.name) == item.default]
+    found = [
+        item
+        for item in fields(value)
+        if item.default is not MISSING and getattr(value, item.name) == item.default
+    ]
     made = [item for item in fields(value) if item.default_factory is not MISSING]
-    return [item.name for item in (*found, *(item for item in made if getattr(value, item.name) == item.default_factory()))]
+    return [
+        item.name
+        for item in (
+            *found,
+            *(item for item in made if getattr(value, item.name) == item.default_factory()),
+        )
+    ]
 
 
 def test_the_record_of_a_job() -> None:
@@ -250,22 +283,47 @@ def test_the_record_of_a_job() -> None:
 
 def test_a_record_of_an_earlier_version_lacks_what_was_added() -> None:
     value = json.loads(RECORD_TEXT)
-    least = ("format", "id", "name", "query", "text", "options", "created", "arguments", "status", "last_error")
-    found = JobRecord.from_json({**{name: value[name] for name in least}, "options": {}, "unknown": 1})
+    least = (
+        "format",
+        "id",
+        "name",
+        "query",
+        "text",
+        "options",
+        "created",
+        "arguments",
+        "status",
+        "last_error",
+    )
+    found = JobRecord.from_json(
+        {**{name: value[name] for name in least}, "options": {}, "unknown": 1}
+    )
     assert found.options == NamedJobOptions()
-    assert (found.zone, found.runtime, found.snapshot, found.last_batch) == ("UTC", "tasklets", None, ())
+    assert (found.zone, found.runtime, found.snapshot, found.last_batch) == (
+        "UTC",
+        "tasklets",
+        None,
+        (),
+    )
     assert found.last_error == RECORD.last_error
 
 
 def test_what_a_vertex_is_for() -> None:
     assert MEANING.windows is not None
-    assert default_fields(MEANING) == default_fields(MEANING.windows) == default_fields(MEANING.windows.shape) == []
+    assert (
+        default_fields(MEANING)
+        == default_fields(MEANING.windows)
+        == default_fields(MEANING.windows.shape)
+        == []
+    )
     assert MEANING.encode() == MEANING_TEXT, CHANGED
     assert Meaning.decode(MEANING_TEXT) == MEANING
 
 
 def test_what_a_vertex_is_for_has_a_version() -> None:
-    assert VERSION == 1 and "version" not in json.loads(MEANING_TEXT), "only the first version is the one without a number"
+    assert VERSION == 1 and "version" not in json.loads(MEANING_TEXT), (
+        "only the first version is the one without a number"
+    )
     with pytest.raises(OperationalError, match="later version"):
         Meaning.decode(json.dumps({**json.loads(MEANING_TEXT), "version": 2}))
 
@@ -281,21 +339,32 @@ def test_every_kind_of_type_is_written_down() -> None:
     assert {kind.kind for kind, _, _ in TYPES} == set(Kind)
 
 
-@pytest.mark.parametrize(("error", "name"), ERRORS, ids=lambda item: item if isinstance(item, str) else "")
+@pytest.mark.parametrize(
+    ("error", "name"), ERRORS, ids=lambda item: item if isinstance(item, str) else ""
+)
 def test_errors(error: Error, name: str) -> None:
     assert Failure.of(error).to_json()["kind"] == error_message(error)["class"] == name, CHANGED
-    assert type(Failure.of(error).error()) is type(error_of(error_message(error))) is getattr(errors, name)
+    assert (
+        type(Failure.of(error).error())
+        is type(error_of(error_message(error)))
+        is getattr(errors, name)
+    )
 
 
 def test_every_class_of_errors_is_written_down() -> None:
-    there = [item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, Error)]
+    there = [
+        item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, Error)
+    ]
     assert {name for _, name in ERRORS} == {item.__name__ for item in there}
 
 
 def test_codes_of_errors() -> None:
     assert {code_name(code): int(code) for code in ErrorCode} == CODES, CHANGED
     for code in ErrorCode:
-        assert Failure.from_json(Failure.of(OperationalError("x", code=code)).to_json()).error().code is code
+        assert (
+            Failure.from_json(Failure.of(OperationalError("x", code=code)).to_json()).error().code
+            is code
+        )
 
 
 @pytest.mark.parametrize(("kind", "values"), NAMES, ids=lambda item: getattr(item, "__name__", ""))
@@ -310,7 +379,10 @@ def test_an_error_of_a_class_that_is_unknown_is_operational() -> None:
 
 def test_the_manifest_of_a_snapshot() -> None:
     text = encode_manifest(Manifest(3, 4, {"job": "j"}, (Section("f", "v", 0, 1, 2, 3),)))
-    expected = b'{"format": 2, "snapshot": 3, "created": 4, "about": {"job": "j"}, "sections": [["f", "v", 0, 1, 2, 3]]}'
+    expected = (
+        b'{"format": 2, "snapshot": 3, "created": 4, "about": {"job": "j"}, "sections": [["f", '
+        b'"v", 0, 1, 2, 3]]}'
+    )
     assert text.partition(b"\n")[2] == expected, CHANGED
 
 

@@ -1,7 +1,9 @@
-"""The names by which state is found again are those of the first version: names of vertices, identities, columns of state.
+"""The names by which state is found again are those of the first version: names of vertices,
+identities, columns of state.
 
-`stored_names/identities.txt` and `columns.txt` say what is in the directories of users. For new queries at the end of
-`queries.sql` run `python -m tests.snapshots.named_states`; no other line of these files may change.
+`stored_names/identities.txt` and `columns.txt` say what is in the directories of users. For new
+queries at the end of `queries.sql` run `python -m tests.snapshots.named_states`; no other line of
+these files may change.
 """
 
 from __future__ import annotations
@@ -40,8 +42,9 @@ from tests.snapshots.named_states import (
 )
 
 CHANGED = (
-    "the name of stored state has changed, so jobs would not find it. Keep the old spelling; or write the new one "
-    "as another version (meanings.VERSION), go on reading the old one, and pin both"
+    "the name of stored state has changed, so jobs would not find it. Keep the old spelling; or "
+    "write the new one as another version (meanings.VERSION), go on reading the old one, "
+    "and pin both"
 )
 
 
@@ -69,7 +72,9 @@ def test_columns_of_state(connection: Connection) -> None:
 
 
 def test_queries_have_all_forms_and_steps(connection: Connection) -> None:
-    found = [line.partition(": {")[2] for lines in written_down("identities").values() for line in lines]
+    found = [
+        line.partition(": {")[2] for lines in written_down("identities").values() for line in lines
+    ]
     assert {json.loads(f"{{{text}")["form"] for text in found} == {form.value for form in Form}
     kinds = {kind for sql in queries() for kind in _kinds(plan_of(connection, sql).physical)}
     assert set(RULES) - kinds == {physical.NarrowedFragment}, "add a query to queries.sql"
@@ -87,7 +92,9 @@ def test_every_step_that_is_a_vertex_has_an_identity() -> None:
     assert set(VERTICES) - others == set(RULES)
 
 
-def test_identities_do_not_depend_on_explain(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_identities_do_not_depend_on_explain(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module, name in ((describe, "_RULES"), (describe_streams, "STREAM_RULES")):
         for kind, rule in getattr(module, name).items():
             monkeypatch.setitem(getattr(module, name), kind, _reworded(rule))
@@ -101,7 +108,10 @@ def test_identities_do_not_depend_on_explain(connection: Connection, monkeypatch
 
 
 def _reworded(rule: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda node: ("Reworded", {f"other {name}": text[::-1] for name, text in rule(node)[1].items()})
+    return lambda node: (
+        "Reworded",
+        {f"other {name}": text[::-1] for name, text in rule(node)[1].items()},
+    )
 
 
 def test_names_of_functions() -> None:
@@ -120,10 +130,37 @@ def function_lines() -> list[str]:
 
 
 def test_spelling_of_types() -> None:
-    kinds = [SqlType(kind) for kind in Kind if kind not in (Kind.DECIMAL, Kind.ARRAY, Kind.MAP, Kind.ROW)]
-    nested = [decimal(5, 2), array(array(BIGINT)), map_of(BIGINT, decimal(3, 0)), row(("a", BIGINT), ("b", array(BIGINT)))]
+    kinds = [
+        SqlType(kind) for kind in Kind if kind not in (Kind.DECIMAL, Kind.ARRAY, Kind.MAP, Kind.ROW)
+    ]
+    nested = [
+        decimal(5, 2),
+        array(array(BIGINT)),
+        map_of(BIGINT, decimal(3, 0)),
+        row(("a", BIGINT), ("b", array(BIGINT))),
+    ]
     assert [type_spelling(item) for item in (*kinds, *nested)] == [
-        *("NULL", "INTERVAL YEAR TO MONTH", "INTERVAL DAY TO SECOND", "JSON", "VARBINARY", "VARCHAR", "BOOLEAN", "TINYINT"),
-        *("SMALLINT", "INTEGER", "BIGINT", "REAL", "DOUBLE", "TIME", "DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID"),
+        *(
+            "NULL",
+            "INTERVAL YEAR TO MONTH",
+            "INTERVAL DAY TO SECOND",
+            "JSON",
+            "VARBINARY",
+            "VARCHAR",
+            "BOOLEAN",
+            "TINYINT",
+        ),
+        *(
+            "SMALLINT",
+            "INTEGER",
+            "BIGINT",
+            "REAL",
+            "DOUBLE",
+            "TIME",
+            "DATE",
+            "TIMESTAMP",
+            "TIMESTAMP WITH TIME ZONE",
+            "UUID",
+        ),
         *("DECIMAL(5, 2)", "BIGINT[][]", "MAP(BIGINT, DECIMAL(3, 0))", "ROW(a BIGINT, b BIGINT[])"),
     ], CHANGED

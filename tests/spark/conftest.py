@@ -1,4 +1,5 @@
-"""One small Spark session for all tests of the connector. Without pyspark or Java they are skipped, and say so."""
+"""One small Spark session for all tests of the connector. Without pyspark or Java they are skipped,
+and say so."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from tests.spark_process import INTERPRETED, missing, new_session
 
 @pytest.fixture(scope="session")
 def session() -> Any:
-    """A session that the program made, with settings that differ from ours: they must not matter."""
+    """A session that the program made, with settings that differ from ours: they must not
+    matter."""
     reason = missing()
     if reason is not None:
         pytest.skip(reason)
@@ -30,12 +32,13 @@ def session() -> Any:
 
 @pytest.fixture
 def making_code(session: Any) -> Iterator[None]:
-    """Spark makes code in that session, as by itself: over many rows that is faster, and its own catalog can't be listed
-    otherwise."""
+    """Spark makes code in that session, as by itself: over many rows that is faster, and its own
+    catalog can't be listed otherwise."""
     before = {name: session.conf.get(name) for name in INTERPRETED}
     for name in before:
         session.conf.unset(name)
-    # Some of what it does goes by the settings of the session that was used last to make a DataFrame.
+    # Some of what it does goes by the settings of the session that was used last to make a
+    # DataFrame.
     session.createDataFrame([(1,)], "a int")
     yield
     for name, value in before.items():

@@ -1,4 +1,5 @@
-"""A Spark Connect server on the loopback interface, as a program of its own: it prints its port, and ends with its input.
+"""A Spark Connect server on the loopback interface, as a program of its own: it prints its port,
+and ends with its input.
 
 python connect_server.py TOKEN [NAME=VALUE …]
 """
@@ -13,15 +14,57 @@ import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
-QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+QUICK_JAVA = (
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions "
+    "-XX:-BytecodeVerificationRemote"
+)
 """It compiles little, and takes classes as they are."""
 if sys.platform == "linux":
-    QUICK_JAVA += " -Djdk.lang.Process.launchMechanism=VFORK"  # Hadoop runs `chmod` for each file that it makes
+    # Hadoop runs `chmod` for each file that it makes
+    QUICK_JAVA += " -Djdk.lang.Process.launchMechanism=VFORK"
 UNUSED_JARS = (
-    *("JLargeArrays", "JTransforms", "algebra", "arpack", "blas", "breeze", "cats", "curator", "datanucleus", "derby"),
-    *("hive-beeline", "hive-cli", "hive-exec", "hive-jdbc", "hive-metastore", "hive-serde", "hive-service", "hive-shims"),
-    *("javax.jdo", "jdo-api", "jline", "kubernetes", "lapack", "netty-tcnative", "scala-compiler", "spark-hive"),
-    *("spark-kubernetes", "spark-repl", "spark-yarn", "spire", "super-csv", "vertx", "volcano", "zookeeper"),
+    *(
+        "JLargeArrays",
+        "JTransforms",
+        "algebra",
+        "arpack",
+        "blas",
+        "breeze",
+        "cats",
+        "curator",
+        "datanucleus",
+        "derby",
+    ),
+    *(
+        "hive-beeline",
+        "hive-cli",
+        "hive-exec",
+        "hive-jdbc",
+        "hive-metastore",
+        "hive-serde",
+        "hive-service",
+        "hive-shims",
+    ),
+    *(
+        "javax.jdo",
+        "jdo-api",
+        "jline",
+        "kubernetes",
+        "lapack",
+        "netty-tcnative",
+        "scala-compiler",
+        "spark-hive",
+    ),
+    *(
+        "spark-kubernetes",
+        "spark-repl",
+        "spark-yarn",
+        "spire",
+        "super-csv",
+        "vertx",
+        "volcano",
+        "zookeeper",
+    ),
 )
 """What their names begin with."""
 HADOOP_DEFAULTS = ("core", "hdfs", "mapred", "yarn")
@@ -33,10 +76,11 @@ HADOOP_SETTINGS = {
 
 
 def quick_home(*, has_zip: bool = False) -> str:
-    """A home of Spark's in which it has less to do than in its own. Hadoop has none of its 1,400 defaults there, as they are
-    copied for each query, and written into its tasks; there are fewer jars, as all are looked through for a class that isn't
-    there; and no zip that its workers would import pyspark from, which takes twice as long as from files: unless it `has_zip`,
-    for workers that find pyspark nowhere else."""
+    """A home of Spark's in which it has less to do than in its own. Hadoop has none of its 1,400
+    defaults there, as they are copied for each query, and written into its tasks; there are fewer
+    jars, as all are looked through for a class that isn't there; and no zip that its workers would
+    import pyspark from, which takes twice as long as from files: unless it `has_zip`, for workers
+    that find pyspark nowhere else."""
     spec = find_spec("pyspark")
     assert spec is not None
     assert spec.origin is not None
@@ -52,8 +96,13 @@ def quick_home(*, has_zip: bool = False) -> str:
     (home / "conf").mkdir()
     for name in HADOOP_DEFAULTS:
         settings = HADOOP_SETTINGS.items() if name == "core" else ()
-        properties = "".join(f"<property><name>{key}</name><value>{value}</value></property>" for key, value in settings)
-        (home / "conf" / f"{name}-default.xml").write_text(f"<configuration>{properties}</configuration>")
+        properties = "".join(
+            f"<property><name>{key}</name><value>{value}</value></property>"
+            for key, value in settings
+        )
+        (home / "conf" / f"{name}-default.xml").write_text(
+            f"<configuration>{properties}</configuration>"
+        )
     return str(home)
 
 
@@ -84,7 +133,9 @@ def main(token: str, *settings: str) -> None:
     ):
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    service = getattr(session.sparkContext._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$")
+    service = getattr(
+        session.sparkContext._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$"
+    )
     print(getattr(service, "MODULE$").localPort(), flush=True)
     sys.stdin.read()
     session.stop()

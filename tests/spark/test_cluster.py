@@ -1,5 +1,5 @@
-"""Real executor processes (local-cluster), and processes of Spark that end in the middle. Each Spark here is of a program of
-its own, since a process has but one."""
+"""Real executor processes (local-cluster), and processes of Spark that end in the middle. Each
+Spark here is of a program of its own, since a process has but one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,14 @@ settings = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
 def run(program: str, home: Path) -> dict[str, Any]:
     """What a program tells in the end."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", BEGINNING + program + "\nprint(json.dumps(told, default=str))", str(home)],
+        [
+            sys.executable,
+            "-W",
+            "error",
+            "-c",
+            BEGINNING + program + "\nprint(json.dumps(told, default=str))",
+            str(home),
+        ],
         env={name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"},
         capture_output=True,
         text=True,
@@ -133,7 +140,9 @@ def test_executors_are_processes_and_may_be_killed(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(4):
         ids = list(range(number * 1000, number * 1000 + 1000))
-        pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), tmp_path / "in" / f"{number}.parquet")
+        pq.write_table(
+            pa.table({"id": pa.array(ids, pa.int64())}), tmp_path / "in" / f"{number}.parquet"
+        )
     told = run(CLUSTER, tmp_path)
     assert told["executors"] == [1, True]
     assert told["raised"][0] == "DataError"
@@ -196,12 +205,19 @@ connection.close()
 @takes_long
 def test_a_java_process_that_ends(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
-    pq.write_table(pa.table({"id": pa.array(range(1000), pa.int64())}), tmp_path / "in" / "a.parquet")
-    pq.write_table(pa.table({"id": pa.array(range(1000, 1500), pa.int64())}), tmp_path / "more.parquet")
+    pq.write_table(
+        pa.table({"id": pa.array(range(1000), pa.int64())}), tmp_path / "in" / "a.parquet"
+    )
+    pq.write_table(
+        pa.table({"id": pa.array(range(1000, 1500), pa.int64())}), tmp_path / "more.parquet"
+    )
     told = run(DEAD, tmp_path)
     assert told["rows"] == [[3]]
     assert told["anew"] is True
     assert told["job"] == ["RUNNING", True]
     assert told["given"] == [[5]]
-    assert told["gone"] == ["OperationalError", "the Spark session of this connection is gone: its Java process has ended"]
+    assert told["gone"] == [
+        "OperationalError",
+        "the Spark session of this connection is gone: its Java process has ended",
+    ]
     assert told["usable"] == [[1]]

@@ -23,12 +23,15 @@ pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 def con() -> Iterator[runnel.Connection]:
     with runnel.connect() as made:
         made.execute(
-            "CREATE MAPPING m (__key BIGINT, name VARCHAR, x DOUBLE, at TIMESTAMP, moment TIMESTAMP WITH TIME ZONE, "
-            "price DECIMAL(9, 2), day DATE, list BIGINT[]) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+            "CREATE MAPPING m (__key BIGINT, name VARCHAR, x DOUBLE, at TIMESTAMP, "
+            "moment TIMESTAMP WITH TIME ZONE, "
+            "price DECIMAL(9, 2), day DATE, list BIGINT[]) TYPE IMap OPTIONS "
+            "('keyFormat'='bigint', 'valueFormat'='json-flat')"
         )
         made.execute(
             "INSERT INTO m SELECT v, CASE WHEN v <> 3 THEN 'n' || CAST(v AS VARCHAR) END, v / 2.0, "
-            "TIMESTAMP '2024-01-01 01:02:03.000004', TIMESTAMP WITH TIME ZONE '2024-01-01 01:02:03+00:00', 1.5, "
+            "TIMESTAMP '2024-01-01 01:02:03.000004', "
+            "TIMESTAMP WITH TIME ZONE '2024-01-01 01:02:03+00:00', 1.5, "
             "DATE '0001-01-01', ARRAY[v, NULL] FROM TABLE(GENERATE_SERIES(-4, 5))"
         )
         yield made
@@ -75,7 +78,9 @@ def test_partitions_have_each_row_once_and_queries_differ(registered: Any) -> No
     frame = read(registered, table="m", partitionColumn="__key", numPartitions=3)
     found = frame.selectExpr("spark_partition_id() AS p", "__key").toArrow()
     assert sorted(found.column("__key").to_pylist()) == list(range(-4, 6))
-    for part, key in zip(found.column("p").to_pylist(), found.column("__key").to_pylist(), strict=True):
+    for part, key in zip(
+        found.column("p").to_pylist(), found.column("__key").to_pylist(), strict=True
+    ):
         assert part == key % 3
     assert frame.filter("__key > 3").count() == 2
     assert frame.count() == 10, "the filter was the other query's"
@@ -83,17 +88,23 @@ def test_partitions_have_each_row_once_and_queries_differ(registered: Any) -> No
 
 @takes_long
 def test_the_state_of_a_job(registered: Any, con: runnel.Connection) -> None:
-    writer = con.register_stream("clicks", pa.schema([("k", pa.int64()), ("ts", pa.int64())]), time_column="ts")
-    con.execute(
-        "CREATE MAPPING counts (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+    writer = con.register_stream(
+        "clicks", pa.schema([("k", pa.int64()), ("ts", pa.int64())]), time_column="ts"
     )
     con.execute(
-        "CREATE JOB counting OPTIONS ('snapshotIntervalMillis' = '20') AS SINK INTO counts SELECT window_end, COUNT(*) "
+        "CREATE MAPPING counts (__key BIGINT, this BIGINT) TYPE IMap "
+        "OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+    )
+    con.execute(
+        "CREATE JOB counting OPTIONS ('snapshotIntervalMillis' = '20') AS SINK INTO counts "
+        "SELECT window_end, COUNT(*) "
         "FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 10)) GROUP BY window_end"
     )
     writer.write([(1, 1), (1, 12)])
     con.execute("CREATE SNAPSHOT first FOR JOB counting")
-    rows = read(registered, query="SELECT * FROM TABLE(JOB_STATE('counting', 'write counts'))").toArrow()
+    rows = read(
+        registered, query="SELECT * FROM TABLE(JOB_STATE('counting', 'write counts'))"
+    ).toArrow()
     # Columns of watermarks follow, if one has come to the sink by then.
     assert rows.schema.names[:4] == ["epoch", "written", "token", "text"]
     assert rows.num_rows >= 1
@@ -103,26 +114,34 @@ def test_the_state_of_a_job(registered: Any, con: runnel.Connection) -> None:
 @takes_long
 def test_writing_is_one_statement(registered: Any, con: runnel.Connection) -> None:
     con.execute(
-        "CREATE MAPPING o (__key BIGINT, this VARCHAR) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='varchar')"
+        "CREATE MAPPING o (__key BIGINT, this VARCHAR) TYPE IMap "
+        "OPTIONS ('keyFormat'='bigint', 'valueFormat'='varchar')"
     )
     frame = registered.range(0, 100, 1, 4).selectExpr("id AS __key", "'v' || id AS this")
     frame.write.format("runnel").option("table", "o").mode("append").save()
-    assert con.execute("SELECT count(*), min(this), max(this) FROM o").fetchone() == (100, "v0", "v99")
+    assert con.execute("SELECT count(*), min(this), max(this) FROM o").fetchone() == (
+        100,
+        "v0",
+        "v99",
+    )
     with pytest.raises(Exception, match=r"exists already|duplicate key|twice"):
-        registered.range(99, 102).selectExpr("id AS __key", "'w' AS this").write.format("runnel").option("table", "o").mode(
-            "append"
-        ).save()
+        registered.range(99, 102).selectExpr("id AS __key", "'w' AS this").write.format(
+            "runnel"
+        ).option("table", "o").mode("append").save()
     assert con.execute("SELECT count(*) FROM o WHERE this = 'w'").fetchone() == (0,), "all or none"
-    registered.range(99, 102).selectExpr("id AS __key", "'w' AS this").write.format("runnel").options(
-        table="o", statement="sink"
-    ).mode("append").save()
+    registered.range(99, 102).selectExpr("id AS __key", "'w' AS this").write.format(
+        "runnel"
+    ).options(table="o", statement="sink").mode("append").save()
     assert con.execute("SELECT count(*) FROM o WHERE this = 'w'").fetchone() == (3,)
-    assert [row[0] for row in con.execute("SHOW MAPPINGS") if "spark" in row[0]] == [], "nothing waits on the server"
+    assert [row[0] for row in con.execute("SHOW MAPPINGS") if "spark" in row[0]] == [], (
+        "nothing waits on the server"
+    )
 
 
 def run(start: Callable[[], Any]) -> None:
-    """Starts a query that reads what there is, and waits for its end. Spark gives its Python processes ten seconds to come up,
-    which a busy computer may not keep; the query then goes on where it was."""
+    """Starts a query that reads what there is, and waits for its end. Spark gives its Python
+    processes ten seconds to come up, which a busy computer may not keep; the query then goes on
+    where it was."""
     for _ in range(5):
         query = start()
         try:
@@ -152,7 +171,12 @@ def test_a_stream_by_an_offset(registered: Any, con: runnel.Connection, tmp_path
             numPartitions=2,
             maxOffsetsPerTrigger=6,
         )
-        writer = stream.load().writeStream.format("runnel").option("table", "copies").trigger(availableNow=True)
+        writer = (
+            stream.load()
+            .writeStream.format("runnel")
+            .option("table", "copies")
+            .trigger(availableNow=True)
+        )
         return writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
 
     con.execute("INSERT INTO events SELECT v, 'a' FROM TABLE(GENERATE_SERIES(1, 10))")
@@ -207,7 +231,9 @@ def test_requests_without_spark() -> None:
 
     [part] = Reader(request(query="SELECT 1"), schema).partitions()
     assert part.value == ('SELECT "id", "a b" FROM (SELECT 1) AS q', ())
-    parts = Reader(request(table='x"y', partitionColumn="ID", numPartitions="2"), schema).partitions()
+    parts = Reader(
+        request(table='x"y', partitionColumn="ID", numPartitions="2"), schema
+    ).partitions()
     assert [item.value[0] for item in parts] == [
         'SELECT "id", "a b" FROM "x""y" AS q WHERE ("id" % 2 + 2) % 2 = 0 OR "id" IS NULL',
         'SELECT "id", "a b" FROM "x""y" AS q WHERE ("id" % 2 + 2) % 2 = 1',
@@ -215,19 +241,37 @@ def test_requests_without_spark() -> None:
     stream = StreamReader(request(table="t", offsetColumn="id", numPartitions="3"), schema)
     assert stream.initialOffset() == {"offset": None}
     assert stream.partitions({"offset": 4}, {"offset": 4}) == []
-    assert [item.value[1] for item in stream.partitions({"offset": 0}, {"offset": 10})] == [(0, 3), (3, 6), (6, 10)]
+    assert [item.value[1] for item in stream.partitions({"offset": 0}, {"offset": 10})] == [
+        (0, 3),
+        (3, 6),
+        (6, 10),
+    ]
     assert [item.value[1] for item in stream.partitions({"offset": 9}, {"offset": 10})] == [(9, 10)]
-    assert [item.value[1] for item in stream.partitions({"offset": None}, {"offset": 10})] == [(10,)]
+    assert [item.value[1] for item in stream.partitions({"offset": None}, {"offset": 10})] == [
+        (10,)
+    ]
     for make, reason in [
         (lambda: Reader(request(table="t", numPartitions="2"), schema), "by a column of integers"),
-        (lambda: Reader(request(table="t", partitionColumn="a b"), schema), "is no column of integers"),
+        (
+            lambda: Reader(request(table="t", partitionColumn="a b"), schema),
+            "is no column of integers",
+        ),
         (lambda: Reader(request(table="t", partitionColumn="ix"), schema), 'column "ix" of option'),
         (lambda: Reader(request(table="t", numPartitions="many"), schema), "takes a whole number"),
         (lambda: StreamReader(request(table="t"), schema), "that only grows"),
-        (lambda: Writer(request(query="SELECT 1"), schema, "1", overwrite=False), "writes to a table"),
-        (lambda: Writer(request(table="t", statement="drop"), schema, "1", overwrite=False), "INSERT or SINK"),
+        (
+            lambda: Writer(request(query="SELECT 1"), schema, "1", overwrite=False),
+            "writes to a table",
+        ),
+        (
+            lambda: Writer(request(table="t", statement="drop"), schema, "1", overwrite=False),
+            "INSERT or SINK",
+        ),
         (lambda: request_of({"table": "t"}, {}), "the address of a server"),
-        (lambda: request(query="SELECT ?", parameters="3").arguments, "takes a list of values in JSON"),
+        (
+            lambda: request(query="SELECT ?", parameters="3").arguments,
+            "takes a list of values in JSON",
+        ),
         (lambda: request(table="t", parameters="[3]").arguments, "is for a query"),
     ]:
         with pytest.raises(ProgrammingError, match=reason):
@@ -260,7 +304,9 @@ def test_tasks_and_commits_without_spark(served: Any) -> None:
     request = request_of({"table": "t"}, server)
 
     def batch(*keys: int) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays([pa.array(keys), pa.array([f"v{key}" for key in keys])], names=schema.names)
+        return pa.RecordBatch.from_arrays(
+            [pa.array(keys), pa.array([f"v{key}" for key in keys])], names=schema.names
+        )
 
     writer = Writer(request, schema, "1", overwrite=False)
     assert writer.write(iter([])).name is None
@@ -282,11 +328,14 @@ def test_tasks_and_commits_without_spark(served: Any) -> None:
     stream = StreamWriter(request, schema, "2", overwrite=False)
     for _ in range(2):
         stream.commit([stream.write(iter([batch(3, 4)]))], 7)
-    assert con.execute("SELECT count(*) FROM t").fetchone() == (4,), "a micro-batch that comes again is written over itself"
+    assert con.execute("SELECT count(*) FROM t").fetchone() == (4,), (
+        "a micro-batch that comes again is written over itself"
+    )
 
 
 def test_a_micro_batch_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the id of its query and its number: where the table has no key, and by another process after a crash."""
+    """By the id of its query and its number: where the table has no key, and by another process
+    after a crash."""
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
     from runnel.serving.server import Server
@@ -295,7 +344,8 @@ def test_a_micro_batch_is_written_once(tmp_path: Path, monkeypatch: pytest.Monke
 
     schema = StructType([StructField("name", StringType()), StructField("id", LongType())])
     create = (
-        "CREATE MAPPING IF NOT EXISTS o (id INTEGER, name VARCHAR, more DOUBLE) TYPE File OPTIONS ('format' = 'csv', 'path' = "
+        "CREATE MAPPING IF NOT EXISTS o (id INTEGER, name VARCHAR, more DOUBLE) TYPE File "
+        "OPTIONS ('format' = 'csv', 'path' = "
     )
 
     def commits(con: runnel.Connection, *batches: tuple[str, int, list[int]]) -> list[Any]:
@@ -305,7 +355,9 @@ def test_a_micro_batch_is_written_once(tmp_path: Path, monkeypatch: pytest.Monke
         try:
             for query, number, ids in batches:
                 writer = StreamWriter(request, schema, "1", overwrite=False)
-                rows = pa.RecordBatch.from_arrays([pa.array([f"n{i}" for i in ids]), pa.array(ids)], names=schema.names)
+                rows = pa.RecordBatch.from_arrays(
+                    [pa.array([f"n{i}" for i in ids]), pa.array(ids)], names=schema.names
+                )
                 message = writer.write(iter([rows]))
                 writer.commit([Written(message.name, query), None, Written(None)], number)
         finally:
@@ -330,19 +382,35 @@ def test_a_micro_batch_is_written_once(tmp_path: Path, monkeypatch: pytest.Monke
         assert [row[0] for row in rows] == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_batch_that_violates_a_key_after_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process ends before the commit that would have failed: the writer is told when it comes again, and may go on."""
+def test_a_batch_that_violates_a_key_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process ends before the commit that would have failed: the writer is told when it comes
+    again, and may go on."""
     from runnel.statements.numbered_writes import NumberedWrite
 
     create = "CREATE MAPPING IF NOT EXISTS o (__key BIGINT, this VARCHAR) TYPE IMap"
     options = "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'varchar')"
 
-    def write(con: runnel.Connection, number: int, keys: list[int], text: str, statement: str = "INSERT") -> int:
+    def write(
+        con: runnel.Connection, number: int, keys: list[int], text: str, statement: str = "INSERT"
+    ) -> int:
         con.execute(f"{create} {options}")
-        con.register("rows", pa.table({"k": keys, "v": [text] * len(keys)}).rename_columns(["__key", "this"]))
+        con.register(
+            "rows", pa.table({"k": keys, "v": [text] * len(keys)}).rename_columns(["__key", "this"])
+        )
         columns = ("__key", "this")
-        given = NumberedWrite(writer="w", number=number, statement=statement, table="o", columns=columns, rows=("rows",))
-        return con._database.numbered_writes.write(con._database, given, lambda _: None, con._database.owner)
+        given = NumberedWrite(
+            writer="w",
+            number=number,
+            statement=statement,
+            table="o",
+            columns=columns,
+            rows=("rows",),
+        )
+        return con._database.numbered_writes.write(
+            con._database, given, lambda _: None, con._database.owner
+        )
 
     with runnel.connect(str(tmp_path / "db")) as con:
         assert write(con, 0, [1, 2], "first") == 2
@@ -357,7 +425,11 @@ def test_a_batch_that_violates_a_key_after_a_crash(tmp_path: Path, monkeypatch: 
         assert write(con, 1, [2, 3], "second", "SINK") == 2
         assert write(con, 1, [2, 3], "again") == 0
         assert write(con, 2, [4], "third") == 1
-        assert con.execute("SELECT this FROM o ORDER BY __key").fetchall() == [("first",), *[("second",)] * 2, ("third",)]
+        assert con.execute("SELECT this FROM o ORDER BY __key").fetchall() == [
+            ("first",),
+            *[("second",)] * 2,
+            ("third",),
+        ]
 
 
 def test_reading_without_spark(served: Any) -> None:
@@ -375,40 +447,71 @@ def test_reading_without_spark(served: Any) -> None:
         RunnelDataSource({**server, "query": "SELECT TIME '01:00:00' AS c"}).schema()
 
     def keys(reader: Any, parts: Any) -> list[list[int]]:
-        found = [[key for batch in reader.read(part) for key in batch.column(0).to_pylist()] for part in parts]
+        found = [
+            [key for batch in reader.read(part) for key in batch.column(0).to_pylist()]
+            for part in parts
+        ]
         return [sorted(part) for part in found]
 
-    reader = Reader(request_of({"table": "t", "partitionColumn": "__key", "numPartitions": "3"}, server), schema)
+    reader = Reader(
+        request_of({"table": "t", "partitionColumn": "__key", "numPartitions": "3"}, server), schema
+    )
     assert keys(reader, reader.partitions()) == [[-3, 0, 3, 6], [-2, 1, 4], [-1, 2, 5]]
-    options = {"query": "SELECT * FROM t WHERE __key <> 0", "offsetColumn": "__key", "maxOffsetsPerTrigger": "4"}
+    options = {
+        "query": "SELECT * FROM t WHERE __key <> 0",
+        "offsetColumn": "__key",
+        "maxOffsetsPerTrigger": "4",
+    }
     stream = StreamReader(request_of(options, server), schema)
     start = stream.initialOffset()
     first = stream.latestOffset(start, ReadMaxRows(4))
     assert (first, keys(stream, stream.partitions(start, first))) == ({"offset": 0}, [[-3, -2, -1]])
     second = stream.latestOffset(first, ReadAllAvailable())
-    assert (second, keys(stream, stream.partitions(first, second))) == ({"offset": 6}, [[1, 2, 3, 4, 5, 6]])
+    assert (second, keys(stream, stream.partitions(first, second))) == (
+        {"offset": 6},
+        [[1, 2, 3, 4, 5, 6]],
+    )
     assert stream.latestOffset(second, ReadMaxRows(4)) == second
     con.execute("INSERT INTO t VALUES (7, 'x')")
-    assert keys(stream, stream.partitions(first, second)) == [[1, 2, 3, 4, 5, 6]], "repeated, it has the same rows"
+    assert keys(stream, stream.partitions(first, second)) == [[1, 2, 3, 4, 5, 6]], (
+        "repeated, it has the same rows"
+    )
     assert stream.latestOffset(second, ReadMaxRows(4)) == {"offset": 7}
     stream.prepareForTriggerAvailableNow()
     con.execute("INSERT INTO t VALUES (8, 'x')")
-    assert stream.latestOffset(second, ReadMaxRows(4)) == stream.latestOffset({"offset": 7}, ReadMaxRows(4)) == {"offset": 7}
-    options = {"query": "SELECT * FROM t WHERE __key > ? AND this = ?", "parameters": '[5, "x"]', "offsetColumn": "__key"}
+    assert (
+        stream.latestOffset(second, ReadMaxRows(4))
+        == stream.latestOffset({"offset": 7}, ReadMaxRows(4))
+        == {"offset": 7}
+    )
+    options = {
+        "query": "SELECT * FROM t WHERE __key > ? AND this = ?",
+        "parameters": '[5, "x"]',
+        "offsetColumn": "__key",
+    }
     given = StreamReader(request_of(options, server), schema)
     assert given.latestOffset({"offset": 7}, ReadAllAvailable()) == {"offset": 8}
     assert keys(given, given.partitions({"offset": None}, {"offset": 7})) == [[7]]
     # Rows without an offset would never be read: told at the start, and of what comes later.
     nulls = {"query": "SELECT NULLIF(__key, 9) AS __key, this FROM t", "offsetColumn": "__key"}
-    later, at_once = (StreamReader(request_of(nulls | more, server), schema) for more in ({}, {"startingOffset": "8"}))
+    later, at_once = (
+        StreamReader(request_of(nulls | more, server), schema)
+        for more in ({}, {"startingOffset": "8"})
+    )
     assert later.latestOffset({"offset": 7}, ReadAllAvailable()) == {"offset": 8}
     con.execute("INSERT INTO t VALUES (9, 'x'), (10, 'x')")
     for stream, place in ((later, 8), (at_once, 8), (at_once, 10)):
-        with pytest.raises(runnel.DataError, match='there are rows whose "__key", the option "offsetColumn"') as caught:
+        with pytest.raises(
+            runnel.DataError, match='there are rows whose "__key", the option "offsetColumn"'
+        ) as caught:
             stream.latestOffset({"offset": place}, ReadAllAvailable())
         assert "WHERE __key IS NOT NULL" in (caught.value.hint or "")
-    other = Reader(request_of({"table": "t"}, server), StructType([StructField("this", LongType())]))
-    with pytest.raises(ProgrammingError, match='column "this" can\'t be read as int64: it is string'):
+    other = Reader(
+        request_of({"table": "t"}, server), StructType([StructField("this", LongType())])
+    )
+    with pytest.raises(
+        ProgrammingError, match='column "this" can\'t be read as int64: it is string'
+    ):
         keys(other, other.partitions())
     con.register_stream("endless", pa.schema([("__key", pa.int64()), ("this", pa.string())]))
     endless = Reader(request_of({"table": "endless"}, server), schema)

@@ -1,4 +1,5 @@
-"""What Spark's machinery says, as an error that names what is missing or doesn't fit, and the remedy. Without a session."""
+"""What Spark's machinery says, as an error that names what is missing or doesn't fit, and the
+remedy. Without a session."""
 
 from __future__ import annotations
 
@@ -17,11 +18,20 @@ STACK = "\n\tat java.base/java.net.URLClassLoader.findClass(URLClassLoader.java:
         (
             "java.lang.RuntimeException: java.lang.ClassNotFoundException: "
             "Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
-            "Spark can't reach addresses that begin with s3a://: it has no class org.apache.hadoop.fs.s3a.S3AFileSystem",
-            "spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION, where VERSION is that of Spark's own Hadoop",
+            (
+                "Spark can't reach addresses that begin with s3a://: it has no class "
+                "org.apache.hadoop.fs.s3a.S3AFileSystem"
+            ),
+            (
+                "spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION, where VERSION is that "
+                "of Spark's own Hadoop"
+            ),
         ),
         (
-            "java.lang.NoClassDefFoundError: org/apache/hadoop/fs/azurebfs/SecureAzureBlobFileSystem",
+            (
+                "java.lang.NoClassDefFoundError: "
+                "org/apache/hadoop/fs/azurebfs/SecureAzureBlobFileSystem"
+            ),
             "Spark can't reach addresses that begin with abfs:// and abfss://",
             "spark.jars.packages=org.apache.hadoop:hadoop-azure:VERSION",
         ),
@@ -30,7 +40,11 @@ STACK = "\n\tat java.base/java.net.URLClassLoader.findClass(URLClassLoader.java:
             'Spark knows no addresses that begin with "gs://"',
             "spark.jars.packages=com.google.cloud.bigdataoss:gcs-connector:VERSION",
         ),
-        ('No FileSystem for scheme "s3"', 'Spark knows no addresses that begin with "s3://"', "write s3a://"),
+        (
+            'No FileSystem for scheme "s3"',
+            'Spark knows no addresses that begin with "s3://"',
+            "write s3a://",
+        ),
         (
             "java.lang.ClassNotFoundException: org.postgresql.Driver",
             "Spark has no JDBC driver org.postgresql.Driver",
@@ -58,9 +72,12 @@ STACK = "\n\tat java.base/java.net.URLClassLoader.findClass(URLClassLoader.java:
             "correct the option 'sep'",
         ),
         (
-            "[FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH] Encountered error while reading file file:///a/b.parquet. "
-            "Data type mismatches when reading Parquet column [id]. "
-            "Expected Spark type bigint, actual Parquet type BINARY. SQLSTATE: KD001",
+            (
+                "[FAILED_READ_FILE.PARQUET_COLUMN_DATA_TYPE_MISMATCH] Encountered error while "
+                "reading file file:///a/b.parquet. "
+                "Data type mismatches when reading Parquet column [id]. "
+                "Expected Spark type bigint, actual Parquet type BINARY. SQLSTATE: KD001"
+            ),
             "column id of file file:///a/b.parquet is BINARY, and not bigint as in the mapping",
             "CREATE OR REPLACE MAPPING takes the columns as they are now",
         ),
@@ -68,7 +85,10 @@ STACK = "\n\tat java.base/java.net.URLClassLoader.findClass(URLClassLoader.java:
             "java.lang.IllegalArgumentException: CSV header does not conform to the schema.\n"
             " Header: id, other\n Schema: id, name\n"
             "Expected: name but found: other\nCSV file: file:///a.csv",
-            'the header of file file:///a.csv has other columns than the mapping: "other" stands where the mapping has "name"',
+            (
+                'the header of file file:///a.csv has other columns than the mapping: "other" '
+                'stands where the mapping has "name"'
+            ),
             "'enforceSchema' = 'true' takes columns by their places",
         ),
         (
@@ -79,9 +99,13 @@ STACK = "\n\tat java.base/java.net.URLClassLoader.findClass(URLClassLoader.java:
             "CREATE OR REPLACE MAPPING",
         ),
         (
-            "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///a.csv.  SQLSTATE: KD001\n"
-            "Caused by: org.apache.spark.SparkException: [MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] "
-            "Malformed records are detected in record parsing: [null,name].\nParse Mode: FAILFAST.",
+            (
+                "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///a.csv.  "
+                "SQLSTATE: KD001\n"
+                "Caused by: org.apache.spark.SparkException: "
+                "[MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records are detected "
+                "in record parsing: [null,name].\nParse Mode: FAILFAST."
+            ),
             "malformed record in file file:///a.csv: [null,name]",
             "such as 'header' and 'sep' of CSV files",
         ),

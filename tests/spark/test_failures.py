@@ -36,11 +36,15 @@ def endless(session: Any, connection: runnel.Connection) -> None:
     connection.register("endless", session.sql(ENDLESS))
 
 
-def test_closing_the_cursor_cancels_the_job(session: Any, endless: None, cursor: runnel.Cursor) -> None:
+def test_closing_the_cursor_cancels_the_job(
+    session: Any, endless: None, cursor: runnel.Cursor
+) -> None:
     cursor.execute("SELECT m FROM endless")
     assert eventually(lambda: bool(active_stages(session)), longest=PAUSE)
     cursor.close()
-    assert eventually(lambda: not active_jobs(session) and not active_stages(session), longest=PAUSE)
+    assert eventually(
+        lambda: not active_jobs(session) and not active_stages(session), longest=PAUSE
+    )
 
 
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
@@ -57,14 +61,24 @@ def test_a_cancelled_shuffle_can_run_again(
             inner_time.sleep(0.01)
         yield from batches
 
-    frame = session.range(0, 100, 1, 2).mapInArrow(held, "id BIGINT").selectExpr("id % 3 AS k").groupBy("k").count()
+    frame = (
+        session.range(0, 100, 1, 2)
+        .mapInArrow(held, "id BIGINT")
+        .selectExpr("id % 3 AS k")
+        .groupBy("k")
+        .count()
+    )
     connection.register("grouped", frame)
     cursor.execute("SELECT * FROM grouped")
     assert eventually(lambda: bool(active_jobs(session)), longest=PAUSE)
     cursor.close()
     assert eventually(lambda: not active_jobs(session), longest=PAUSE)
     gate.touch()
-    assert sorted(connection.execute("SELECT * FROM grouped").fetchall()) == [(0, 34), (1, 33), (2, 33)]
+    assert sorted(connection.execute("SELECT * FROM grouped").fetchall()) == [
+        (0, 34),
+        (1, 33),
+        (2, 33),
+    ]
 
 
 def test_cancel_from_another_thread(session: Any, endless: None, cursor: runnel.Cursor) -> None:
@@ -106,7 +120,9 @@ def test_a_job_that_the_program_cancels(session: Any, endless: None, cursor: run
     assert failure.value.code == runnel.ErrorCode.CANCELLED
 
 
-def test_a_limit_ends_the_scan(session: Any, connection: runnel.Connection, cursor: runnel.Cursor) -> None:
+def test_a_limit_ends_the_scan(
+    session: Any, connection: runnel.Connection, cursor: runnel.Cursor
+) -> None:
     # A trillion rows: it must be told to Spark how few of them are wanted.
     connection.register("t", session.range(0, 10**12, 1, 40))
     assert len(cursor.execute("SELECT id FROM t LIMIT 3 OFFSET 2").fetchall()) == 3
@@ -125,13 +141,23 @@ def test_a_limit_ends_the_scan(session: Any, connection: runnel.Connection, curs
             "the value 'a0' of the type \"STRING\" cannot be cast",
         ),
         ("SELECT RAISE_ERROR('gone wrong') AS x", runnel.OperationalError, "gone wrong"),
-        ("SELECT nope FROM RANGE(3)", runnel.ProgrammingError, "with name `nope` cannot be resolved"),
+        (
+            "SELECT nope FROM RANGE(3)",
+            runnel.ProgrammingError,
+            "with name `nope` cannot be resolved",
+        ),
         ("SELECT * FROM nope", runnel.ProgrammingError, "the table or view `nope` cannot be found"),
         ("SELEC", runnel.ProgrammingError, "syntax error at or near 'SELEC'"),
-        ("DROP VIEW kept", runnel.ProgrammingError, "is not a query: syntax error at or near 'DROP'"),
+        (
+            "DROP VIEW kept",
+            runnel.ProgrammingError,
+            "is not a query: syntax error at or near 'DROP'",
+        ),
     ],
 )
-def test_errors(session: Any, query: Query, text: str, kind: type[runnel.Error], message: str, capfd: Any) -> None:
+def test_errors(
+    session: Any, query: Query, text: str, kind: type[runnel.Error], message: str, capfd: Any
+) -> None:
     session.range(1).createOrReplaceTempView("kept")
     session.conf.set("spark.sql.ansi.enabled", "true")
     try:
@@ -149,7 +175,10 @@ def test_errors(session: Any, query: Query, text: str, kind: type[runnel.Error],
 
 def test_paths_and_tables_that_are_not_there(cursor: runnel.Cursor, tmp_path: Path) -> None:
     with pytest.raises(runnel.ProgrammingError, match="path does not exist") as failure:
-        cursor.execute(f"CREATE MAPPING t TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{tmp_path}/none')")
+        cursor.execute(
+            "CREATE MAPPING t TYPE Spark OPTIONS ('format' = 'parquet', "
+            f"'path' = '{tmp_path}/none')"
+        )
     assert "declare the columns" in (failure.value.hint or "")
     with pytest.raises(runnel.ProgrammingError, match="`nope` cannot be found") as failure:
         cursor.execute("CREATE MAPPING t TYPE Spark OPTIONS ('table' = 'nope')")
@@ -162,23 +191,42 @@ def test_paths_and_tables_that_are_not_there(cursor: runnel.Cursor, tmp_path: Pa
         ("parqet", 'did you mean "parquet"?'),
         ("Jsonn", 'did you mean "json"?'),
         ("Delta", "spark.jars.packages=io.delta:delta-spark_2.13:VERSION"),
-        ("iceberg", "spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-SPARK_2.13:VERSION"),
-        ("com.example.zzz", "Spark has parquet, orc, csv, json, text and what its setting spark.jars.packages names"),
+        (
+            "iceberg",
+            "spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-SPARK_2.13:VERSION",
+        ),
+        (
+            "com.example.zzz",
+            (
+                "Spark has parquet, orc, csv, json, "
+                "text and what its setting spark.jars.packages names"
+            ),
+        ),
     ],
 )
-def test_a_format_that_spark_does_not_know(cursor: runnel.Cursor, tmp_path: Path, source: str, hint: str) -> None:
+def test_a_format_that_spark_does_not_know(
+    cursor: runnel.Cursor, tmp_path: Path, source: str, hint: str
+) -> None:
     options = f"OPTIONS ('format' = '{source}', 'path' = '{tmp_path}')"
     with pytest.raises(runnel.ProgrammingError) as failure:
         cursor.execute(f"CREATE MAPPING t TYPE Spark {options}")
     assert failure.value.message == f"failed to find the data source: {source}"
     assert hint in (failure.value.hint or "")
     assert failure.value.detail is not None
-    for noise in ("An error occurred while calling", "java.", "org.apache.spark", "Caused by", "DefaultSource"):
+    for noise in (
+        "An error occurred while calling",
+        "java.",
+        "org.apache.spark",
+        "Caused by",
+        "DefaultSource",
+    ):
         assert noise not in failure.value.detail
     # With its columns declared a mapping asks Spark for nothing until it is used.
     cursor.execute(f"CREATE MAPPING t (id BIGINT) TYPE Spark {options}")
     for statement in ("SELECT id FROM t", "INSERT INTO t VALUES (1)"):
-        with pytest.raises(runnel.ProgrammingError, match=f"failed to find the data source: {source}") as failure:
+        with pytest.raises(
+            runnel.ProgrammingError, match=f"failed to find the data source: {source}"
+        ) as failure:
             cursor.execute(statement).fetchall()
         assert hint in (failure.value.hint or "")
 
@@ -200,7 +248,9 @@ def test_what_java_adds_to_its_messages_is_left_out() -> None:
 
 def test_a_file_that_is_damaged(cursor: runnel.Cursor, tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"PAR1 this is none PAR1")
-    cursor.execute(f"CREATE MAPPING t (id BIGINT) TYPE Spark OPTIONS ('path' = '{tmp_path}/a.parquet')")
+    cursor.execute(
+        f"CREATE MAPPING t (id BIGINT) TYPE Spark OPTIONS ('path' = '{tmp_path}/a.parquet')"
+    )
     with pytest.raises(runnel.OperationalError):
         cursor.execute("SELECT * FROM t").fetchall()
 

@@ -18,10 +18,16 @@ from tests.waiting import eventually
 Query = Callable[[str], list[tuple[Any, ...]]]
 
 
-def test_a_registered_frame_is_a_table(session: Any, connection: runnel.Connection, cursor: runnel.Cursor) -> None:
+def test_a_registered_frame_is_a_table(
+    session: Any, connection: runnel.Connection, cursor: runnel.Cursor
+) -> None:
     frame = session.createDataFrame([(1, "a"), (2, None), (3, "c")], "id INT, name STRING")
     connection.register("people", frame)
-    assert sorted(cursor.execute("SELECT * FROM people").fetchall()) == [(1, "a"), (2, None), (3, "c")]
+    assert sorted(cursor.execute("SELECT * FROM people").fetchall()) == [
+        (1, "a"),
+        (2, None),
+        (3, "c"),
+    ]
     assert cursor.execute("SELECT name FROM people WHERE id = ?", (3,)).fetchall() == [("c",)]
     assert cursor.execute("SELECT COUNT(*) FROM people").fetchall() == [(3,)]
     assert [(item[0], str(item[1])) for item in cursor.description or []] == [("EXPR$0", "BIGINT")]
@@ -30,7 +36,10 @@ def test_a_registered_frame_is_a_table(session: Any, connection: runnel.Connecti
 @pytest.mark.usefixtures("making_code")
 def test_a_million_rows(session: Any, connection: runnel.Connection, cursor: runnel.Cursor) -> None:
     connection.register(
-        "numbers", session.range(0, 1_000_000, 1, 7).selectExpr("id", "id % 10 AS k", "CAST(id AS STRING) AS s")
+        "numbers",
+        session.range(0, 1_000_000, 1, 7).selectExpr(
+            "id", "id % 10 AS k", "CAST(id AS STRING) AS s"
+        ),
     )
     table = cursor.execute("SELECT * FROM numbers").fetch_arrow_table()
     assert table.num_rows == 1_000_000
@@ -40,7 +49,9 @@ def test_a_million_rows(session: Any, connection: runnel.Connection, cursor: run
 
 
 @pytest.mark.usefixtures("making_code")
-def test_progress_tells_the_tasks_of_spark(session: Any, connection: runnel.Connection, cursor: runnel.Cursor) -> None:
+def test_progress_tells_the_tasks_of_spark(
+    session: Any, connection: runnel.Connection, cursor: runnel.Cursor
+) -> None:
     connection.register("many", session.range(0, 4_000_000, 1, 40))
     cursor.execute("SELECT id FROM many")
     cursor.fetchone()
@@ -50,7 +61,8 @@ def test_progress_tells_the_tasks_of_spark(session: Any, connection: runnel.Conn
     assert told.steps[0].tasks == 40
     assert 0 < told.steps[0].tasks_done < 40
     assert "of 40 tasks" in str(told)
-    # Of a query with a shuffle: one task per partition of its input, and those that give rows, however often they are listed.
+    # Of a query with a shuffle: one task per partition of its input, and those that give rows,
+    # however often they are listed.
     grouped = session.range(0, 40, 1, 40).selectExpr("id * 2 AS k").groupBy("k").count()
     connection.register("long", grouped.selectExpr("explode(sequence(1, 100000)) AS n"))
     cursor.execute("SELECT n FROM long")
@@ -71,16 +83,22 @@ def test_no_rows(session: Any, connection: runnel.Connection, cursor: runnel.Cur
     assert table.num_rows == 0
     assert table.schema == pa.schema([("id", pa.int64()), ("s", pa.string())])
     assert cursor.execute("SELECT COUNT(*), MAX(id) FROM none").fetchall() == [(0, None)]
-    connection.register("nothing", session.sql("SELECT x FROM VALUES (1) AS t(x) WHERE false"))  # without any partition
+    connection.register(
+        "nothing", session.sql("SELECT x FROM VALUES (1) AS t(x) WHERE false")
+    )  # without any partition
     assert cursor.execute("SELECT * FROM nothing").fetchall() == []
 
 
-def test_many_small_partitions(session: Any, connection: runnel.Connection, cursor: runnel.Cursor) -> None:
+def test_many_small_partitions(
+    session: Any, connection: runnel.Connection, cursor: runnel.Cursor
+) -> None:
     connection.register("many", session.range(0, 3000, 1, 300))
     assert sorted(cursor.execute("SELECT id FROM many").fetchall()) == [(i,) for i in range(3000)]
 
 
-def test_names_that_repeat_or_are_odd(session: Any, connection: runnel.Connection, cursor: runnel.Cursor) -> None:
+def test_names_that_repeat_or_are_odd(
+    session: Any, connection: runnel.Connection, cursor: runnel.Cursor
+) -> None:
     frame = session.sql("SELECT 1 AS a, 2 AS A, 3 AS `b.c`, 4 AS `ti``ck`")
     connection.register("odd", frame)
     assert cursor.execute("SELECT * FROM odd").fetchall() == [(1, 2, 3, 4)]
@@ -109,10 +127,26 @@ TYPES = [
     ("X'00FF'", "VARBINARY", b"\x00\xff"),
     ("DATE '0001-01-01'", "DATE", date(1, 1, 1)),
     ("TIME '23:59:59.999999'", "TIME", time(23, 59, 59, 999999)),
-    ("TIMESTAMP_NTZ '1969-12-31 23:59:59.999999'", "TIMESTAMP", datetime(1969, 12, 31, 23, 59, 59, 999999)),
-    ("TIMESTAMP '2024-02-29 12:00:00+00:00'", "TIMESTAMP WITH TIME ZONE", datetime(2024, 2, 29, 12, tzinfo=UTC)),
-    ("TIMESTAMP '2024-02-29 12:00:00'", "TIMESTAMP WITH TIME ZONE", datetime(2024, 2, 29, 3, tzinfo=UTC)),
-    ("INTERVAL '-1 02:03:04.000005' DAY TO SECOND", "INTERVAL DAY TO SECOND", -timedelta(1, 7384, 5)),
+    (
+        "TIMESTAMP_NTZ '1969-12-31 23:59:59.999999'",
+        "TIMESTAMP",
+        datetime(1969, 12, 31, 23, 59, 59, 999999),
+    ),
+    (
+        "TIMESTAMP '2024-02-29 12:00:00+00:00'",
+        "TIMESTAMP WITH TIME ZONE",
+        datetime(2024, 2, 29, 12, tzinfo=UTC),
+    ),
+    (
+        "TIMESTAMP '2024-02-29 12:00:00'",
+        "TIMESTAMP WITH TIME ZONE",
+        datetime(2024, 2, 29, 3, tzinfo=UTC),
+    ),
+    (
+        "INTERVAL '-1 02:03:04.000005' DAY TO SECOND",
+        "INTERVAL DAY TO SECOND",
+        -timedelta(1, 7384, 5),
+    ),
     ("INTERVAL '3' HOUR", "INTERVAL DAY TO SECOND", timedelta(hours=3)),
     ("INTERVAL '-2-3' YEAR TO MONTH", "INTERVAL YEAR TO MONTH", -27),
     ("ARRAY(1L, NULL, 3L)", "BIGINT[]", [1, None, 3]),
@@ -129,7 +163,9 @@ def test_types(session: Any, connection: runnel.Connection, cursor: runnel.Curso
     connection.register("t", session.sql(f"SELECT {columns}"))
     row = cursor.execute("SELECT * FROM t").fetchone()
     assert row is not None
-    found = [(str(item[1]), value) for item, value in zip(cursor.description or [], row, strict=True)]
+    found = [
+        (str(item[1]), value) for item, value in zip(cursor.description or [], row, strict=True)
+    ]
     assert found == [(name, value) for _, name, value in TYPES]
 
 
@@ -141,20 +177,35 @@ def test_special_numbers(query: Query) -> None:
 def test_a_column_without_a_type_of_ours_spoils_no_other(
     session: Any, connection: runnel.Connection, cursor: runnel.Cursor
 ) -> None:
-    connection.register("t", session.sql("SELECT 1 AS a, MAKE_INTERVAL(1, 2) AS b, ARRAY(INTERVAL '1' DAY) AS c"))
+    connection.register(
+        "t", session.sql("SELECT 1 AS a, MAKE_INTERVAL(1, 2) AS b, ARRAY(INTERVAL '1' DAY) AS c")
+    )
     assert cursor.execute("SELECT a FROM t").fetchall() == [(1,)]
-    for column, reason in (("b", "Spark type interval is not supported"), ("c", "inside of another")):
-        with pytest.raises(runnel.NotSupportedError, match=f'column "{column}" of "t" can\'t be read') as failure:
+    for column, reason in (
+        ("b", "Spark type interval is not supported"),
+        ("c", "inside of another"),
+    ):
+        with pytest.raises(
+            runnel.NotSupportedError, match=f'column "{column}" of "t" can\'t be read'
+        ) as failure:
             cursor.execute(f"SELECT {column} FROM t").fetchall()
         assert reason in str(failure.value)
 
 
-def test_sessions_settings_do_not_matter(session: Any, connection: runnel.Connection, cursor: runnel.Cursor) -> None:
-    # The session is lenient and in Tokyo: its own DataFrames are so, but nothing that Runnel computes over them.
+def test_sessions_settings_do_not_matter(
+    session: Any, connection: runnel.Connection, cursor: runnel.Cursor
+) -> None:
+    # The session is lenient and in Tokyo: its own DataFrames are so, but nothing that Runnel
+    # computes over them.
     connection.register(
-        "t", session.sql("SELECT 0 AS zero, CAST('x' AS INT) AS lenient, TIMESTAMP '2024-01-01 00:00:00' AS ts")
+        "t",
+        session.sql(
+            "SELECT 0 AS zero, CAST('x' AS INT) AS lenient, TIMESTAMP '2024-01-01 00:00:00' AS ts"
+        ),
     )
-    assert cursor.execute("SELECT lenient, ts FROM t").fetchall() == [(None, datetime(2023, 12, 31, 15, tzinfo=UTC))]
+    assert cursor.execute("SELECT lenient, ts FROM t").fetchall() == [
+        (None, datetime(2023, 12, 31, 15, tzinfo=UTC))
+    ]
     with pytest.raises(runnel.DataError, match="division by zero"):
         cursor.execute("SELECT 1 / zero FROM t").fetchall()
     assert session.conf.get("spark.sql.ansi.enabled") == "false"
@@ -204,14 +255,24 @@ def test_rows_come_before_the_last_partition_ran(
 
 
 def peak_memory() -> int:
-    return next(int(line.split()[1]) << 10 for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line)
+    return next(
+        int(line.split()[1]) << 10
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if "VmHWM" in line
+    )
 
 
 @pytest.mark.usefixtures("making_code")
 def test_memory_is_bounded_whatever_comes(session: Any) -> None:
-    """300 MB of rows of 5 KB through a cursor of a connection with 32 MB: what waits for the reader is counted in bytes."""
+    """300 MB of rows of 5 KB through a cursor of a connection with 32 MB: what waits for the reader
+    is counted in bytes."""
     with runnel.connect(spark=session, memory_limit="32MB") as connection:
-        connection.register("wide", session.range(0, 60_000, 1, 20).selectExpr("id", "repeat(CHAR(65 + id % 26), 5000) AS s"))
+        connection.register(
+            "wide",
+            session.range(0, 60_000, 1, 20).selectExpr(
+                "id", "repeat(CHAR(65 + id % 26), 5000) AS s"
+            ),
+        )
         cursor = connection.cursor()
         cursor.execute("SELECT id, s FROM wide WHERE id >= 0")
         rows = total = 0
@@ -247,9 +308,14 @@ def test_two_connections_and_many_threads(session: Any) -> None:
     assert session.range(3).count() == 3, "a session that was given goes on"
 
 
-def test_join_with_a_map(session: Any, connection: runnel.Connection, cursor: runnel.Cursor) -> None:
+def test_join_with_a_map(
+    session: Any, connection: runnel.Connection, cursor: runnel.Cursor
+) -> None:
     connection.register(
-        "orders", session.range(0, 1000).selectExpr("id", "CAST(id % 3 AS STRING) AS customer", "id * 2.5D AS total")
+        "orders",
+        session.range(0, 1000).selectExpr(
+            "id", "CAST(id % 3 AS STRING) AS customer", "id * 2.5D AS total"
+        ),
     )
     cursor.execute(
         "CREATE MAPPING customers (__key VARCHAR, name VARCHAR) TYPE IMap "
@@ -257,6 +323,7 @@ def test_join_with_a_map(session: Any, connection: runnel.Connection, cursor: ru
     )
     cursor.executemany("SINK INTO customers VALUES (?, ?)", [("0", "Ada"), ("1", "Bo")])
     found = cursor.execute(
-        "SELECT name, COUNT(*), SUM(total) FROM orders JOIN customers ON customer = __key GROUP BY name ORDER BY name"
+        "SELECT name, COUNT(*), SUM(total) FROM orders JOIN customers ON customer = __key "
+        "GROUP BY name ORDER BY name"
     ).fetchall()
     assert found == [("Ada", 334, 417082.5), ("Bo", 333, 415417.5)]

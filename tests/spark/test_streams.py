@@ -1,4 +1,5 @@
-"""Streaming DataFrames: rows of micro-batches come as they are made, and the queries end together."""
+"""Streaming DataFrames: rows of micro-batches come as they are made, and the queries end
+together."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ SCHEMA = "id BIGINT, name STRING, at TIMESTAMP_NTZ, price DECIMAL(9, 2)"
 def write(folder: Path, name: str, *ids: int) -> None:
     """A file that appears whole."""
     unfinished = folder / f".{name}"
-    rows = [{"id": i, "name": f"n{i}", "at": f"2024-01-01T00:00:{i:02}", "price": i / 4} for i in ids]
+    rows = [
+        {"id": i, "name": f"n{i}", "at": f"2024-01-01T00:00:{i:02}", "price": i / 4} for i in ids
+    ]
     unfinished.write_text("".join(json.dumps(row) + "\n" for row in rows))
     unfinished.rename(folder / name)
 
@@ -48,20 +51,29 @@ def test_rows_come_while_the_query_runs(
     session.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")
 
 
-def test_a_failure_in_spark_ends_ours(session: Any, connection: runnel.Connection, tmp_path: Path) -> None:
+def test_a_failure_in_spark_ends_ours(
+    session: Any, connection: runnel.Connection, tmp_path: Path
+) -> None:
     write(tmp_path, "a.json", 1)
-    frame = session.readStream.schema(SCHEMA).json(str(tmp_path)).selectExpr("id", "raise_error(name) AS bad")
+    frame = (
+        session.readStream.schema(SCHEMA)
+        .json(str(tmp_path))
+        .selectExpr("id", "raise_error(name) AS bad")
+    )
     connection.register("events", frame)
     with pytest.raises(Error, match="n1"):
         connection.execute("SELECT id, bad FROM events").fetchone()
 
 
-def test_a_stream_that_is_stopped_ends(session: Any, connection: runnel.Connection, tmp_path: Path) -> None:
+def test_a_stream_that_is_stopped_ends(
+    session: Any, connection: runnel.Connection, tmp_path: Path
+) -> None:
     write(tmp_path, "a.json", 1)
     connection.register("events", session.readStream.schema(SCHEMA).json(str(tmp_path)))
     cursor = connection.execute(
         "SELECT COUNT(*) AS n, window_end FROM TABLE(TUMBLE(TABLE(IMPOSE_ORDER(TABLE events, "
-        "DESCRIPTOR(at), INTERVAL '0' SECOND)), DESCRIPTOR(at), INTERVAL '1' MINUTE)) GROUP BY window_end"
+        "DESCRIPTOR(at), INTERVAL '0' SECOND)), DESCRIPTOR(at), INTERVAL '1' MINUTE)) "
+        "GROUP BY window_end"
     )
     waiting = connection.execute("SELECT id FROM events")
     assert waiting.fetchone() == (1,)

@@ -10,7 +10,15 @@ from typing import Any
 import runnel
 from runnel import Connection
 from tests.stored_state.inputs import AFTER, BEFORE, BEGINNING, STREAMS, TABLES, rows_of_part
-from tests.stored_state.queries import DROPPED, ENDING, EXPORTED, JOBS, RUNNING, WITH_MODULES, StoredJob
+from tests.stored_state.queries import (
+    DROPPED,
+    ENDING,
+    EXPORTED,
+    JOBS,
+    RUNNING,
+    WITH_MODULES,
+    StoredJob,
+)
 from tests.waiting import eventually
 
 ARCHIVE = Path(__file__).parent / "stored_directory.tar.gz"
@@ -21,8 +29,11 @@ LAG = 20
 MAPS = ("people", "kinds", "texts", "named", "adults")
 
 
-def wait_until_read(connection: Connection, job: StoredJob, parts: Sequence[str], *, has_tables: bool) -> None:
-    """Waits until an execution has read these parts (and tables), and its sink has heard of the time of the last row."""
+def wait_until_read(
+    connection: Connection, job: StoredJob, parts: Sequence[str], *, has_tables: bool
+) -> None:
+    """Waits until an execution has read these parts (and tables), and its sink has heard of the
+    time of the last row."""
     named = connection.job(job.name)
     rows, time = rows_to_read(job, parts, has_tables), last_time(job, parts[-1])
 
@@ -59,7 +70,11 @@ def last_time(job: StoredJob, part: str) -> int | None:
 
 def time_at_sink(named: Any) -> int:
     """The watermark at the sink of a job; -1 if there is none."""
-    times = [vertex.watermark for name, vertex in named.metrics().items() if name == f"write {sink_of(named)}"]
+    times = [
+        vertex.watermark
+        for name, vertex in named.metrics().items()
+        if name == f"write {sink_of(named)}"
+    ]
     return min((-1 if time is None else time for time in times), default=-1)
 
 
@@ -90,7 +105,8 @@ def shown(connection: Connection, sql: str, *columns: str) -> list[list[Any]]:
 
 
 def continued(root: Path, parallelism: int = 2, alters: bool = False) -> dict[str, Any]:
-    """What is written in all when the stored jobs go on over the parts that follow. The process is in the root folder.
+    """What is written in all when the stored jobs go on over the parts that follow. The process is
+    in the root folder.
     `alters`: every other job is given its query again first."""
     for part in (root / "later").glob("*/*"):
         part.rename(root / "in" / part.parent.name / part.name)
@@ -98,7 +114,9 @@ def continued(root: Path, parallelism: int = 2, alters: bool = False) -> dict[st
         connection.execute(f"SET query_parallelism = {parallelism}")
         for job in JOBS[::2] if alters else ():
             if job.name not in (*DROPPED, *RUNNING, *WITH_MODULES):
-                connection.execute(f"ALTER JOB {job.name} AS {job.sql}", job.arguments, timeout=PATIENCE)
+                connection.execute(
+                    f"ALTER JOB {job.name} AS {job.sql}", job.arguments, timeout=PATIENCE
+                )
         go_on(connection)
         again = [job.again for job in JOBS if job.name in EXPORTED]
         return written(connection, (*JOBS, *ENDING, *again))
@@ -126,12 +144,19 @@ def go_on(connection: Connection) -> None:
 def begin(connection: Connection, job: StoredJob, snapshot: str) -> None:
     """Starts a job from a named snapshot."""
     options = ", ".join(filter(None, (job.options, f"'initialSnapshotName' = '{snapshot}'")))
-    connection.execute(f"CREATE JOB {job.name} OPTIONS ({options}) AS {job.sql}", job.arguments, timeout=PATIENCE)
+    connection.execute(
+        f"CREATE JOB {job.name} OPTIONS ({options}) AS {job.sql}", job.arguments, timeout=PATIENCE
+    )
 
 
 def written(connection: Connection, jobs: Iterable[StoredJob]) -> dict[str, list[list[Any]]]:
     """The rows of the mappings that jobs write."""
-    names = [name for job in jobs for name in (job.name, f"{job.name}_late") if name == job.name or job.late]
+    names = [
+        name
+        for job in jobs
+        for name in (job.name, f"{job.name}_late")
+        if name == job.name or job.late
+    ]
     return {name: contents(connection, name) for name in (*names, "malformed")}
 
 

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 BEGINNING = datetime(2026, 1, 1)
 END = 100_000
-"""Seconds after the beginning: the time of the last row, whose watermark completes everything before it."""
+"""Seconds after the beginning: the time of the last row, whose watermark completes everything
+before it."""
 WRITTEN = 1_767_225_600
 """When all files were changed last, in seconds since 1970, as a position may say it."""
 
@@ -37,7 +38,9 @@ def rows_of_part(stream: str, part: str) -> list[Row]:
     found = []
     for times, late in PARTS[part]:
         for second in (*late, *times):
-            number = second if second in late else second + rng.randrange(-3, 3) * (0 < second < END)
+            number = (
+                second if second in late else second + rng.randrange(-3, 3) * (0 < second < END)
+            )
             found.append(_row(rng, stream, int(part) * 1000 + len(found), number))
     return found
 

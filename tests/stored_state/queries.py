@@ -46,7 +46,10 @@ class StoredJob:
         """The same job with another name and other mappings to write to."""
         query = self.query.replace(f"INTO {self.name}_late", f"INTO {self.name}_again_late")
         return replace(
-            self, name=f"{self.name}_again", query=query, sink=self.sink.replace(f"/{self.name}'", f"/{self.name}_again'")
+            self,
+            name=f"{self.name}_again",
+            query=query,
+            sink=self.sink.replace(f"/{self.name}'", f"/{self.name}_again'"),
         )
 
 
@@ -55,11 +58,17 @@ def tumble(size: int, table: str = "TABLE events") -> str:
 
 
 def hop(size: int, step: int) -> str:
-    return f"TABLE(HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '{size}' SECOND, INTERVAL '{step}' SECOND))"
+    return (
+        f"TABLE(HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '{size}' SECOND, "
+        f"INTERVAL '{step}' SECOND))"
+    )
 
 
 def cumulate(step: int, size: int) -> str:
-    return f"TABLE(CUMULATE(TABLE events, DESCRIPTOR(ts), INTERVAL '{step}' SECOND, INTERVAL '{size}' SECOND))"
+    return (
+        f"TABLE(CUMULATE(TABLE events, DESCRIPTOR(ts), INTERVAL '{step}' SECOND, "
+        f"INTERVAL '{size}' SECOND))"
+    )
 
 
 def session(gap: int) -> str:
@@ -72,27 +81,35 @@ WINDOW = "window_end TIMESTAMP, k VARCHAR"
 AGGREGATIONS = (
     StoredJob(
         "numbers",
-        f"{WINDOW}, n BIGINT, m BIGINT, sv BIGINT, sd DECIMAL(38, 2), sf DOUBLE, av DOUBLE, ad DECIMAL(38, 16), af DOUBLE",
+        f"{WINDOW}, n BIGINT, m BIGINT, sv BIGINT, sd DECIMAL(38, 2), sf DOUBLE, av DOUBLE, ad "
+        "DECIMAL(38, 16), af DOUBLE",
         "SELECT window_end, k, COUNT(*), COUNT(v), SUM(v), SUM(d), SUM(f), AVG(v), AVG(d), AVG(f) "
         f"FROM {tumble(20)} GROUP BY window_end, k",
     ),
     StoredJob(
         "extremes",
-        f"{WINDOW}, lv BIGINT, hd DECIMAL(12, 2), lf DOUBLE, hs VARCHAR, lt TIMESTAMP, e BOOLEAN, a BOOLEAN, y VARCHAR",
-        "SELECT window_end, k, MIN(v), MAX(d), MIN(f), MAX(s), MIN(ts), EVERY(b), BOOL_OR(b), ANY_VALUE(k) "
+        f"{WINDOW}, lv BIGINT, hd DECIMAL(12, 2), lf DOUBLE, hs VARCHAR, lt TIMESTAMP, e BOOLEAN, "
+        "a BOOLEAN, y VARCHAR",
+        "SELECT window_end, k, MIN(v), MAX(d), MIN(f), MAX(s), MIN(ts), EVERY(b), BOOL_OR(b), "
+        "ANY_VALUE(k) "
         f"FROM {tumble(20)} GROUP BY window_end, k",
     ),
     StoredJob(
         "collected",
-        f"{WINDOW}, ids BIGINT ARRAY, texts VARCHAR, f VARCHAR, l VARCHAR, most VARCHAR, least VARCHAR",
-        "SELECT window_end, k, ARRAY_AGG(id ORDER BY id), STRING_AGG(s, '-' ORDER BY id), FIRST(s ORDER BY id), "
-        f"LAST(s ORDER BY id), ARG_MAX(s, id), ARG_MIN(s, id) FROM {tumble(20)} GROUP BY window_end, k",
+        f"{WINDOW}, ids BIGINT ARRAY, texts VARCHAR, f VARCHAR, l VARCHAR, most VARCHAR, "
+        "least VARCHAR",
+        "SELECT window_end, k, ARRAY_AGG(id ORDER BY id), STRING_AGG(s, '-' ORDER BY id), "
+        "FIRST(s ORDER BY id), "
+        f"LAST(s ORDER BY id), ARG_MAX(s, id), ARG_MIN(s, id) FROM {tumble(20)} "
+        "GROUP BY window_end, k",
     ),
     StoredJob(
         "different",
         f"{WINDOW}, n BIGINT, sv BIGINT, vs BIGINT ARRAY, few BIGINT, about BIGINT",
-        "SELECT window_end, k, COUNT(DISTINCT v), SUM(DISTINCT v), ARRAY_AGG(DISTINCT v ORDER BY v), "
-        f"COUNT(*) FILTER (WHERE v > 5), APPROX_DISTINCT(s) FROM {tumble(20)} GROUP BY window_end, k",
+        "SELECT window_end, k, COUNT(DISTINCT v), SUM(DISTINCT v), "
+        "ARRAY_AGG(DISTINCT v ORDER BY v), "
+        f"COUNT(*) FILTER (WHERE v > 5), APPROX_DISTINCT(s) FROM {tumble(20)} "
+        "GROUP BY window_end, k",
     ),
     StoredJob(
         "quantiles",
@@ -103,21 +120,27 @@ AGGREGATIONS = (
     ),
     StoredJob(
         "statistics",
-        f"{WINDOW}, a DOUBLE, b DOUBLE, c DOUBLE, d DOUBLE, e DOUBLE, f DOUBLE, g DOUBLE, h DOUBLE, "
+        f"{WINDOW}, a DOUBLE, b DOUBLE, c DOUBLE, d DOUBLE, e DOUBLE, f DOUBLE, g DOUBLE, "
+        "h DOUBLE, "
         "i BIGINT, j BIGINT, l BIGINT",
-        "SELECT window_end, k, STDDEV(v), VAR_POP(f), CORR(v, f), COVAR_SAMP(v, f), REGR_SLOPE(f, v), SKEWNESS(v), "
-        f"KURTOSIS(f), PRODUCT(v + 1), BIT_AND(v), BIT_OR(v), BIT_XOR(v) FROM {tumble(40)} GROUP BY window_end, k",
+        "SELECT window_end, k, STDDEV(v), VAR_POP(f), CORR(v, f), COVAR_SAMP(v, f), "
+        "REGR_SLOPE(f, v), SKEWNESS(v), "
+        f"KURTOSIS(f), PRODUCT(v + 1), BIT_AND(v), BIT_OR(v), BIT_XOR(v) FROM {tumble(40)} "
+        "GROUP BY window_end, k",
     ),
     StoredJob(
         "programmed",
         f"{WINDOW}, spread BIGINT, doubled BIGINT",
-        f"SELECT window_end, k, spread(v), SUM(doubled(v)) FROM {tumble(20)} GROUP BY window_end, k",
+        f"SELECT window_end, k, spread(v), SUM(doubled(v)) FROM {tumble(20)} "
+        "GROUP BY window_end, k",
         options="'modules' = 'functions.py'",
     ),
     StoredJob(
         "two_stages",
-        f"{WINDOW}, n BIGINT, sv BIGINT, a DOUBLE, h VARCHAR, vs BIGINT ARRAY, q DOUBLE, about BIGINT, sd DOUBLE",
-        "SELECT window_end, k, COUNT(*), SUM(v), AVG(v), MAX(k), ARRAY_AGG(v ORDER BY v), MEDIAN(v), APPROX_DISTINCT(v), "
+        f"{WINDOW}, n BIGINT, sv BIGINT, a DOUBLE, h VARCHAR, vs BIGINT ARRAY, q DOUBLE, about "
+        "BIGINT, sd DOUBLE",
+        "SELECT window_end, k, COUNT(*), SUM(v), AVG(v), MAX(k), ARRAY_AGG(v ORDER BY v), "
+        "MEDIAN(v), APPROX_DISTINCT(v), "
         f"STDDEV(v) FROM {tumble(20, UNITED)} GROUP BY window_end, k",
         reads=BOTH,
     ),
@@ -125,48 +148,56 @@ AGGREGATIONS = (
         "two_stages_of_frames",
         f"{WINDOW}, n BIGINT, sv BIGINT",
         "SELECT window_end, k, COUNT(*), SUM(v) FROM "
-        f"TABLE(HOP({UNITED}, DESCRIPTOR(ts), INTERVAL '20' SECOND, INTERVAL '10' SECOND)) GROUP BY window_end, k",
+        f"TABLE(HOP({UNITED}, DESCRIPTOR(ts), INTERVAL '20' SECOND, INTERVAL '10' SECOND)) "
+        "GROUP BY window_end, k",
         reads=BOTH,
     ),
     StoredJob(
         "integers",
         "window_end BIGINT, k VARCHAR, n BIGINT, sv BIGINT",
-        "SELECT window_end, k, COUNT(*), SUM(v) FROM TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(t), 20, 3)) GROUP BY window_end, k",
+        "SELECT window_end, k, COUNT(*), SUM(v) FROM TABLE(TUMBLE(TABLE ticks, DESCRIPTOR(t), 20, "
+        "3)) GROUP BY window_end, k",
         reads=("ticks",),
     ),
     StoredJob(
         "by_time",
         "hour TIMESTAMP, k VARCHAR, n BIGINT",
-        "SELECT DATE_TRUNC('minute', ts), k, COUNT(*) FROM events GROUP BY DATE_TRUNC('minute', ts), k",
+        "SELECT DATE_TRUNC('minute', ts), k, COUNT(*) FROM events "
+        "GROUP BY DATE_TRUNC('minute', ts), k",
     ),
     StoredJob("distinct_keys", WINDOW, f"SELECT DISTINCT window_end, k FROM {tumble(20)}"),
     StoredJob(
         "sets",
         f"{WINDOW}, v BIGINT, n BIGINT",
-        f"SELECT window_end, k, v, COUNT(*) FROM {tumble(20)} GROUP BY window_end, ROLLUP (k, v) LATE DATA INTO sets_late",
+        f"SELECT window_end, k, v, COUNT(*) FROM {tumble(20)} GROUP BY window_end, ROLLUP (k, v) "
+        "LATE DATA INTO sets_late",
         late=EVENT,
     ),
     StoredJob(
         "frames",
         f"{WINDOW}, n BIGINT, sv BIGINT, d BIGINT",
-        f"SELECT window_end, k, COUNT(*), SUM(v), COUNT(DISTINCT v) FROM {hop(30, 10)} GROUP BY window_end, k",
+        f"SELECT window_end, k, COUNT(*), SUM(v), COUNT(DISTINCT v) FROM {hop(30, 10)} "
+        "GROUP BY window_end, k",
     ),
     StoredJob(
         "growing",
         f"{WINDOW}, n BIGINT, a DOUBLE",
-        f"SELECT window_end, k, COUNT(*), AVG(v) FROM {cumulate(10, 40)} GROUP BY window_end, k LATE DATA INTO growing_late",
+        f"SELECT window_end, k, COUNT(*), AVG(v) FROM {cumulate(10, 40)} GROUP BY window_end, k "
+        "LATE DATA INTO growing_late",
         late=EVENT,
     ),
     StoredJob(
         "overlapping",
         f"{WINDOW}, n BIGINT, final BOOLEAN",
-        f"SELECT window_end, k, COUNT(*), window_final FROM {hop(30, 10)} GROUP BY window_end, k EMIT EVERY INTERVAL '1' HOUR",
+        f"SELECT window_end, k, COUNT(*), window_final FROM {hop(30, 10)} GROUP BY window_end, k "
+        "EMIT EVERY INTERVAL '1' HOUR",
     ),
     StoredJob(
         "lasting",
         f"{WINDOW}, n BIGINT, sv BIGINT",
         f"SELECT window_end, k, COUNT(*), SUM(v) FROM {tumble(20)} GROUP BY window_end, k "
-        "EMIT EVERY INTERVAL '1' HOUR ALLOWED LATENESS INTERVAL '40' SECOND LATE DATA INTO lasting_late",
+        "EMIT EVERY INTERVAL '1' HOUR ALLOWED LATENESS INTERVAL '40' SECOND "
+        "LATE DATA INTO lasting_late",
         late=EVENT,
     ),
     StoredJob(
@@ -178,13 +209,15 @@ AGGREGATIONS = (
     StoredJob(
         "late",
         f"{WINDOW}, n BIGINT",
-        f"SELECT window_end, k, COUNT(*) FROM {tumble(20)} GROUP BY window_end, k LATE DATA INTO late_late",
+        f"SELECT window_end, k, COUNT(*) FROM {tumble(20)} GROUP BY window_end, k "
+        "LATE DATA INTO late_late",
         late=EVENT,
     ),
     StoredJob(
         "hinted",
         f"{WINDOW}, n BIGINT",
-        f"SELECT /*+ STATE(minutes) */ window_end, k, COUNT(*) FROM {tumble(60)} GROUP BY window_end, k",
+        f"SELECT /*+ STATE(minutes) */ window_end, k, COUNT(*) FROM {tumble(60)} "
+        "GROUP BY window_end, k",
     ),
 )
 
@@ -192,7 +225,8 @@ SESSIONS = (
     StoredJob(
         "sessions",
         "window_start TIMESTAMP, window_end TIMESTAMP, k VARCHAR, n BIGINT, sv BIGINT",
-        f"SELECT window_start, window_end, k, COUNT(*), SUM(v) FROM {session(7)} GROUP BY window_start, window_end, k "
+        f"SELECT window_start, window_end, k, COUNT(*), SUM(v) FROM {session(7)} "
+        "GROUP BY window_start, window_end, k "
         "LATE DATA INTO sessions_late",
         late=EVENT,
     ),
@@ -200,7 +234,8 @@ SESSIONS = (
         "changed_sessions",
         "window_start TIMESTAMP, window_end TIMESTAMP, k VARCHAR, n BIGINT, final BOOLEAN",
         f"SELECT window_start, window_end, k, COUNT(*), window_final FROM {session(7)} "
-        "GROUP BY window_start, window_end, k EMIT EVERY INTERVAL '1' HOUR ALLOWED LATENESS INTERVAL '60' SECOND",
+        "GROUP BY window_start, window_end, k EMIT EVERY INTERVAL '1' HOUR ALLOWED LATENESS "
+        "INTERVAL '60' SECOND",
     ),
     StoredJob(
         "rows_of_sessions",
@@ -214,7 +249,8 @@ IN_ORDER = (
         "over_windows",
         "window_end TIMESTAMP, id BIGINT, r BIGINT, l BIGINT, s BIGINT",
         "SELECT window_end, id, ROW_NUMBER() OVER (PARTITION BY window_end, k ORDER BY v, id), "
-        "LEAD(id) OVER (PARTITION BY window_end, k ORDER BY v, id), SUM(v) OVER (PARTITION BY window_end) "
+        "LEAD(id) OVER (PARTITION BY window_end, k ORDER BY v, id), "
+        "SUM(v) OVER (PARTITION BY window_end) "
         f"FROM {tumble(20)}",
     ),
     StoredJob(
@@ -228,26 +264,30 @@ IN_ORDER = (
         "id BIGINT, s BIGINT, f BIGINT, d BIGINT",
         "SELECT id, SUM(v) OVER w, FIRST_VALUE(id) OVER w, COUNT(DISTINCT v) OVER w FROM events "
         "WINDOW w AS (PARTITION BY k ORDER BY ts "
-        "RANGE BETWEEN INTERVAL '20' SECOND PRECEDING AND INTERVAL '5' SECOND FOLLOWING) LATE DATA INTO over_ranges_late",
+        "RANGE BETWEEN INTERVAL '20' SECOND PRECEDING AND INTERVAL '5' SECOND FOLLOWING) LATE DATA "
+        "INTO over_ranges_late",
         late=EVENT,
     ),
     StoredJob(
         "over_rows",
         "id BIGINT, s BIGINT, l BIGINT",
-        "SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY ts NULLS LAST, id ROWS BETWEEN 3 PRECEDING AND CURRENT ROW), "
+        "SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY ts NULLS LAST, "
+        "id ROWS BETWEEN 3 PRECEDING AND CURRENT ROW), "
         f"LAG(v, 2) OVER (PARTITION BY k ORDER BY ts NULLS LAST, id) FROM events{UNBOUNDED}",
     ),
     StoredJob(
         "running",
         "id BIGINT, n BIGINT, r BIGINT, s BIGINT, a DOUBLE, h BIGINT, f BIGINT",
-        "SELECT id, ROW_NUMBER() OVER w, RANK() OVER w, SUM(v) OVER w, AVG(v) OVER w, MAX(v) OVER w, FIRST_VALUE(id) OVER w "
+        "SELECT id, ROW_NUMBER() OVER w, RANK() OVER w, SUM(v) OVER w, AVG(v) OVER w, "
+        "MAX(v) OVER w, FIRST_VALUE(id) OVER w "
         f"FROM events WINDOW w AS (PARTITION BY k ORDER BY ts NULLS LAST, id){UNBOUNDED}",
     ),
     StoredJob("sorted", "ts TIMESTAMP, id BIGINT", "SELECT ts, id FROM events ORDER BY ts, id"),
     StoredJob(
         "imposed",
         "window_end BIGINT, n BIGINT",
-        "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE(IMPOSE_ORDER(TABLE raw, DESCRIPTOR(t), 5)), DESCRIPTOR(t), 20)) "
+        "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE(IMPOSE_ORDER(TABLE raw, "
+        "DESCRIPTOR(t), 5)), DESCRIPTOR(t), 20)) "
         "GROUP BY window_end",
         reads=("raw",),
     ),
@@ -255,7 +295,8 @@ IN_ORDER = (
         "imposed_on_rows",
         "window_end BIGINT, n BIGINT",
         "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE(IMPOSE_ORDER("
-        "(SELECT r.t, n.name FROM raw r LEFT JOIN names n ON n.k = r.k), DESCRIPTOR(t), 5)), DESCRIPTOR(t), 20)) "
+        "(SELECT r.t, n.name FROM raw r LEFT JOIN names n ON n.k = r.k), DESCRIPTOR(t), 5)), "
+        "DESCRIPTOR(t), 20)) "
         "GROUP BY window_end",
         reads=("raw", "names"),
     ),
@@ -266,7 +307,8 @@ JOINS = (
         "within",
         "a BIGINT, b BIGINT",
         "SELECT e.id, p.id FROM events e LEFT JOIN payments p "
-        "ON p.k = e.k AND p.ts BETWEEN e.ts - INTERVAL '5' SECOND AND e.ts + INTERVAL '10' SECOND LATE DATA INTO within_late",
+        "ON p.k = e.k AND p.ts BETWEEN e.ts - INTERVAL '5' SECOND AND e.ts + INTERVAL '10' SECOND "
+        "LATE DATA INTO within_late",
         reads=BOTH,
         late="id BIGINT, ts TIMESTAMP, v BIGINT",
     ),
@@ -274,7 +316,8 @@ JOINS = (
         "within_full",
         "a BIGINT, b BIGINT",
         "SELECT e.id, p.id FROM events e FULL JOIN payments p "
-        "ON p.k = e.k AND p.v > e.v AND p.ts BETWEEN e.ts - INTERVAL '5' SECOND AND e.ts + INTERVAL '5' SECOND",
+        "ON p.k = e.k AND p.v > e.v AND p.ts BETWEEN e.ts - INTERVAL '5' SECOND AND e.ts + "
+        "INTERVAL '5' SECOND",
         reads=BOTH,
     ),
     StoredJob(
@@ -294,8 +337,10 @@ JOINS = (
     StoredJob(
         "joined_windows",
         "window_end TIMESTAMP, n BIGINT, m BIGINT",
-        f"SELECT a.window_end, a.n, b.n FROM (SELECT window_end, COUNT(*) AS n FROM {tumble(20)} GROUP BY window_end) a "
-        f"FULL JOIN (SELECT window_end, COUNT(*) AS n FROM {tumble(20, 'TABLE payments')} GROUP BY window_end) b "
+        f"SELECT a.window_end, a.n, b.n FROM (SELECT window_end, COUNT(*) AS n FROM {tumble(20)} "
+        "GROUP BY window_end) a "
+        f"FULL JOIN (SELECT window_end, COUNT(*) AS n FROM {tumble(20, 'TABLE payments')} "
+        "GROUP BY window_end) b "
         "ON a.window_end = b.window_end",
         reads=BOTH,
     ),
@@ -323,7 +368,8 @@ JOINS = (
         "with_groups",
         "id BIGINT, price DOUBLE, least DOUBLE",
         "SELECT e.id, p.price, p.least FROM events e JOIN "
-        "(SELECT k, MAX(price) AS price, MIN(price) AS least FROM prices GROUP BY k) p ON p.k = e.k",
+        "(SELECT k, MAX(price) AS price, MIN(price) AS least FROM prices "
+        "GROUP BY k) p ON p.k = e.k",
         reads=("events", "prices"),
     ),
     StoredJob(
@@ -346,14 +392,25 @@ JOINS = (
 )
 
 SOURCES_AND_SINKS = (
-    StoredJob("united", "id BIGINT, k VARCHAR", f"SELECT id, k FROM {UNITED} u", reads=BOTH, has_time=False),
+    StoredJob(
+        "united",
+        "id BIGINT, k VARCHAR",
+        f"SELECT id, k FROM {UNITED} u",
+        reads=BOTH,
+        has_time=False,
+    ),
     StoredJob(
         "parameters",
         "id BIGINT, t TIMESTAMP, d DECIMAL(12, 2), s VARCHAR",
-        "SELECT id, CAST(? AS TIMESTAMP), d * CAST(? AS DECIMAL(4, 1)), s || ? FROM events WHERE id >= ?",
+        "SELECT id, CAST(? AS TIMESTAMP), d * CAST(? AS DECIMAL(4, 1)), s || ? FROM events "
+        "WHERE id >= ?",
         arguments=("2026-01-01 00:00:00", "2.5", "é", 3),
     ),
-    StoredJob("from_map", "id BIGINT, name VARCHAR", "SELECT e.id, p.name FROM events e JOIN people p ON p.name = e.s"),
+    StoredJob(
+        "from_map",
+        "id BIGINT, name VARCHAR",
+        "SELECT e.id, p.name FROM events e JOIN people p ON p.name = e.s",
+    ),
     StoredJob(
         "into_map",
         "__key TIMESTAMP, n BIGINT, s BIGINT",
@@ -377,7 +434,10 @@ SOURCES_AND_SINKS = (
         "into_folders",
         "id BIGINT, k VARCHAR",
         "SELECT id, k FROM events",
-        sink="TYPE File OPTIONS ('path' = '/proc/self/cwd/out/into_folders', 'format' = 'csv', 'partitionBy' = 'k')",
+        sink=(
+            "TYPE File OPTIONS ('path' = '/proc/self/cwd/out/into_folders', 'format' = 'csv', "
+            "'partitionBy' = 'k')"
+        ),
     ),
     StoredJob(
         "into_parquet",
@@ -391,8 +451,20 @@ SOURCES_AND_SINKS = (
         "SELECT id, k FROM events",
         sink="TYPE Delta OPTIONS ('path' = '/proc/self/cwd/out/into_delta', 'create' = 'true')",
     ),
-    StoredJob("diverted", "t BIGINT, v BIGINT", "SELECT t, v FROM broken", reads=("broken",), has_time=False),
-    StoredJob("of_parquet", "id BIGINT, v BIGINT", "SELECT id, v FROM columnar", reads=("columnar",), has_time=False),
+    StoredJob(
+        "diverted",
+        "t BIGINT, v BIGINT",
+        "SELECT t, v FROM broken",
+        reads=("broken",),
+        has_time=False,
+    ),
+    StoredJob(
+        "of_parquet",
+        "id BIGINT, v BIGINT",
+        "SELECT id, v FROM columnar",
+        reads=("columnar",),
+        has_time=False,
+    ),
     StoredJob(
         "at_least_once",
         f"{WINDOW}, n BIGINT",
@@ -407,7 +479,15 @@ SOURCES_AND_SINKS = (
     ),
 )
 
-EXPORTED = ("numbers", "frames", "sessions", "over_ranges", "twice_read", "with_table", "into_delta")
+EXPORTED = (
+    "numbers",
+    "frames",
+    "sessions",
+    "over_ranges",
+    "twice_read",
+    "with_table",
+    "into_delta",
+)
 """Jobs with a named snapshot, "of_<job>", from which another job begins."""
 DROPPED = ("extremes", "first_of_windows")
 """Jobs that were dropped with their last snapshot, which has such a name, too."""
@@ -418,11 +498,14 @@ WITH_MODULES = ("programmed",)
 """Jobs whose functions only their own records have: statements about them don't know these."""
 
 ENDING = (
-    StoredJob("generated", "v BIGINT", "SELECT v FROM TABLE(GENERATE_STREAM(400)) LIMIT 600", reads=()),
+    StoredJob(
+        "generated", "v BIGINT", "SELECT v FROM TABLE(GENERATE_STREAM(400)) LIMIT 600", reads=()
+    ),
     StoredJob(
         "auctions",
         "window_end TIMESTAMP, auction BIGINT, n BIGINT",
-        "SELECT window_end, auction, COUNT(*) FROM TABLE(HOP(TABLE bids, DESCRIPTOR(date_time), INTERVAL '1' SECOND, "
+        "SELECT window_end, auction, COUNT(*) FROM TABLE(HOP(TABLE bids, DESCRIPTOR(date_time), "
+        "INTERVAL '1' SECOND, "
         "INTERVAL '0.5' SECOND)) GROUP BY window_end, auction HAVING COUNT(*) > 2",
         reads=(),
     ),

@@ -1,4 +1,5 @@
-"""A directory that was stored once: every later version opens it, and its jobs go on as those that wrote it did."""
+"""A directory that was stored once: every later version opens it, and its jobs go on as those that
+wrote it did."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ from tests.stored_state.continuing import ARCHIVE, EXPECTED, PATIENCE, continued
 from tests.stored_state.queries import DROPPED, ENDING, JOBS, RUNNING, WITH_MODULES, StoredJob
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="stored paths begin with /proc/self/cwd")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/cwd").exists(), reason="stored paths begin with /proc/self/cwd"
+)
 
 WITHOUT_STORED_STATE = {
     "AggregateProcessor": "it ends before the first snapshot",
@@ -60,7 +63,10 @@ def test_the_directory_opens(root: Path) -> None:
     with runnel.connect("directory") as connection:
         for name in RUNNING:
             job = connection.job(name)
-            assert eventually(lambda job=job: job.status is runnel.JobStatus.RUNNING), (name, job.error)
+            assert eventually(lambda job=job: job.status is runnel.JobStatus.RUNNING), (
+                name,
+                job.error,
+            )
         found = described(connection)
     assert {name: rows for name, rows in found.items() if rows != expected()[name]} == {}
     assert found.keys() == expected().keys() - {"written"}
@@ -83,10 +89,15 @@ def restores_noted() -> Iterator[set[str]]:
 
 
 def stateful_processors() -> list[type[Processor]]:
-    """The processors with state: those with a `restore_snapshot`, but those that others are made of."""
+    """The processors with state: those with a `restore_snapshot`, but those that others are made
+    of."""
     for module in pkgutil.walk_packages(processors.__path__, f"{processors.__name__}."):
         importlib.import_module(module.name)
-    return [kind for kind in subclasses(Processor) if kind.restore_snapshot is not Processor.restore_snapshot]
+    return [
+        kind
+        for kind in subclasses(Processor)
+        if kind.restore_snapshot is not Processor.restore_snapshot
+    ]
 
 
 def subclasses(kind: type[Processor]) -> Iterator[type[Processor]]:
@@ -117,7 +128,9 @@ def test_the_same_query_keeps_all_state(root: Path) -> None:
 
 def state_lines(connection: runnel.Connection, job: StoredJob) -> list[str]:
     """What EXPLAIN ALTER JOB says of the steps of a query."""
-    cursor = connection.execute(f"EXPLAIN ALTER JOB {job.name} AS {job.sql}", job.arguments, timeout=PATIENCE)
+    cursor = connection.execute(
+        f"EXPLAIN ALTER JOB {job.name} AS {job.sql}", job.arguments, timeout=PATIENCE
+    )
     lines = [row[0] for row in cursor.fetchall()]
     start = lines.index("State") + 1
     end = lines.index("", start) if "" in lines[start:] else len(lines)
@@ -126,5 +139,7 @@ def state_lines(connection: runnel.Connection, job: StoredJob) -> list[str]:
 
 def test_each_form_of_state_is_stored(root: Path) -> None:
     records = [path.read_text("utf-8") for path in root.glob("directory/jobs/*/job.json")]
-    forms = {form for record in records for form in re.findall(r'\\"form\\": \\"([a-z ]+)\\"', record)}
+    forms = {
+        form for record in records for form in re.findall(r'\\"form\\": \\"([a-z ]+)\\"', record)
+    }
     assert forms == {form.value for form in Form}

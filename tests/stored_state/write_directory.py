@@ -2,9 +2,9 @@
 
     python -m tests.stored_state.write_directory
 
-It makes `stored_directory.tar.gz` with the directory, the files that its jobs have read, and those that they have still to
-read; and `expected.json` with what they write when this code goes on. The same jobs are run over all rows without a stop, and
-must have written the same.
+It makes `stored_directory.tar.gz` with the directory, the files that its jobs have read, and those
+that they have still to read; and `expected.json` with what they write when this code goes on. The
+same jobs are run over all rows without a stop, and must have written the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ from typing import Any
 
 import runnel
 from runnel import Connection
-from tests.stored_state.continuing import ARCHIVE, EXPECTED, PATIENCE, continued, described, wait_until_read, written
+from tests.stored_state.continuing import (
+    ARCHIVE,
+    EXPECTED,
+    PATIENCE,
+    continued,
+    described,
+    wait_until_read,
+    written,
+)
 from tests.stored_state.inputs import AFTER, BEFORE, WRITTEN, write_part, write_tables
 from tests.stored_state.queries import DROPPED, ENDING, EXPORTED, JOBS, RUNNING, StoredJob
 from tests.waiting import eventually
@@ -29,16 +37,21 @@ from tests.waiting import eventually
 FOLDER = Path(__file__).parent
 FOLLOWED = "'follow' = 'true', 'pollMillis' = '10'"
 STREAMS = {
-    "events": "id BIGINT, ts TIMESTAMP, k VARCHAR, v BIGINT, d DECIMAL(12, 2), f DOUBLE, s VARCHAR, b BOOLEAN, "
-    "WATERMARK FOR ts AS ts - INTERVAL '5' SECOND",
-    "payments": "id BIGINT, ts TIMESTAMP, k VARCHAR, v BIGINT, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND",
+    "events": (
+        "id BIGINT, ts TIMESTAMP, k VARCHAR, v BIGINT, d DECIMAL(12, 2), f DOUBLE, s VARCHAR, b "
+        "BOOLEAN, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"
+    ),
+    "payments": (
+        "id BIGINT, ts TIMESTAMP, k VARCHAR, v BIGINT, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"
+    ),
     "ticks": "t BIGINT, k VARCHAR, v BIGINT, WATERMARK FOR t AS t - 5",
     "raw": "t BIGINT, k VARCHAR, v BIGINT",
     "broken": "t BIGINT, v BIGINT",
     "columnar": "id BIGINT, v BIGINT",
 }
 ROOT = "/proc/self/cwd"
-"""Where the files of mappings are: positions in state have whole paths, which must be the same wherever the directory is."""
+"""Where the files of mappings are: positions in state have whole paths, which must be the same
+wherever the directory is."""
 FORMATS = {"events": "json", "columnar": "parquet"}
 RESTARTED = JOBS[::4]
 """Jobs that were restarted between the first two parts, and so have had two executions."""
@@ -76,11 +89,13 @@ def define(connection: Connection) -> None:
     refreshed = file.format("names", ", 'refreshMillis' = '3600000'")
     execute(f"CREATE MAPPING refreshed_names (k VARCHAR, name VARCHAR) {refreshed}")
     execute(
-        "CREATE MAPPING prices (k VARCHAR, since TIMESTAMP, price DOUBLE, WATERMARK FOR since AS since) "
+        "CREATE MAPPING prices (k VARCHAR, since TIMESTAMP, price DOUBLE, "
+        "WATERMARK FOR since AS since) "
         f"{file.format('prices', '')}"
     )
     execute(
-        "CREATE MAPPING bids TYPE Nexmark OPTIONS ('table' = 'bid', 'events' = '3000', 'rate' = '2000', 'eventRate' = '500', "
+        "CREATE MAPPING bids TYPE Nexmark OPTIONS ('table' = 'bid', 'events' = '3000', "
+        "'rate' = '2000', 'eventRate' = '500', "
         "'partitions' = '2', 'stream' = 'true')"
     )
     define_maps(connection)
@@ -92,23 +107,35 @@ def define_maps(connection: Connection) -> None:
         "CREATE MAPPING people (__key BIGINT, name VARCHAR, born DATE) TYPE IMap "
         "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'json-flat')"
     )
-    execute("INSERT INTO people SELECT v, 'name ' || v, DATE '2000-01-01' FROM TABLE(GENERATE_SERIES(0, 20)) t(v)")
+    execute(
+        "INSERT INTO people SELECT v, 'name ' || v, DATE '2000-01-01' "
+        "FROM TABLE(GENERATE_SERIES(0, 20)) t(v)"
+    )
     execute("UPDATE people SET name = 'one' WHERE __key = 1")
     execute("UPDATE people SET name = 'two' WHERE __key = 2")
     execute("DELETE FROM people WHERE __key = 11")
     execute("CREATE INDEX people_by_name ON people (name) TYPE HASH")
     execute("CREATE INDEX people_by_birth ON people (born) TYPE SORTED")
-    values = "i INTEGER, d DECIMAL(20, 3), f DOUBLE, s VARCHAR, b BOOLEAN, y DATE, t TIME, ts TIMESTAMP, "
-    values += "z TIMESTAMP WITH TIME ZONE, x VARBINARY, l BIGINT ARRAY, r ROW(a BIGINT, b VARCHAR), j JSON"
+    values = (
+        "i INTEGER, d DECIMAL(20, 3), f DOUBLE, s VARCHAR, b BOOLEAN, y DATE, t TIME, "
+        "ts TIMESTAMP, "
+    )
+    values += (
+        "z TIMESTAMP WITH TIME ZONE, x VARBINARY, l BIGINT ARRAY, r ROW(a BIGINT, b VARCHAR), "
+        "j JSON"
+    )
     execute(
-        f'CREATE MAPPING kinds (k1 BIGINT EXTERNAL NAME "__key.a", k2 VARCHAR EXTERNAL NAME "__key.b", {values}) TYPE IMap '
+        'CREATE MAPPING kinds (k1 BIGINT EXTERNAL NAME "__key.a", '
+        f'k2 VARCHAR EXTERNAL NAME "__key.b", {values}) TYPE IMap '
         "OPTIONS ('keyFormat' = 'compact', 'keyCompactTypeName' = 'k', 'valueFormat' = 'compact', "
         "'valueCompactTypeName' = 'v')"
     )
     execute(
-        "INSERT INTO kinds VALUES (1, 'a', 7, 1234567.891, 0.1, 'ü', TRUE, DATE '2026-02-03', TIME '04:05:06', "
-        "TIMESTAMP '2026-02-03 04:05:06.789', TIMESTAMP WITH TIME ZONE '2026-02-03 04:05:06+01:00', X'00FF', "
-        "ARRAY[1, NULL, 3], ROW(1, 'x'), JSON '{\"a\": [1, 2]}'), "
+        "INSERT INTO kinds VALUES (1, 'a', 7, 1234567.891, 0.1, 'ü', TRUE, DATE '2026-02-03', "
+        "TIME '04:05:06', "
+        "TIMESTAMP '2026-02-03 04:05:06.789', TIMESTAMP WITH TIME ZONE "
+        "'2026-02-03 04:05:06+01:00', X'00FF', ARRAY[1, NULL, 3], ROW(1, 'x'), "
+        "JSON '{\"a\": [1, 2]}'), "
         "(2, 'b', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
     )
     execute(
@@ -116,9 +143,18 @@ def define_maps(connection: Connection) -> None:
         "OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'varchar', 'journalCapacity' = '100')"
     )
     execute("INSERT INTO texts VALUES ('a', 'first'), ('b', 'second')")
-    execute("CREATE VIEW adults AS SELECT __key, name FROM people WHERE born < DATE '2010-01-01' AND __key < 5")
-    execute("CREATE DATA CONNECTION lake TYPE DuckDB OPTIONS ('path' = 'lake.duckdb', 'create' = 'true')")
-    execute("CREATE MAPPING named (k VARCHAR, n BIGINT) DATA CONNECTION lake OPTIONS ('table' = 'numbers')")
+    execute(
+        "CREATE VIEW adults AS SELECT __key, name FROM people "
+        "WHERE born < DATE '2010-01-01' AND __key < 5"
+    )
+    execute(
+        "CREATE DATA CONNECTION lake TYPE DuckDB OPTIONS ('path' = 'lake.duckdb', "
+        "'create' = 'true')"
+    )
+    execute(
+        "CREATE MAPPING named (k VARCHAR, n BIGINT) DATA CONNECTION lake "
+        "OPTIONS ('table' = 'numbers')"
+    )
     execute("INSERT INTO named VALUES ('a', 1), ('b', 2)")
 
 
@@ -128,25 +164,36 @@ def define_sinks(connection: Connection) -> None:
         sink = job.sink or file_sink(job.name)
         connection.execute(f"CREATE MAPPING {job.name} ({job.columns}) {sink}")
         if job.late:
-            connection.execute(f"CREATE MAPPING {job.name}_late ({job.late}) {file_sink(f'{job.name}_late')}")
+            connection.execute(
+                f"CREATE MAPPING {job.name}_late ({job.late}) {file_sink(f'{job.name}_late')}"
+            )
 
 
 def file_sink(name: str) -> str:
-    return f"TYPE File OPTIONS ('path' = '{ROOT}/out/{name}', 'format' = 'json', 'ignoreFileNotFound' = 'true')"
+    return (
+        f"TYPE File OPTIONS ('path' = '{ROOT}/out/{name}', 'format' = 'json', "
+        "'ignoreFileNotFound' = 'true')"
+    )
 
 
 def create_jobs(connection: Connection) -> None:
     connection.execute("SET query_parallelism = 2")
     for job in (*JOBS, *ENDING):
         options = f" OPTIONS ({job.options})" if job.options else ""
-        connection.execute(f"CREATE JOB {job.name}{options} AS {job.sql}", job.arguments, timeout=PATIENCE)
+        connection.execute(
+            f"CREATE JOB {job.name}{options} AS {job.sql}", job.arguments, timeout=PATIENCE
+        )
 
 
 def read_part(
-    connection: Connection, root: Path, part: str, before: tuple[str, ...] = (), restarted: Collection[StoredJob] = ()
+    connection: Connection,
+    root: Path,
+    part: str,
+    before: tuple[str, ...] = (),
+    restarted: Collection[StoredJob] = (),
 ) -> None:
-    """Has the jobs read a further part, which is there already if it is the first. Those that were restarted have read none
-    before."""
+    """Has the jobs read a further part, which is there already if it is the first. Those that were
+    restarted have read none before."""
     if part != BEFORE[0]:
         write_part(root / "in", part)
     for job in JOBS:
@@ -202,7 +249,8 @@ def write_without_stop(root: Path) -> dict[str, Any]:
 
 
 def write_and_stop(root: Path) -> dict[str, Any]:
-    """Leaves the directory as it is stored, and gives what the catalog, maps and jobs are like then."""
+    """Leaves the directory as it is stored, and gives what the catalog, maps and jobs are like
+    then."""
     prepare(root)
     with opened() as connection:
         write_part(root / "in", BEFORE[0])
@@ -224,7 +272,9 @@ def write_and_stop(root: Path) -> dict[str, Any]:
     (root / "directory" / "lock").unlink()
     shutil.rmtree(root / "directory" / "temp", ignore_errors=True)
     (root / "functions.py").unlink()
-    for log in (root / "out").glob("*/_delta_log/*.json"):  # Delta's own library notes where it made a table
+    for log in (root / "out").glob(
+        "*/_delta_log/*.json"
+    ):  # Delta's own library notes where it made a table
         log.write_text(log.read_text("utf-8").replace(str(root), ROOT), "utf-8")
     return found
 
@@ -250,14 +300,22 @@ def main() -> None:
         pack(root)
         found["written"] = continued(root)
         os.chdir(FOLDER)
-        different = {name: (rows, found["written"][name]) for name, rows in whole.items() if rows != found["written"][name]}
+        different = {
+            name: (rows, found["written"][name])
+            for name, rows in whole.items()
+            if rows != found["written"][name]
+        }
         assert not different, different
-        EXPECTED.write_text(json.dumps(found, ensure_ascii=False, indent=0, sort_keys=True) + "\n", "utf-8")
+        EXPECTED.write_text(
+            json.dumps(found, ensure_ascii=False, indent=0, sort_keys=True) + "\n", "utf-8"
+        )
 
 
 def check_paths(root: Path, folder: str) -> None:
     """Fails where a stored file names a folder of this machine."""
-    naming = [path for path in root.rglob("*") if path.is_file() and folder.encode() in path.read_bytes()]
+    naming = [
+        path for path in root.rglob("*") if path.is_file() and folder.encode() in path.read_bytes()
+    ]
     assert not naming, naming
 
 

@@ -1,4 +1,5 @@
-"""Memory that never has room, so that operators on streams put what they keep into files whenever they are asked."""
+"""Memory that never has room, so that operators on streams put what they keep into files whenever
+they are asked."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class EagerMemory(Memory):
 
 
 def spill_eagerly(monkeypatch: pytest.MonkeyPatch) -> EagerMemory:
-    """All that can be in files is, after each batch; in small parts, so that a few rows make many."""
+    """All that can be in files is, after each batch; in small parts, so that a few rows make
+    many."""
     memory = EagerMemory()
     wanted = Reservation.must_spill
 

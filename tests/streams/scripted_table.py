@@ -1,4 +1,5 @@
-"""A stream whose rows, watermarks and pauses stand in a script, so that every batch is cut where the script says."""
+"""A stream whose rows, watermarks and pauses stand in a script, so that every batch is cut where
+the script says."""
 
 from __future__ import annotations
 
@@ -9,13 +10,24 @@ import pyarrow as pa
 
 from runnel.catalog import EventTime
 from runnel.columns.batches import empty_columns
-from runnel.connector import END, End, EventTimeMark, Pause, ReadableTable, ScanRequest, Source, SourcePartition, Token
+from runnel.connector import (
+    END,
+    End,
+    EventTimeMark,
+    Pause,
+    ReadableTable,
+    ScanRequest,
+    Source,
+    SourcePartition,
+    Token,
+)
 from runnel.connectors.pushed.rows import stream_columns
 from runnel.processor import JobContext
 
 
 class Cue(Enum):
-    """IDLE: nothing is expected soon, and then the script goes on. HOLD: nothing more before `ScriptedTable.release`."""
+    """IDLE: nothing is expected soon, and then the script goes on. HOLD: nothing more before
+    `ScriptedTable.release`."""
 
     IDLE = "IDLE"
     HOLD = "HOLD"
@@ -30,7 +42,13 @@ class ScriptedTable(ReadableTable):
 
     connector = "Script"
 
-    def __init__(self, name: str, schema: pa.Schema, scripts: Sequence[Sequence[Entry]], event_time: EventTime | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        schema: pa.Schema,
+        scripts: Sequence[Sequence[Entry]],
+        event_time: EventTime | None,
+    ) -> None:
         self.name = name
         self.columns = stream_columns(name, schema)
         self.event_time = event_time
@@ -72,11 +90,15 @@ class _ScriptSource(Source):
         self._columns = columns
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        return [_ScriptPartition(self._table, script, self._columns) for script in self._table.scripts]
+        return [
+            _ScriptPartition(self._table, script, self._columns) for script in self._table.scripts
+        ]
 
 
 class _ScriptPartition(SourcePartition):
-    def __init__(self, table: ScriptedTable, script: Sequence[Entry], columns: tuple[int, ...]) -> None:
+    def __init__(
+        self, table: ScriptedTable, script: Sequence[Entry], columns: tuple[int, ...]
+    ) -> None:
         self._table = table
         self._script = script
         self._columns = list(columns)

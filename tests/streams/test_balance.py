@@ -1,4 +1,5 @@
-"""Transfers between accounts, out of order: whatever is emitted, and whenever, the sum over all accounts is zero."""
+"""Transfers between accounts, out of order: whatever is emitted, and whenever, the sum over all
+accounts is zero."""
 
 from __future__ import annotations
 
@@ -18,9 +19,14 @@ from tests.effort import some
 from tests.streams.scripted_table import ScriptedTable
 
 LAG = 8
-SCHEMA = pa.schema([("ts", pa.int64()), ("src", pa.int64()), ("dst", pa.int64()), ("x", pa.decimal128(12, 2))])
+SCHEMA = pa.schema(
+    [("ts", pa.int64()), ("src", pa.int64()), ("dst", pa.int64()), ("x", pa.decimal128(12, 2))]
+)
 ENTRIES = {
-    "union": "(SELECT ts, src AS account, -x AS delta FROM transfers UNION ALL SELECT ts, dst, x FROM transfers)",
+    "union": (
+        "(SELECT ts, src AS account, -x AS delta FROM transfers UNION ALL SELECT ts, dst, x "
+        "FROM transfers)"
+    ),
     "unnest": "(SELECT ts, u.account, u.delta FROM transfers "
     "CROSS JOIN UNNEST(ARRAY[src, dst], ARRAY[-x, x]) AS u (account, delta))",
 }
@@ -34,7 +40,8 @@ WINDOWS = {
 TOTAL = "SELECT window_end, SUM(delta), COUNT(*) FROM {} w GROUP BY window_end"
 BY_ACCOUNT = (
     "SELECT window_end, SUM(balance), SUM(n) FROM "
-    "(SELECT window_end, account, SUM(delta) AS balance, COUNT(*) AS n FROM {} w GROUP BY window_end, account) b "
+    "(SELECT window_end, account, SUM(delta) AS balance, COUNT(*) AS n FROM {} w "
+    "GROUP BY window_end, account) b "
     "GROUP BY window_end"
 )
 ROWS_OF_EACH = {"tumbling": 2, "sliding": 4, "session": 2}
@@ -46,9 +53,20 @@ def transfers(rng: random.Random, count: int, disorder: int) -> list[pa.RecordBa
     for _ in range(count):
         time += rng.choice((0, 0, 1, 1, 2, 9))
         amount = Decimal(rng.randint(-10_000, 10_000)) / 100
-        rows.append((time - rng.randint(0, disorder), rng.randint(1, 5), rng.choice((None, 1, 2, 3)), amount))
+        rows.append(
+            (
+                time - rng.randint(0, disorder),
+                rng.randint(1, 5),
+                rng.choice((None, 1, 2, 3)),
+                amount,
+            )
+        )
     whole = pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), SCHEMA, strict=True)], schema=SCHEMA
+        [
+            pa.array(column, field.type)
+            for column, field in zip(zip(*rows, strict=True), SCHEMA, strict=True)
+        ],
+        schema=SCHEMA,
     )
     batches, at = [], 0
     while at < count:
@@ -80,7 +98,9 @@ def simulated(con: runnel.Connection, sql: str, seed: int) -> tuple[list[Any], i
 @pytest.mark.parametrize("query", [TOTAL, BY_ACCOUNT], ids=["total", "by account"])
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("entries", ENTRIES)
-def test_every_result_is_zero(con: runnel.Connection, entries: str, window: str, query: str) -> None:
+def test_every_result_is_zero(
+    con: runnel.Connection, entries: str, window: str, query: str
+) -> None:
     sql = query.format(WINDOWS[window].format(ENTRIES[entries]))
     for seed in range(3):
         rng = random.Random(f"{sql} {seed}")
@@ -100,7 +120,12 @@ def test_a_pushed_stream_is_zero_while_it_goes_on(con: runnel.Connection) -> Non
     cursor = con.execute(TOTAL.format(WINDOWS["tumbling"].format(ENTRIES["unnest"])))
     rng = random.Random(1)
     for start in range(0, 1_000, 10):
-        writer.write([(start + rng.randint(0, LAG), rng.randint(1, 9), rng.randint(1, 9), Decimal("1.25")) for _ in range(20)])
+        writer.write(
+            [
+                (start + rng.randint(0, LAG), rng.randint(1, 9), rng.randint(1, 9), Decimal("1.25"))
+                for _ in range(20)
+            ]
+        )
         assert writer.watermark(start + 10)
         assert cursor.fetchone() == (start + 10, Decimal(0), 40)
     writer.close()
@@ -110,11 +135,15 @@ def test_a_pushed_stream_is_zero_while_it_goes_on(con: runnel.Connection) -> Non
 @pytest.mark.parametrize("window", [name for name in WINDOWS if name != "session"])
 def test_early_results_are_zero(con: runnel.Connection, window: str) -> None:
     table = WINDOWS[window].format(ENTRIES["unnest"])
-    sql = f"SELECT window_end, SUM(delta), COUNT(*), window_final FROM {table} w GROUP BY window_end"
+    sql = (
+        f"SELECT window_end, SUM(delta), COUNT(*), window_final FROM {table} w GROUP BY window_end"
+    )
     sql += " EMIT EVERY INTERVAL '1' SECOND"
     early = 0
     for seed in some(range(12), 3):
-        scripted(con, [transfers(random.Random(seed), 60, LAG), transfers(random.Random(-seed), 30, LAG)])
+        scripted(
+            con, [transfers(random.Random(seed), 60, LAG), transfers(random.Random(-seed), 30, LAG)]
+        )
         found, late = simulated(con, sql, seed)
         assert {row[1] for row in found} == {Decimal(0)}
         assert {row[2] % 2 for row in found} == {0}
@@ -127,7 +156,9 @@ def test_early_results_are_zero(con: runnel.Connection, window: str) -> None:
 
 @pytest.mark.parametrize("lateness", ["", " ALLOWED LATENESS 15"])
 @pytest.mark.parametrize("window", ["tumbling", "sliding", "cumulating"])
-def test_results_without_and_with_late_transfers_are_zero(con: runnel.Connection, window: str, lateness: str) -> None:
+def test_results_without_and_with_late_transfers_are_zero(
+    con: runnel.Connection, window: str, lateness: str
+) -> None:
     """Both entries of a transfer are late, or none."""
     sql = TOTAL.format(WINDOWS[window].format(ENTRIES["unnest"])) + lateness
     late = 0

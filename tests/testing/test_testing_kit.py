@@ -25,7 +25,14 @@ from runnel.testing import (
     rows_of,
     verify_processor,
 )
-from tests.runtime.sample_processors import BuildThenProbe, ItemSource, Pass, ToResults, numbers, values_of
+from tests.runtime.sample_processors import (
+    BuildThenProbe,
+    ItemSource,
+    Pass,
+    ToResults,
+    numbers,
+    values_of,
+)
 
 BATCHES = [numbers(1, 2), numbers(3)]
 ROWS = [(1,), (2,), (3,)]
@@ -57,7 +64,12 @@ def test_inputs_of_one_priority_take_turns() -> None:
             super().process(ordinal, inbox)
 
     verify_processor(
-        Noting, [BATCHES, BATCHES], [(1,), (2,), (1,), (2,), (3,), (3,)], priorities=(0, 0), snapshots=False, row_by_row=False
+        Noting,
+        [BATCHES, BATCHES],
+        [(1,), (2,), (1,), (2,), (3,), (3,)],
+        priorities=(0, 0),
+        snapshots=False,
+        row_by_row=False,
     )
     assert order[:2] == [0, 1]
 
@@ -129,9 +141,15 @@ class Vague(Pass):
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        (DropsWhenFull, "all at once, an outbox of one place, without snapshots: after a refusal the same item"),
+        (
+            DropsWhenFull,
+            "all at once, an outbox of one place, without snapshots: after a refusal the same item",
+        ),
         (Forgetful, "with snapshots: "),
-        (BatchBound, "row by row, room downstream, without snapshots: row 1 is (2,), expected (3,)"),
+        (
+            BatchBound,
+            "row by row, room downstream, without snapshots: row 1 is (2,), expected (3,)",
+        ),
         (Stuck, "complete made no progress in 100 calls and waits for nothing"),
         (Busy, "a call of process took"),
         (Hasty, "init may not offer anything"),
@@ -141,7 +159,9 @@ class Vague(Pass):
 def test_faults_are_found(kind: Callable[[], Processor], message: str) -> None:
     expected = [(1,), (3,)] if kind is BatchBound else ROWS
     with pytest.raises(AssertionError) as caught:
-        verify_processor(kind, [BATCHES], expected, limits=Limits(call_seconds=0.01 if kind is Busy else 5))
+        verify_processor(
+            kind, [BATCHES], expected, limits=Limits(call_seconds=0.01 if kind is Busy else 5)
+        )
     assert message in str(caught.value)
 
 

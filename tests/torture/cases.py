@@ -1,5 +1,6 @@
-"""The jobs that are killed: each query with each sink that promises exactly-once, over sources that always give the same. Some
-run at-least-once too: their rows may come twice, and none may be missing."""
+"""The jobs that are killed: each query with each sink that promises exactly-once, over sources that
+always give the same. Some run at-least-once too: their rows may come twice, and none may be
+missing."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ RATE = 8_000
 SNAPSHOT_MILLIS = 100
 
 LINES = 6_000
-"""Lines of each followed file; the last is far ahead of the others, so that all windows before it close."""
+"""Lines of each followed file; the last is far ahead of the others, so that all windows before it
+close."""
 
 SPOILED = '{"k": "no number", "v": %d}'
 """Every fiftieth line of the file with records that can't be read."""
@@ -27,10 +29,12 @@ SPOILED = '{"k": "no number", "v": %d}'
 
 @dataclass(frozen=True)
 class Query:
-    """`columns` are those of its rows; the first `keys` of them are the key where they go to a map. `verb`: INSERT where each
-    row has a key of its own, so that a row that came twice would be refused. `{bids}` and the like stand for the mappings.
-    `diverts`: its source has records that can't be read, which go to a mapping of the same kind as the sink's; `has_late`: rows
-    that are too late likewise. `sums`: so many of the last columns may be too large where rows come twice."""
+    """`columns` are those of its rows; the first `keys` of them are the key where they go to a map.
+    `verb`: INSERT where each row has a key of its own, so that a row that came twice would be
+    refused. `{bids}` and the like stand for the mappings.
+    `diverts`: its source has records that can't be read, which go to a mapping of the same kind as
+    the sink's; `has_late`: rows that are too late likewise. `sums`: so many of the last columns may
+    be too large where rows come twice."""
 
     name: str
     columns: tuple[tuple[str, str], ...]
@@ -50,7 +54,8 @@ QUERIES = (
         2,
         "INSERT",
         "SELECT window_start, auction, COUNT(*), SUM(price) "
-        "FROM TABLE(TUMBLE(TABLE {bids}, DESCRIPTOR(date_time), INTERVAL '1' SECOND)) GROUP BY window_start, auction",
+        "FROM TABLE(TUMBLE(TABLE {bids}, DESCRIPTOR(date_time), INTERVAL '1' SECOND)) "
+        "GROUP BY window_start, auction",
         sums=2,
     ),
     Query(
@@ -59,7 +64,8 @@ QUERIES = (
         2,
         "SINK",
         "SELECT window_start, auction, COUNT(*), SUM(price) "
-        "FROM TABLE(TUMBLE(TABLE {disordered}, DESCRIPTOR(date_time), INTERVAL '1' SECOND)) GROUP BY window_start, auction",
+        "FROM TABLE(TUMBLE(TABLE {disordered}, DESCRIPTOR(date_time), INTERVAL '1' SECOND)) "
+        "GROUP BY window_start, auction",
         has_late=True,
     ),
     Query(
@@ -71,18 +77,27 @@ QUERIES = (
     ),
     Query(
         "join",
-        (("auction", "BIGINT"), ("bidder", "BIGINT"), ("t", "TIMESTAMP"), ("price", "BIGINT"), ("seller", "BIGINT")),
+        (
+            ("auction", "BIGINT"),
+            ("bidder", "BIGINT"),
+            ("t", "TIMESTAMP"),
+            ("price", "BIGINT"),
+            ("seller", "BIGINT"),
+        ),
         4,
         "SINK",
-        "SELECT b.auction, b.bidder, b.date_time, b.price, a.seller FROM {bids} b JOIN {auctions} a "
-        "ON b.auction = a.id AND b.date_time BETWEEN a.date_time AND a.date_time + INTERVAL '2' SECOND",
+        "SELECT b.auction, b.bidder, b.date_time, b.price, a.seller FROM {bids} b "
+        "JOIN {auctions} a "
+        "ON b.auction = a.id AND b.date_time BETWEEN a.date_time AND a.date_time + INTERVAL '2' "
+        "SECOND",
     ),
     Query(
         "follow",
         (("e", "TIMESTAMP"), ("k", "BIGINT"), ("n", "BIGINT"), ("total", "BIGINT")),
         2,
         "INSERT",
-        "SELECT window_end, k, COUNT(*), SUM(v) FROM TABLE(TUMBLE(TABLE {lines}, DESCRIPTOR(at), INTERVAL '10' SECOND)) "
+        "SELECT window_end, k, COUNT(*), SUM(v) FROM TABLE(TUMBLE(TABLE {lines}, DESCRIPTOR(at), "
+        "INTERVAL '10' SECOND)) "
         "GROUP BY window_end, k",
         is_endless=True,
     ),
@@ -91,7 +106,8 @@ QUERIES = (
         (("e", "TIMESTAMP"), ("k", "BIGINT"), ("n", "BIGINT"), ("total", "BIGINT")),
         2,
         "INSERT",
-        "SELECT window_end, k, COUNT(*), SUM(v) FROM TABLE(TUMBLE(TABLE {spoiled}, DESCRIPTOR(at), INTERVAL '10' SECOND)) "
+        "SELECT window_end, k, COUNT(*), SUM(v) FROM TABLE(TUMBLE(TABLE {spoiled}, DESCRIPTOR(at), "
+        "INTERVAL '10' SECOND)) "
         "GROUP BY window_end, k",
         is_endless=True,
         diverts=True,
@@ -126,14 +142,30 @@ class Case:
 BAD = Query("bad", (("place", "VARCHAR"), ("record", "VARCHAR")), 1, "INSERT", "")
 """Where records go that can't be read."""
 
-LATE = Query("late", (("auction", "BIGINT"), ("price", "BIGINT"), ("date_time", "TIMESTAMP")), 0, "INSERT", "")
-"""Where rows go that are too late. Which these are depends on the moments of reading: with what is in the windows they are
-all rows."""
+LATE = Query(
+    "late",
+    (("auction", "BIGINT"), ("price", "BIGINT"), ("date_time", "TIMESTAMP")),
+    0,
+    "INSERT",
+    "",
+)
+"""Where rows go that are too late. Which these are depends on the moments of reading: with what is
+in the windows they are all rows."""
 
 AGAIN = ("window", "join", "copy")
 CASES = (
-    *(Case(query, sink) for query in QUERIES for sink in SINKS if not (query.has_late and sink == "map")),
-    *(Case(query, sink, "atLeastOnce") for query in QUERIES for sink in ("parquet", "duckdb") if query.name in AGAIN),
+    *(
+        Case(query, sink)
+        for query in QUERIES
+        for sink in SINKS
+        if not (query.has_late and sink == "map")
+    ),
+    *(
+        Case(query, sink, "atLeastOnce")
+        for query in QUERIES
+        for sink in ("parquet", "duckdb")
+        if query.name in AGAIN
+    ),
 )
 
 
@@ -142,7 +174,11 @@ def prepare(folder: Path) -> None:
     start = datetime(2024, 1, 1)
     with (folder / "lines.json").open("w") as lines, (folder / "spoiled.json").open("w") as spoiled:
         for i in range(LINES):
-            at = start + timedelta(milliseconds=37 * i) if i < LINES - 1 else start + timedelta(days=1)
+            at = (
+                start + timedelta(milliseconds=37 * i)
+                if i < LINES - 1
+                else start + timedelta(days=1)
+            )
             line = json.dumps({"k": i * i % 23, "v": i, "at": at.isoformat(sep=" ")}) + "\n"
             lines.write(line)
             spoiled.write(line if i % 50 else SPOILED % i + "\n")
@@ -154,11 +190,23 @@ def sources(folder: Path, *, streams: bool) -> list[str]:
     stream = f", 'stream' = 'true', 'rate' = '{RATE}', 'idleTimeoutMillis' = '0'" if streams else ""
     follow = ", 'follow' = 'true', 'pollMillis' = '20'" if streams else ""
     columns = "(k BIGINT, v BIGINT, at TIMESTAMP, WATERMARK FOR at AS at)"
-    bids = "(auction BIGINT, price BIGINT, date_time TIMESTAMP, WATERMARK FOR date_time AS date_time - INTERVAL '0.1' SECOND)"
+    bids = (
+        "(auction BIGINT, price BIGINT, date_time TIMESTAMP, WATERMARK FOR date_time AS date_time "
+        "- INTERVAL '0.1' SECOND)"
+    )
     made = [
-        f"CREATE MAPPING IF NOT EXISTS bids TYPE Nexmark OPTIONS ('table' = 'bid', {nexmark}{stream})",
-        f"CREATE MAPPING IF NOT EXISTS auctions TYPE Nexmark OPTIONS ('table' = 'auction', {nexmark}{stream})",
-        f"CREATE MAPPING IF NOT EXISTS bounded_bids TYPE Nexmark OPTIONS ('table' = 'bid', {nexmark})",
+        (
+            "CREATE MAPPING IF NOT EXISTS bids TYPE Nexmark "
+            f"OPTIONS ('table' = 'bid', {nexmark}{stream})"
+        ),
+        (
+            "CREATE MAPPING IF NOT EXISTS auctions TYPE Nexmark "
+            f"OPTIONS ('table' = 'auction', {nexmark}{stream})"
+        ),
+        (
+            "CREATE MAPPING IF NOT EXISTS bounded_bids TYPE Nexmark "
+            f"OPTIONS ('table' = 'bid', {nexmark})"
+        ),
         f"CREATE MAPPING IF NOT EXISTS disordered {bids} TYPE Nexmark "
         f"OPTIONS ('table' = 'bid', {nexmark}, 'jitterMillis' = '4000'{stream})",
         f"CREATE MAPPING IF NOT EXISTS lines {columns} TYPE File "
@@ -171,7 +219,8 @@ def sources(folder: Path, *, streams: bool) -> list[str]:
             made.append(sink(Case(LATE, kind), folder))
         made.append(
             f"CREATE MAPPING IF NOT EXISTS spoiled_{kind} {columns} TYPE File OPTIONS "
-            f"('format' = 'json', 'path' = '{folder}/spoiled.json', 'onError' = 'divert:{bad.name}'{follow})"
+            f"('format' = 'json', 'path' = '{folder}/spoiled.json', "
+            f"'onError' = 'divert:{bad.name}'{follow})"
         )
     return made
 
@@ -187,10 +236,14 @@ def sink(case: Case, folder: Path) -> str:
             f'{name} {kind} EXTERNAL NAME "{"__key" if place < case.query.keys else "this"}.{name}"'
             for place, (name, kind) in enumerate(case.query.columns)
         ]
-        return f"{head} ({', '.join(parts)}) TYPE IMap OPTIONS ('keyFormat' = 'json-flat', 'valueFormat' = 'json-flat')"
+        return (
+            f"{head} ({', '.join(parts)}) TYPE IMap OPTIONS ('keyFormat' = 'json-flat', "
+            "'valueFormat' = 'json-flat')"
+        )
     return (
         f"{head} ({columns}) TYPE File "
-        f"OPTIONS ('format' = '{case.sink}', 'path' = '{folder}/{case.name}', 'ignoreFileNotFound' = 'true')"
+        f"OPTIONS ('format' = '{case.sink}', 'path' = '{folder}/{case.name}', "
+        "'ignoreFileNotFound' = 'true')"
     )
 
 
@@ -201,7 +254,8 @@ def job(case: Case, snapshot: str | None = None) -> str:
     late = f" LATE DATA INTO {Case(LATE, case.sink).name}" if case.query.has_late else ""
     return (
         f"CREATE JOB {case.name} OPTIONS ('snapshotIntervalMillis' = '{SNAPSHOT_MILLIS}', "
-        f"'processingGuarantee' = '{case.guarantee}'{initial}) AS {verb} INTO {case.name} {query_text(case)}{late}"
+        f"'processingGuarantee' = '{case.guarantee}'{initial}) AS {verb} INTO {case.name} "
+        f"{query_text(case)}{late}"
     )
 
 
@@ -215,9 +269,12 @@ def outputs(case: Case) -> dict[str, str]:
     if case.query.has_late:
         late = Case(LATE, case.sink).name
         return {
-            case.query.name: "SELECT s, auction, SUM(n), SUM(total) FROM "
-            f"(SELECT s, auction, n, total FROM {case.name} UNION ALL "
-            f"SELECT DATE_TRUNC('second', date_time), auction, 1, price FROM {late}) GROUP BY s, auction"
+            case.query.name: (
+                "SELECT s, auction, SUM(n), SUM(total) FROM "
+                f"(SELECT s, auction, n, total FROM {case.name} UNION ALL "
+                f"SELECT DATE_TRUNC('second', date_time), auction, 1, price FROM {late}) GROUP BY "
+                "s, auction"
+            )
         }
     found = {case.query.name: f"SELECT * FROM {case.name}"}
     if case.query.diverts:
@@ -228,12 +285,14 @@ def outputs(case: Case) -> dict[str, str]:
 def rows(connection: Connection, query: str) -> list[list[Any]]:
     """Rows in an order of their own, as JSON gives them back."""
     found = connection.execute(query).fetchall()
-    return sorted([str(value) if isinstance(value, datetime) else value for value in row] for row in found)
+    return sorted(
+        [str(value) if isinstance(value, datetime) else value for value in row] for row in found
+    )
 
 
 def expected(connection: Connection, queries: Sequence[Query]) -> dict[str, list[list[Any]]]:
-    """What the queries give of tables, by name, on a connection with the sources as tables. Of a stream that doesn't end the
-    last window stays open."""
+    """What the queries give of tables, by name, on a connection with the sources as tables. Of a
+    stream that doesn't end the last window stays open."""
     found = {}
     for query in queries:
         case = Case(query, "map")

@@ -1,4 +1,5 @@
-"""Statements that change jobs while they run, and what a process does that comes back after it was killed in the middle."""
+"""Statements that change jobs while they run, and what a process does that comes back after it was
+killed in the middle."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ STATEMENTS = (
     ),
     ("DROP JOB {name} WITH SNAPSHOT last_{name}", "DROP SNAPSHOT IF EXISTS kept_{name}"),
 )
-"""What is done to a job; each may be the last that the process does. A job that was dropped is made anew, to begin where it
-ended."""
+"""What is done to a job; each may be the last that the process does. A job that was dropped is made
+anew, to begin where it ended."""
 
 _GONE = (ErrorCode.GENERIC, ErrorCode.OBJECT_NOT_FOUND)
 
@@ -45,7 +46,8 @@ def disturb(connection: Connection, chosen: Sequence[cases.Case], random: Random
 
 
 def bring_back(connection: Connection, case: cases.Case) -> None:
-    """The job runs, or has come to its end: it is resumed, or made, from where a dropped one of its name was."""
+    """The job runs, or has come to its end: it is resumed, or made, from where a dropped one of its
+    name was."""
     names = {row[1] for row in connection.execute("SHOW JOBS").fetchall()}
     job = connection.job(case.name) if case.name in names else None
     if job is not None and job.status is JobStatus.FAILED:

@@ -10,12 +10,24 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-CHANGES = frozenset({"os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.symlink", "os.chmod"})
+CHANGES = frozenset(
+    {
+        "os.rename",
+        "os.link",
+        "os.remove",
+        "os.mkdir",
+        "os.rmdir",
+        "os.truncate",
+        "os.symlink",
+        "os.chmod",
+    }
+)
 SYNCS = ("fsync", "fdatasync")
 
 
 def die_at(number: int, folder: Path) -> None:
-    """From now on each change of a name, each opening of a file to write it, and each sync counts."""
+    """From now on each change of a name, each opening of a file to write it, and each sync
+    counts."""
     root = str(folder)
     numbers = count(1)
 

@@ -1,13 +1,15 @@
-"""Runs everything that makes its cases by chance, as long as it is told: generated queries, changed statements and messages.
+"""Runs everything that makes its cases by chance, as long as it is told: generated queries, changed
+statements and messages.
 
     python -m tests.torture.fuzz [--minutes M] [--seed S] [--rounds N]
         [--parts queries,statements,…]
     python -m tests.torture.fuzz --statements 100000
     python -m tests.torture.fuzz --frames 100000
 
-A round is one part with one seed; the parts take turns. What differs is printed with the command that repeats its round. One
-that does not end in time is a failure too: the stacks of all threads are printed, and the process ends. `--statements` and
-`--frames` give so many changed statements or messages, and count what the answers were.
+A round is one part with one seed; the parts take turns. What differs is printed with the command
+that repeats its round. One that does not end in time is a failure too: the stacks of all threads
+are printed, and the process ends. `--statements` and `--frames` give so many changed statements or
+messages, and count what the answers were.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ FRAMES = 2000
 
 
 class Fuzzer:
-    """The parts, by name: each gives what is wrong in the round of a seed, and counts what it did. Use as a context."""
+    """The parts, by name: each gives what is wrong in the round of a seed, and counts what it did.
+    Use as a context."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -169,13 +172,25 @@ def _rounds(given: argparse.Namespace, parts: list[str]) -> Iterator[tuple[str, 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=10.0, help="how long")
     parser.add_argument("--rounds", type=int, default=10**9, help="stop after so many of each part")
-    parser.add_argument("--seed", type=int, default=1, help="that of the first rounds; the next ones count on")
-    parser.add_argument("--parts", default="", help="the parts to run, with commas between them; all that can be run here")
-    parser.add_argument("--statements", type=int, default=0, help="so many changed statements, and nothing else")
-    parser.add_argument("--frames", type=int, default=0, help="so many changed messages, and nothing else")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="that of the first rounds; the next ones count on"
+    )
+    parser.add_argument(
+        "--parts",
+        default="",
+        help="the parts to run, with commas between them; all that can be run here",
+    )
+    parser.add_argument(
+        "--statements", type=int, default=0, help="so many changed statements, and nothing else"
+    )
+    parser.add_argument(
+        "--frames", type=int, default=0, help="so many changed messages, and nothing else"
+    )
     given = parser.parse_args()
     failed = 0
     with Fuzzer() as fuzzer:
@@ -189,10 +204,16 @@ def main() -> int:
                 print(problem, flush=True)
             if found:
                 failed += 1
-                print(f"repeat: python -m tests.torture.fuzz --parts {part} --seed {seed} --rounds 1", flush=True)
+                print(
+                    f"repeat: python -m tests.torture.fuzz --parts {part} --seed {seed} --rounds 1",
+                    flush=True,
+                )
             else:
                 print(f"{part}, seed {seed}: nothing", flush=True)
-        print(f"{failed} rounds with differences; rounds {_shown(fuzzer.counts)}; answers {_shown(fuzzer.outcomes)}")
+        print(
+            f"{failed} rounds with differences; rounds {_shown(fuzzer.counts)}; answers "
+            f"{_shown(fuzzer.outcomes)}"
+        )
     return min(failed, 1)
 
 

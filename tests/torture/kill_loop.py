@@ -1,14 +1,17 @@
-"""Kills jobs again and again, and compares what their sinks hold with what the same queries give without.
+"""Kills jobs again and again, and compares what their sinks hold with what the same queries give
+without.
 
     python -m tests.torture.kill_loop [--minutes M] [--kills N] [--seed S]
         [--cases window_parquet,join_map] [--results]
 
-A round is a new directory with some of the jobs. Its process is killed by SIGKILL: at a random moment of its start or its
-work, or right before a file operation (in the middle of snapshots, commits and recoveries), and started again, until all jobs
-have given everything. In some rounds the process suspends, restarts, drops and makes its jobs meanwhile, and names snapshots.
-Then each sink must hold each row once; that of a job that runs at-least-once each row at least once, and no other. All is drawn
-from the seed of the round, which a failure prints: with it, the same jobs are killed at the same operations, and, as near as a
-clock allows, at the same moments. `--results` puts the summary into benchmarks/RESULTS.md when no difference was found.
+A round is a new directory with some of the jobs. Its process is killed by SIGKILL: at a random
+moment of its start or its work, or right before a file operation (in the middle of snapshots,
+commits and recoveries), and started again, until all jobs have given everything. In some rounds the
+process suspends, restarts, drops and makes its jobs meanwhile, and names snapshots. Then each sink
+must hold each row once; that of a job that runs at-least-once each row at least once, and no other.
+All is drawn from the seed of the round, which a failure prints: with it, the same jobs are killed
+at the same operations, and, as near as a clock allows, at the same moments. `--results` puts the
+summary into benchmarks/RESULTS.md when no difference was found.
 """
 
 from __future__ import annotations
@@ -45,7 +48,8 @@ TITLE = "### jobs that are killed"
 
 AT_START, AT_WORK, AT_OPERATION = "at the start", "at work", "at a file operation"
 KINDS = (AT_START, AT_WORK, AT_WORK, AT_OPERATION, AT_OPERATION)
-"""When the process is killed: some time after it was started, some time after its jobs were, before a file operation."""
+"""When the process is killed: some time after it was started, some time after its jobs were, before
+a file operation."""
 
 
 class Difference(AssertionError):
@@ -66,7 +70,8 @@ class Tally:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.kills.items()))
         jobs = ", ".join(f"{name} {count}" for name, count in sorted(self.jobs.items()))
         return (
-            f"{self.rounds} rounds ({self.disturbed} with statements), {self.kills.total()} kills ({kinds}), "
+            f"{self.rounds} rounds ({self.disturbed} with statements), "
+            f"{self.kills.total()} kills ({kinds}), "
             f"{self.rows} rows compared; jobs: {jobs}"
         )
 
@@ -82,15 +87,23 @@ class Tally:
             (
                 f"{TITLE}, and what their sinks hold",
                 "",
-                f"{self.kills.total()} kills by SIGKILL in {self.rounds} rounds and {minutes:.0f} minutes ({kinds}), each "
-                "followed by a start with perhaps another parallelism; "
-                f"in {self.disturbed} rounds statements came upon the jobs meanwhile. {self.rows:,} rows of the sinks were "
-                "compared with what the same queries give without kills: none was lost, and none came twice but where it may. "
-                f"`make torture` does so; seen on {date.today().isoformat()}.",
+                (
+                    f"{self.kills.total()} kills by SIGKILL in {self.rounds} rounds and "
+                    f"{minutes:.0f} minutes ({kinds}), each "
+                    "followed by a start with perhaps another parallelism; "
+                    f"in {self.disturbed} rounds statements came upon the jobs meanwhile. "
+                    f"{self.rows:,} rows of the sinks were "
+                    "compared with what the same queries give without kills: none was lost, and "
+                    "none came twice but where it may. "
+                    f"`make torture` does so; seen on {date.today().isoformat()}."
+                ),
                 "",
                 f"| jobs that came through, by query and sink | {' | '.join(sinks)} |",
                 f"|---|{'---|' * len(sinks)}",
-                *(f"| {query} | {' | '.join(str(counts[sink]) for sink in sinks)} |" for query, counts in runs.items()),
+                *(
+                    f"| {query} | {' | '.join(str(counts[sink]) for sink in sinks)} |"
+                    for query, counts in runs.items()
+                ),
             )
         )
 
@@ -98,7 +111,9 @@ class Tally:
 class KillLoop:
     """Rounds over some cases, below `folder`."""
 
-    def __init__(self, folder: Path, chosen: Sequence[cases.Case] = cases.CASES, most_kills: int = MOST_KILLS) -> None:
+    def __init__(
+        self, folder: Path, chosen: Sequence[cases.Case] = cases.CASES, most_kills: int = MOST_KILLS
+    ) -> None:
         self._folder = folder
         self._chosen = chosen
         self._most_kills = most_kills
@@ -107,11 +122,15 @@ class KillLoop:
         with runnel.connect() as connection:
             for statement in cases.sources(folder, streams=False):
                 connection.execute(statement)
-            self._expected = cases.expected(connection, list({case.query.name: case.query for case in chosen}.values()))
+            self._expected = cases.expected(
+                connection, list({case.query.name: case.query for case in chosen}.values())
+            )
 
-    def round(self, seed: int, disturbs: bool | None = None, chosen: Sequence[cases.Case] = ()) -> None:
-        """One round; Difference if anything is wrong. `disturbs`: whether statements change the jobs, `chosen`: which jobs; if
-        they aren't given, it is by chance."""
+    def round(
+        self, seed: int, disturbs: bool | None = None, chosen: Sequence[cases.Case] = ()
+    ) -> None:
+        """One round; Difference if anything is wrong. `disturbs`: whether statements change the
+        jobs, `chosen`: which jobs; if they aren't given, it is by chance."""
         random = Random(seed)
         is_disturbed = random.random() < DISTURBED if disturbs is None else disturbs
         chosen = chosen or random.sample(self._chosen, min(JOBS, len(self._chosen)))
@@ -119,7 +138,9 @@ class KillLoop:
         folder.mkdir()
         for name in ("lines.json", "spoiled.json"):
             shutil.copy(self._folder / name, folder)
-        (folder / "wanted.json").write_text(json.dumps({name: len(rows) for name, rows in self._expected.items()}))
+        (folder / "wanted.json").write_text(
+            json.dumps({name: len(rows) for name, rows in self._expected.items()})
+        )
         kills = 0
         try:
             while not (folder / "result.json").exists():
@@ -127,7 +148,8 @@ class KillLoop:
             self._compare(folder, chosen)
         except Difference as error:
             raise Difference(
-                f"seed {seed}, after {kills} kills: {error}\njobs {cases.described(chosen)}; files are in {folder}\n"
+                f"seed {seed}, after {kills} kills: {error}\n"
+                f"jobs {cases.described(chosen)}; files are in {folder}\n"
                 f"replay: python -m tests.torture.kill_loop --seed {seed} --rounds 1"
                 f" --cases {cases.described(self._chosen)} --most-kills {self._most_kills}"
             ) from None
@@ -136,22 +158,38 @@ class KillLoop:
         self.tally.disturbed += is_disturbed
         self.tally.jobs.update(case.name for case in chosen)
 
-    def _run(self, folder: Path, chosen: Sequence[cases.Case], random: Random, state: tuple[int, bool]) -> int:
-        """Runs the process once, which was killed so often and is disturbed or not; 1 if it was killed."""
+    def _run(
+        self, folder: Path, chosen: Sequence[cases.Case], random: Random, state: tuple[int, bool]
+    ) -> int:
+        """Runs the process once, which was killed so often and is disturbed or not; 1 if it was
+        killed."""
         kills, is_disturbed = state
         kind = random.choice(KINDS) if kills < self._most_kills else ""
-        fault = int(2 ** random.uniform(0, 10 if is_disturbed else 8.5)) if kind == AT_OPERATION else 0
+        fault = (
+            int(2 ** random.uniform(0, 10 if is_disturbed else 8.5)) if kind == AT_OPERATION else 0
+        )
         statements = random.randrange(1, 1 << 30) if is_disturbed else 0
         delay = random.uniform(0, 1.5)
         is_ready = folder / "ready"
         is_ready.unlink(missing_ok=True)
         # Each process has another parallelism, so that state is divided anew.
-        arguments = [str(folder), cases.described(chosen), str(random.choice((1, 2, 3))), str(fault), str(statements)]
+        arguments = [
+            str(folder),
+            cases.described(chosen),
+            str(random.choice((1, 2, 3))),
+            str(fault),
+            str(statements),
+        ]
         command = [sys.executable, "-m", "tests.torture.worker", *arguments]
         with (folder / "log").open("ab") as log:
             process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
         until = time.monotonic() + PATIENCE
-        while kind == AT_WORK and process.poll() is None and not is_ready.exists() and time.monotonic() < until:
+        while (
+            kind == AT_WORK
+            and process.poll() is None
+            and not is_ready.exists()
+            and time.monotonic() < until
+        ):
             time.sleep(0.01)  # the other process may die before it could tell anything
         try:
             code = process.wait(delay if kind in (AT_WORK, AT_START) else PATIENCE)
@@ -165,7 +203,10 @@ class KillLoop:
             self.tally.kills[kind] += 1
             return 1
         if code != 0:
-            raise Difference(f"the process ended with code {code}\n" + (folder / "log").read_text(errors="replace")[-6000:])
+            raise Difference(
+                f"the process ended with code {code}\n"
+                + (folder / "log").read_text(errors="replace")[-6000:]
+            )
         return 0
 
     def _compare(self, folder: Path, chosen: Sequence[cases.Case]) -> None:
@@ -173,7 +214,11 @@ class KillLoop:
         for case in chosen:
             for name, found in result["rows"][case.name].items():
                 wanted = self._expected[name]
-                wrong = _first_difference(found, wanted) if case.is_exact else _first_missing(found, wanted, case.query.sums)
+                wrong = (
+                    _first_difference(found, wanted)
+                    if case.is_exact
+                    else _first_missing(found, wanted, case.query.sums)
+                )
                 if wrong:
                     raise Difference(f"{case.name}, {name}: {wrong}")
                 self.tally.rows += len(found)
@@ -190,14 +235,15 @@ def _first_difference(found: list[Any], wanted: list[Any]) -> str:
     lost = Counter(map(tuple, wanted)) - Counter(map(tuple, found))
     more = Counter(map(tuple, found)) - Counter(map(tuple, wanted))
     return (
-        f"{len(found)} rows instead of {len(wanted)}; {lost.total()} lost, such as {list(lost)[:3]}; "
+        f"{len(found)} rows instead of {len(wanted)}; {lost.total()} lost, such as "
+        f"{list(lost)[:3]}; "
         f"{more.total()} too many, such as {list(more)[:3]}"
     )
 
 
 def _first_missing(found: list[Any], wanted: list[Any], sums: int) -> str:
-    """What is wrong with the rows of a job that runs at-least-once: rows that are missing, or that nobody gave. The last `sums`
-    columns of a row may be greater than they should be."""
+    """What is wrong with the rows of a job that runs at-least-once: rows that are missing, or that
+    nobody gave. The last `sums` columns of a row may be greater than they should be."""
 
     def divided(row: list[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         place = len(row) - sums
@@ -207,29 +253,48 @@ def _first_missing(found: list[Any], wanted: list[Any], sums: int) -> str:
     for key, values in map(divided, found):
         greatest[key] = max(greatest.get(key, values), values)
     least = dict(map(divided, wanted))
-    missing = [key for key, values in least.items() if key not in greatest or any(map(lt, greatest[key], values))]
+    missing = [
+        key
+        for key, values in least.items()
+        if key not in greatest or any(map(lt, greatest[key], values))
+    ]
     made_up = [key for key in greatest if key not in least]
     if not missing and not made_up:
         return ""
-    return f"{len(missing)} of {len(wanted)} rows missing, such as {missing[:3]}; {len(made_up)} made up, such as {made_up[:3]}"
+    return (
+        f"{len(missing)} of {len(wanted)} rows missing, such as {missing[:3]}; {len(made_up)} made "
+        f"up, such as {made_up[:3]}"
+    )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=10.0, help="how long")
     parser.add_argument("--kills", type=int, default=10**9, help="stop after so many")
     parser.add_argument("--rounds", type=int, default=10**9, help="stop after so many")
-    parser.add_argument("--seed", type=int, default=1, help="that of the first round; the next ones count on")
-    parser.add_argument("--cases", default=cases.described(cases.CASES), help="the jobs to choose from")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="that of the first round; the next ones count on"
+    )
+    parser.add_argument(
+        "--cases", default=cases.described(cases.CASES), help="the jobs to choose from"
+    )
     parser.add_argument("--most-kills", type=int, default=MOST_KILLS, help="of one round")
-    parser.add_argument("--results", action="store_true", help="write the summary to benchmarks/RESULTS.md")
+    parser.add_argument(
+        "--results", action="store_true", help="write the summary to benchmarks/RESULTS.md"
+    )
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="runnel-torture-"))
     loop = KillLoop(folder, cases.named(given.cases), given.most_kills)
     began = time.monotonic()
     until = began + 60 * given.minutes
     seed = given.seed
-    while time.monotonic() < until and loop.tally.kills.total() < given.kills and loop.tally.rounds < given.rounds:
+    while (
+        time.monotonic() < until
+        and loop.tally.kills.total() < given.kills
+        and loop.tally.rounds < given.rounds
+    ):
         try:
             loop.round(seed)
         except Difference as error:

@@ -1,4 +1,5 @@
-"""The rounds of `make fuzz`: a few of the quick ones, and what is said of a round that finds something."""
+"""The rounds of `make fuzz`: a few of the quick ones, and what is said of a round that finds
+something."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ def test_so_many_statements_are_rounds_of_their_own(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seeds: list[int] = []
-    monkeypatch.setattr(fuzz.Fuzzer, "_statements", lambda self, seed: iter(seeds.append(seed) or ()))
+    monkeypatch.setattr(
+        fuzz.Fuzzer, "_statements", lambda self, seed: iter(seeds.append(seed) or ())
+    )
     monkeypatch.setattr(sys, "argv", ["fuzz", "--statements", "500", "--seed", "4"])
     assert fuzz.main() == 0
     assert seeds == [4, 5, 6]

@@ -14,9 +14,21 @@ import pytest
 
 from benchmarks import run
 from tests.torture import cases
-from tests.torture.kill_loop import AT_OPERATION, AT_WORK, ROOT, Difference, KillLoop, Tally, _first_missing, write_results
+from tests.torture.kill_loop import (
+    AT_OPERATION,
+    AT_WORK,
+    ROOT,
+    Difference,
+    KillLoop,
+    Tally,
+    _first_missing,
+    write_results,
+)
 
-SHORT = "window_parquet,join_duckdb,poison_map,disorder_json,copy_parquet_again,join_parquet_again,window_duckdb_again"
+SHORT = (
+    "window_parquet,join_duckdb,poison_map,disorder_json,copy_parquet_again,join_parquet_again,"
+    "window_duckdb_again"
+)
 
 
 @pytest.fixture(scope="module")
@@ -81,13 +93,22 @@ def test_a_row_lost_and_a_row_too_many_are_found(tmp_path: Path, loop: KillLoop)
         ([["a", 1, 5], ["b", 2, 7], ["c", 1, 1]], "1 made up"),
     ],
 )
-def test_rows_of_at_least_once_may_come_twice_and_none_be_missing(found: list[Any], said: str) -> None:
+def test_rows_of_at_least_once_may_come_twice_and_none_be_missing(
+    found: list[Any], said: str
+) -> None:
     wrong = _first_missing(found, [["a", 1, 5], ["b", 2, 7]], 2)
     assert said in wrong and bool(said) == bool(wrong)
 
 
-def test_the_summary_takes_the_place_of_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tally = Tally(3, Counter({AT_WORK: 20, AT_OPERATION: 7}), Counter(window_map=3, window_csv=1, join_map=2), 4321)
+def test_the_summary_takes_the_place_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tally = Tally(
+        3,
+        Counter({AT_WORK: 20, AT_OPERATION: 7}),
+        Counter(window_map=3, window_csv=1, join_map=2),
+        4321,
+    )
     monkeypatch.setattr(run, "RESULTS", tmp_path / "RESULTS.md")
     run.RESULTS.write_text("# Results\n\n### speed\n\nmuch\n")
     write_results(Tally(1, Counter({AT_WORK: 5})).section(1))
@@ -125,10 +146,14 @@ for i in range(9):
 )
 def test_fault_points_count_changes_only(tmp_path: Path, operation: str, each: int) -> None:
     (tmp_path / "f").touch()
-    text = KILLED.format(number=6, folder=str(tmp_path), operation=operation.format(folder=tmp_path))
+    text = KILLED.format(
+        number=6, folder=str(tmp_path), operation=operation.format(folder=tmp_path)
+    )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT)])}
     with (tmp_path.parent / "out").open("w+") as out:
-        ended = subprocess.run([sys.executable, "-c", text], stdout=out, cwd=ROOT, env=environment, check=False)
+        ended = subprocess.run(
+            [sys.executable, "-c", text], stdout=out, cwd=ROOT, env=environment, check=False
+        )
         out.seek(0)
         seen = len(out.read().split())
     assert (ended.returncode, seen) == ((-9, -(-6 // each)) if each else (0, 9))

@@ -1,9 +1,11 @@
-"""The process that is killed: opens the directory, makes what isn't there yet, and waits until all jobs have given everything.
+"""The process that is killed: opens the directory, makes what isn't there yet, and waits until all
+jobs have given everything.
 
     python -m tests.torture.worker FOLDER CASES PARALLELISM FAULT STATEMENTS
 
-What the sinks hold then is written to FOLDER/result.json. PARALLELISM is that of the jobs, FAULT the number of the file
-operation that it dies at (0: none), STATEMENTS the seed of the statements that change the jobs meanwhile (0: none).
+What the sinks hold then is written to FOLDER/result.json. PARALLELISM is that of the jobs, FAULT
+the number of the file operation that it dies at (0: none), STATEMENTS the seed of the statements
+that change the jobs meanwhile (0: none).
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ def main(folder: Path, names: str, parallelism: int, fault: int, statements: int
         for case in chosen:
             _wait(connection, case, wanted[case.query.name], until)
         result = {
-            case.name: {name: cases.rows(connection, query) for name, query in cases.outputs(case).items()} for case in chosen
+            case.name: {
+                name: cases.rows(connection, query) for name, query in cases.outputs(case).items()
+            }
+            for case in chosen
         }
         jobs = _jobs(connection)
     unfinished = folder / "result.json.new"
@@ -48,8 +53,8 @@ def main(folder: Path, names: str, parallelism: int, fault: int, statements: int
 
 
 def _wait(connection: runnel.Connection, case: cases.Case, wanted: int, until: float) -> None:
-    """Until the job is complete; one that never is has given everything when so many rows are there, and is suspended then, so
-    that its last snapshot would commit what is too much."""
+    """Until the job is complete; one that never is has given everything when so many rows are
+    there, and is suspended then, so that its last snapshot would commit what is too much."""
     job = connection.job(case.name)
     if not case.query.is_endless:
         job.join(max(1.0, until - time.monotonic()))

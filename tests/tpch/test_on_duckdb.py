@@ -1,4 +1,5 @@
-"""TPC-H at scale factor 0.01 as fragments on DuckDB, over registered tables, Parquet files, maps and DuckDB's own tables."""
+"""TPC-H at scale factor 0.01 as fragments on DuckDB, over registered tables, Parquet files, maps
+and DuckDB's own tables."""
 
 from __future__ import annotations
 
@@ -34,10 +35,14 @@ def theirs(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 def over_tables_of_duckdb(folder: Path) -> runnel.Connection:
     with duckdb.connect(str(folder / "tpch.duckdb")) as made:
         for name in TABLES:
-            made.execute(f"CREATE TABLE IF NOT EXISTS {name} AS SELECT * FROM '{folder / name}.parquet'")
+            made.execute(
+                f"CREATE TABLE IF NOT EXISTS {name} AS SELECT * FROM '{folder / name}.parquet'"
+            )
     connection = runnel.connect()
     for name in TABLES:
-        connection.execute(f"CREATE MAPPING {name} TYPE DuckDB OPTIONS ('path' = '{folder / 'tpch.duckdb'}')")
+        connection.execute(
+            f"CREATE MAPPING {name} TYPE DuckDB OPTIONS ('path' = '{folder / 'tpch.duckdb'}')"
+        )
     return connection
 
 
@@ -48,7 +53,9 @@ def ours(folder: Path) -> Iterator[Callable[[str], runnel.Connection]]:
 
         @cache
         def made(source: str) -> runnel.Connection:
-            connection = over_tables_of_duckdb(folder) if source == "duckdb" else connect(folder, source)
+            connection = (
+                over_tables_of_duckdb(folder) if source == "duckdb" else connect(folder, source)
+            )
             stack.enter_context(closing(connection))
             if source != "duckdb":
                 connection.execute("SET fragment_rows = 0")
@@ -58,14 +65,24 @@ def ours(folder: Path) -> Iterator[Callable[[str], runnel.Connection]]:
 
 
 @pytest.mark.parametrize(("number", "source"), crossed(QUERIES, SOURCES))
-def test_query(number: int, source: str, ours: Callable[[str], runnel.Connection], theirs: duckdb.DuckDBPyConnection) -> None:
+def test_query(
+    number: int,
+    source: str,
+    ours: Callable[[str], runnel.Connection],
+    theirs: duckdb.DuckDBPyConnection,
+) -> None:
     expected = theirs.execute(query(number)).fetchall()
     assert agree(ours(source).execute(query(number)).fetchall(), expected)
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_the_queries_are_one_fragment_each(source: str, ours: Callable[[str], runnel.Connection]) -> None:
+def test_the_queries_are_one_fragment_each(
+    source: str, ours: Callable[[str], runnel.Connection]
+) -> None:
     for number in QUERIES:
-        lines = [line for (line,) in ours(source).execute(f"EXPLAIN (PHYSICAL) {query(number)}").fetchall()]
+        lines = [
+            line
+            for (line,) in ours(source).execute(f"EXPLAIN (PHYSICAL) {query(number)}").fetchall()
+        ]
         assert len(lines) == 1, (number, lines)
         assert lines[0].startswith("Fragment on DuckDB"), number

@@ -1,4 +1,5 @@
-"""TPC-H at scale factor 0.01 on our own operators, over registered tables, Parquet files and maps, beside DuckDB.
+"""TPC-H at scale factor 0.01 on our own operators, over registered tables, Parquet files and maps,
+beside DuckDB.
 
 `python -m benchmarks.tpch 0.1` does the same for larger data and prints the times.
 """
@@ -51,7 +52,12 @@ def ours(folder: Path) -> Iterator[Callable[[str], runnel.Connection]]:
 
 
 @pytest.mark.parametrize(("number", "source"), crossed(QUERIES, SOURCES))
-def test_query(number: int, source: str, ours: Callable[[str], runnel.Connection], theirs: duckdb.DuckDBPyConnection) -> None:
+def test_query(
+    number: int,
+    source: str,
+    ours: Callable[[str], runnel.Connection],
+    theirs: duckdb.DuckDBPyConnection,
+) -> None:
     expected = theirs.execute(query(number)).fetchall()
     assert agree(ours(source).execute(query(number)).fetchall(), expected)
 
@@ -59,7 +65,9 @@ def test_query(number: int, source: str, ours: Callable[[str], runnel.Connection
 @pytest.mark.parametrize("source", SOURCES)
 def test_no_join_is_a_cross_product(source: str, ours: Callable[[str], runnel.Connection]) -> None:
     for number in QUERIES:
-        text = "\n".join(row[0] for row in ours(source).execute(f"EXPLAIN {query(number)}").fetchall())
+        text = "\n".join(
+            row[0] for row in ours(source).execute(f"EXPLAIN {query(number)}").fetchall()
+        )
         for line in text.split("\n"):
             if "Cross join" in line:
                 # A scalar subquery is one row beside the others.
@@ -71,6 +79,16 @@ def test_the_tables_are_there(folder: Path) -> None:
 
 
 def test_the_command_runs(folder: Path) -> None:
-    command = [sys.executable, "-m", "benchmarks.tpch", "--folder", str(folder), "--queries", "6", "--pushdown", "off"]
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.tpch",
+        "--folder",
+        str(folder),
+        "--queries",
+        "6",
+        "--pushdown",
+        "off",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert "same answers" in done.stdout

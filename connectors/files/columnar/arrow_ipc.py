@@ -1,8 +1,10 @@
-"""Arrow IPC files, also called Feather: the record batches of a file are dealt out to partitions, and only the columns wanted
-are read. A file of the disk is mapped into memory, so what isn't compressed is read without a copy.
+"""Arrow IPC files, also called Feather: the record batches of a file are dealt out to partitions,
+and only the columns wanted are read. A file of the disk is mapped into memory, so what isn't
+compressed is read without a copy.
 
-The streaming form (a file without Arrow's mark at its start) is read too, by one partition from the beginning. A file without
-its footer was cut off, or is still being written by someone who doesn't rename at the end; it is refused.
+The streaming form (a file without Arrow's mark at its start) is read too, by one partition from the
+beginning. A file without its footer was cut off, or is still being written by someone who doesn't
+rename at the end; it is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ from runnel.connector import BATCH_ROWS
 from runnel.connectors.confined_path import ConfinedPath
 from runnel.connectors.files.columnar.columns import columns_of, typed
 from runnel.connectors.files.columnar.format import PartWriter, TypedFormat, reading_typed, shares
-from runnel.connectors.files.format import Batches, FileColumn, FileShare, Reading, batch_of, external_name, match_names
+from runnel.connectors.files.format import (
+    Batches,
+    FileColumn,
+    FileShare,
+    Reading,
+    batch_of,
+    external_name,
+    match_names,
+)
 from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.output import FileOutput, RowWriter
 from runnel.connectors.files.storage import DataFile, RemotePath, opened
@@ -43,7 +53,10 @@ class ArrowFormat(TypedFormat):
     def __init__(self, options: FileOptions) -> None:
         super().__init__(options)
         if options.compression not in _COMPRESSIONS:
-            raise ProgrammingError(f"format arrow has no compression {options.compression}", hint="use zst, lz4 or none")
+            raise ProgrammingError(
+                f"format arrow has no compression {options.compression}",
+                hint="use zst, lz4 or none",
+            )
 
     def columns_in(self, file: DataFile) -> list[FileColumn]:
         with reading_typed(file.path, _KIND), _source(file.path) as source:
@@ -73,7 +86,9 @@ class ArrowFormat(TypedFormat):
         return ArrowRows(output, columns, _COMPRESSIONS[self.options.compression])
 
 
-def _open_file(source: pa.NativeFile, fields: list[int] | None = None) -> ipc.RecordBatchFileReader | None:
+def _open_file(
+    source: pa.NativeFile, fields: list[int] | None = None
+) -> ipc.RecordBatchFileReader | None:
     """A reader of a file, perhaps of some fields only; None where it has the streaming form."""
     source.seek(0)
     is_file = source.read(len(MARK)) == MARK
@@ -84,7 +99,8 @@ def _open_file(source: pa.NativeFile, fields: list[int] | None = None) -> ipc.Re
 
 
 def _options(fields: list[int] | None) -> ipc.IpcReadOptions:
-    # Columns are converted one at a time by who reads them: threads of Arrow's own would only be in the way.
+    # Columns are converted one at a time by who reads them: threads of Arrow's own would only be in
+    # the way.
     return ipc.IpcReadOptions(included_fields=fields, use_threads=False)
 
 
@@ -102,19 +118,25 @@ def _batches(
         return
     found = match_names(wanted, plain.schema.names)
     # Without any field the number of rows would be unknown too.
-    fields = sorted({place for place in found if place is not None}) or list(range(min(len(plain.schema), 1)))
+    fields = sorted({place for place in found if place is not None}) or list(
+        range(min(len(plain.schema), 1))
+    )
     reader = _open_file(source, fields) if fields else plain
     assert reader is not None
     places = [None if place is None else fields.index(place) for place in found]
     for index in range(reader.num_record_batches) if parts is None else parts:
         batch = reader.get_batch(index)
-        # What comes from a file may hold anything: offsets behind the end would be read by whoever trusts them.
+        # What comes from a file may hold anything: offsets behind the end would be read by whoever
+        # trusts them.
         batch.validate(full=True)
         yield batch, places
 
 
 def _converted(
-    batch: pa.RecordBatch, places: Sequence[int | None], origin: tuple[DataFile, int], asked: Reading
+    batch: pa.RecordBatch,
+    places: Sequence[int | None],
+    origin: tuple[DataFile, int],
+    asked: Reading,
 ) -> pa.RecordBatch:
     arrays = []
     for column, place in zip(asked.wanted, places, strict=True):
@@ -128,7 +150,9 @@ def _converted(
 class ArrowRows(PartWriter):
     """Writes record batches of a good size."""
 
-    def __init__(self, output: FileOutput, columns: Sequence[TableColumn], compression: str | None) -> None:
+    def __init__(
+        self, output: FileOutput, columns: Sequence[TableColumn], compression: str | None
+    ) -> None:
         super().__init__(columns, BATCH_ROWS)
         options = ipc.IpcWriteOptions(compression=compression, use_threads=False)
         self._writer = ipc.new_file(output.stream, self.schema, options=options)

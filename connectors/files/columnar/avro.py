@@ -1,7 +1,7 @@
 """Avro files: blocks of records with a schema of their own (package fastavro).
 
-Only the fields that are wanted are decoded. A union with null is a column that may be NULL; one of several other types is
-read as the type that they have in common, and refused where there is none.
+Only the fields that are wanted are decoded. A union with null is a column that may be NULL; one of
+several other types is read as the type that they have in common, and refused where there is none.
 """
 
 from __future__ import annotations
@@ -14,10 +14,23 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS
-from runnel.connectors.files.columnar.avro_schema import columns_of_schema, narrowed, record_schema, to_record_values
+from runnel.connectors.files.columnar.avro_schema import (
+    columns_of_schema,
+    narrowed,
+    record_schema,
+    to_record_values,
+)
 from runnel.connectors.files.columnar.columns import typed
 from runnel.connectors.files.columnar.format import DAMAGED, TypedFormat
-from runnel.connectors.files.format import Batches, FileColumn, FileShare, Reading, batch_of, external_name, match_names
+from runnel.connectors.files.format import (
+    Batches,
+    FileColumn,
+    FileShare,
+    Reading,
+    batch_of,
+    external_name,
+    match_names,
+)
 from runnel.connectors.files.input import open_bytes, reading
 from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.output import FileOutput, RowWriter
@@ -37,7 +50,9 @@ def _fastavro() -> Any:
         import fastavro
     except ImportError as error:
         raise OperationalError(
-            "format avro needs the package fastavro", detail=str(error), hint="pip install 'runnel[avro]'"
+            "format avro needs the package fastavro",
+            detail=str(error),
+            hint="pip install 'runnel[avro]'",
         ) from error
     return fastavro
 
@@ -67,7 +82,9 @@ class AvroFormat(TypedFormat):
     def __init__(self, options: FileOptions) -> None:
         super().__init__(options)
         if options.compression == "lz4":
-            raise ProgrammingError("format avro has no compression lz4", hint="use zst, gz, bz2 or none")
+            raise ProgrammingError(
+                "format avro has no compression lz4", hint="use zst, gz, bz2 or none"
+            )
 
     def columns_in(self, file: DataFile) -> list[FileColumn]:
         fastavro = _fastavro()
@@ -85,7 +102,9 @@ class AvroFormat(TypedFormat):
         schema = fastavro.reader(stream).writer_schema
         stream.seek(0)
         found = columns_of_schema(schema, file.path)
-        places = match_names([external_name(column) for column in asked.wanted], [name for name, _ in found])
+        places = match_names(
+            [external_name(column) for column in asked.wanted], [name for name, _ in found]
+        )
         names = [found[place][0] for place in places if place is not None]
         row = 0
         for block in fastavro.block_reader(stream, narrowed(schema, names)):
@@ -99,7 +118,15 @@ class AvroFormat(TypedFormat):
                     else:
                         name, kind = found[place]
                         values = array_of([record[name] for record in part], kind)
-                        arrays.append(typed(values, column, (file, row), is_inferred=asked.is_inferred, kind=kind))
+                        arrays.append(
+                            typed(
+                                values,
+                                column,
+                                (file, row),
+                                is_inferred=asked.is_inferred,
+                                kind=kind,
+                            )
+                        )
                 yield batch_of(arrays, asked.names, len(part))
                 row += len(part)
 
@@ -115,14 +142,21 @@ class AvroRows(RowWriter):
         self._columns = columns
         self._names, schema = record_schema(columns)
         try:
-            self._writer = fastavro.write.Writer(output.stream, schema, codec=codec, sync_interval=BLOCK_BYTES)
+            self._writer = fastavro.write.Writer(
+                output.stream, schema, codec=codec, sync_interval=BLOCK_BYTES
+            )
         except ValueError as error:
             raise OperationalError(
-                "compression zst of format avro needs the package zstandard", detail=str(error), hint="use gz, bz2 or none"
+                "compression zst of format avro needs the package zstandard",
+                detail=str(error),
+                hint="use gz, bz2 or none",
             ) from error
 
     def write(self, batch: pa.RecordBatch) -> None:
-        values = [to_record_values(array, column.type) for array, column in zip(batch.columns, self._columns, strict=True)]
+        values = [
+            to_record_values(array, column.type)
+            for array, column in zip(batch.columns, self._columns, strict=True)
+        ]
         for row in zip(*values, strict=True):
             self._writer.write(dict(zip(self._names, row, strict=True)))
 

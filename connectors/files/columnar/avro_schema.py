@@ -1,4 +1,5 @@
-"""Avro schemas: the columns that one describes, the part of it for some fields, and the one for a table's columns."""
+"""Avro schemas: the columns that one describes, the part of it for some fields, and the one for a
+table's columns."""
 
 from __future__ import annotations
 
@@ -78,11 +79,13 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def columns_of_schema(schema: Any, path: str) -> list[tuple[str, SqlType]]:
-    """The fields of the records, with their types; NotSupportedError names a field that has none."""
+    """The fields of the records, with their types; NotSupportedError names a field that has
+    none."""
     if not isinstance(schema, dict) or schema.get("type") not in ("record", "error"):
         kind = schema.get("type") if isinstance(schema, dict) else schema
         raise NotSupportedError(
-            f'file "{path}" doesn\'t hold records but values of type {kind}', hint="only Avro files of records are tables"
+            f'file "{path}" doesn\'t hold records but values of type {kind}',
+            hint="only Avro files of records are tables",
         )
     reader = _Types(schema)
     columns = []
@@ -90,7 +93,9 @@ def columns_of_schema(schema: Any, path: str) -> list[tuple[str, SqlType]]:
         try:
             columns.append((field["name"], reader.type_of(field["type"])))
         except NotSupportedError as error:
-            raise NotSupportedError(f'column "{field["name"]}" of file "{path}": {error.message}') from None
+            raise NotSupportedError(
+                f'column "{field["name"]}" of file "{path}": {error.message}'
+            ) from None
     return columns
 
 
@@ -169,7 +174,9 @@ class _Types:
             raise NotSupportedError(f'Avro type "{name}" contains itself')
         self._open.add(name)
         try:
-            return row(*((field["name"], self.type_of(field["type"])) for field in schema["fields"]))
+            return row(
+                *((field["name"], self.type_of(field["type"])) for field in schema["fields"])
+            )
         finally:
             self._open.discard(name)
 
@@ -182,7 +189,9 @@ def narrowed(schema: Any, names: Sequence[str]) -> Any:
     if any(_refers(field["type"]) for field in kept):
         # A name may have been defined in a field that is left out.
         return None
-    return {key: value for key, value in schema.items() if not key.startswith("__")} | {"fields": kept}
+    return {key: value for key, value in schema.items() if not key.startswith("__")} | {
+        "fields": kept
+    }
 
 
 def _refers(schema: Any) -> bool:
@@ -209,7 +218,9 @@ def record_schema(columns: Sequence[TableColumn]) -> tuple[list[str], dict[str, 
                 detail="names have letters, digits and underscores there",
                 hint="give the column an EXTERNAL NAME",
             )
-        fields.append({"name": name, "type": ["null", _schema_of(column.type, f"r{number}")], "default": None})
+        fields.append(
+            {"name": name, "type": ["null", _schema_of(column.type, f"r{number}")], "default": None}
+        )
     return names, {"type": "record", "name": "row", "namespace": "runnel", "fields": fields}
 
 
@@ -217,7 +228,12 @@ def _schema_of(sql_type: SqlType, path: str) -> Any:
     """The schema of a type; `path` makes the names of its records unique."""
     kind = sql_type.kind
     if kind is Kind.DECIMAL:
-        return {"type": "bytes", "logicalType": "decimal", "precision": sql_type.precision, "scale": sql_type.scale}
+        return {
+            "type": "bytes",
+            "logicalType": "decimal",
+            "precision": sql_type.precision,
+            "scale": sql_type.scale,
+        }
     if kind is Kind.ARRAY and sql_type.element is not None:
         return {"type": "array", "items": ["null", _schema_of(sql_type.element, path + "_e")]}
     if kind is Kind.MAP and sql_type.element is not None and sql_type.key == VARCHAR:
@@ -230,7 +246,10 @@ def _schema_of(sql_type: SqlType, path: str) -> Any:
         return {"type": "record", "name": path, "fields": fields}
     known = _WRITTEN.get(kind)
     if known is None:
-        raise NotSupportedError(f"a column of type {sql_type} can't be written in format avro", hint="CAST it to VARCHAR")
+        raise NotSupportedError(
+            f"a column of type {sql_type} can't be written in format avro",
+            hint="CAST it to VARCHAR",
+        )
     return known
 
 

@@ -1,4 +1,5 @@
-"""Columns of files that have types of their own: what a table declares of them, and bringing them to its types."""
+"""Columns of files that have types of their own: what a table declares of them, and bringing them
+to its types."""
 
 from __future__ import annotations
 
@@ -21,11 +22,15 @@ def columns_of(schema: pa.Schema, file: DataFile) -> list[FileColumn]:
         try:
             columns.append(FileColumn(field.name, from_arrow(field.type)))
         except NotSupportedError as error:
-            raise NotSupportedError(f'column "{field.name}" of file "{file.path}": {error.message}') from None
+            raise NotSupportedError(
+                f'column "{field.name}" of file "{file.path}": {error.message}'
+            ) from None
     return columns
 
 
-def check_columns(columns: Sequence[TableColumn], found: Sequence[FileColumn], file: DataFile) -> None:
+def check_columns(
+    columns: Sequence[TableColumn], found: Sequence[FileColumn], file: DataFile
+) -> None:
     """Fails where a declared column isn't in a file, or can't be made of what is."""
     names = [item.name for item in found]
     wanted = [external_name(column) for column in columns]
@@ -37,15 +42,21 @@ def check_columns(columns: Sequence[TableColumn], found: Sequence[FileColumn], f
             )
         if not can_cast(found[place].type, column.type):
             raise ProgrammingError(
-                f'column "{column.name}" is declared as {column.type}, but is {found[place].type} in file "{file.path}"'
+                f'column "{column.name}" is declared as {column.type}, but is {found[place].type} '
+                f'in file "{file.path}"'
             )
 
 
 def typed(
-    array: pa.Array, column: TableColumn, origin: tuple[DataFile, int], *, is_inferred: bool, kind: SqlType | None = None
+    array: pa.Array,
+    column: TableColumn,
+    origin: tuple[DataFile, int],
+    *,
+    is_inferred: bool,
+    kind: SqlType | None = None,
 ) -> pa.Array:
-    """A column of a file, from row `origin[1]` on, in the type of the table's column. `kind` is its SQL type where its Arrow
-    type doesn't tell."""
+    """A column of a file, from row `origin[1]` on, in the type of the table's column. `kind` is its
+    SQL type where its Arrow type doesn't tell."""
     file, row = origin
     if array.type == to_arrow(column.type) if kind is None else kind == column.type:
         return array

@@ -1,4 +1,5 @@
-"""What formats share whose files have types of their own and come in parts: Parquet, Arrow IPC, and in part Avro."""
+"""What formats share whose files have types of their own and come in parts: Parquet, Arrow IPC, and
+in part Avro."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connectors.files.columnar.columns import check_columns
-from runnel.connectors.files.format import FileColumn, FileFormat, FileShare, external_name, sample_of
+from runnel.connectors.files.format import (
+    FileColumn,
+    FileFormat,
+    FileShare,
+    external_name,
+    sample_of,
+)
 from runnel.connectors.files.inference import united_columns
 from runnel.connectors.files.input import reading
 from runnel.connectors.files.output import RowWriter
@@ -20,7 +27,8 @@ from runnel.errors import OperationalError
 from runnel.sqltypes import to_arrow
 
 COUNTED_FILES = 16
-"""So many files at most are opened to count their rows for the planner; of more, some from all over."""
+"""So many files at most are opened to count their rows for the planner; of more, some from all
+over."""
 
 DAMAGED = "the file is damaged, cut off or not yet finished"
 
@@ -32,7 +40,9 @@ def reading_typed(path: str, kind: str) -> Iterator[None]:
         try:
             yield
         except pa.ArrowException as error:
-            raise OperationalError(f'file "{path}" can\'t be read as {kind}', detail=str(error), hint=DAMAGED) from error
+            raise OperationalError(
+                f'file "{path}" can\'t be read as {kind}', detail=str(error), hint=DAMAGED
+            ) from error
 
 
 class TypedFormat(FileFormat):
@@ -69,7 +79,11 @@ class TypedFormat(FileFormat):
         if len(asked) == len(files):
             return sum(known)
         # The others are taken to have as many rows for their bytes.
-        return sum(known) * sum(file.size for file in files) // max(1, sum(file.size for file in asked))
+        return (
+            sum(known)
+            * sum(file.size for file in files)
+            // max(1, sum(file.size for file in asked))
+        )
 
 
 def shares(file: DataFile, count: int, pieces: int) -> list[FileShare]:
@@ -77,14 +91,19 @@ def shares(file: DataFile, count: int, pieces: int) -> list[FileShare]:
     if count < 2 or pieces < 2:
         return [FileShare((file,))]
     size = -(-count // pieces)
-    return [FileShare((file,), tuple(range(first, min(first + size, count)))) for first in range(0, count, size)]
+    return [
+        FileShare((file,), tuple(range(first, min(first + size, count))))
+        for first in range(0, count, size)
+    ]
 
 
 class PartWriter(RowWriter):
     """Writes rows in parts of about `part_rows` rows."""
 
     def __init__(self, columns: Sequence[TableColumn], part_rows: int) -> None:
-        self.schema = pa.schema([pa.field(external_name(item), to_arrow(item.type)) for item in columns])
+        self.schema = pa.schema(
+            [pa.field(external_name(item), to_arrow(item.type)) for item in columns]
+        )
         self._part_rows = part_rows
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0

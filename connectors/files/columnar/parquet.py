@@ -1,6 +1,7 @@
 """Parquet files: only the columns wanted, only the row groups that may have rows for the predicate.
 
-A file without its footer was cut off, or is still being written by someone who doesn't rename at the end; it is refused.
+A file without its footer was cut off, or is still being written by someone who doesn't rename at
+the end; it is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from runnel.connectors.confined_path import ConfinedPath
 from runnel.connectors.files.columnar.columns import columns_of, typed
 from runnel.connectors.files.columnar.format import PartWriter, TypedFormat, reading_typed, shares
 from runnel.connectors.files.columnar.row_groups import groups_to_read
-from runnel.connectors.files.format import Batches, FileColumn, FileShare, Reading, batch_of, external_name, match_names
+from runnel.connectors.files.format import (
+    Batches,
+    FileColumn,
+    FileShare,
+    Reading,
+    batch_of,
+    external_name,
+    match_names,
+)
 from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.output import FileOutput, RowWriter
 from runnel.connectors.files.storage import DataFile, RemotePath, opened
@@ -45,7 +54,9 @@ class ParquetFormat(TypedFormat):
     def __init__(self, options: FileOptions) -> None:
         super().__init__(options)
         if options.compression == "bz2":
-            raise ProgrammingError("format parquet has no compression bz2", hint="use zst, gz, lz4 or none")
+            raise ProgrammingError(
+                "format parquet has no compression bz2", hint="use zst, gz, lz4 or none"
+            )
 
     def columns_in(self, file: DataFile) -> list[FileColumn]:
         with reading_typed(file.path, _KIND):
@@ -64,13 +75,18 @@ class ParquetFormat(TypedFormat):
 
     def read(self, share: FileShare, asked: Reading) -> Batches:
         for file in share.files:
-            with reading_typed(file.path, _KIND), pq.ParquetFile(_source(file.path), page_checksum_verification=True) as opened:
+            with (
+                reading_typed(file.path, _KIND),
+                pq.ParquetFile(_source(file.path), page_checksum_verification=True) as opened,
+            ):
                 yield from self._read_file(opened, (file, share.parts), asked)
 
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
         return ParquetRows(output, columns, _COMPRESSIONS[self.options.compression])
 
-    def _read_file(self, opened: pq.ParquetFile, what: tuple[DataFile, tuple[int, ...] | None], asked: Reading) -> Batches:
+    def _read_file(
+        self, opened: pq.ParquetFile, what: tuple[DataFile, tuple[int, ...] | None], asked: Reading
+    ) -> Batches:
         file, parts = what
         schema = opened.schema_arrow
         places = match_names([external_name(column) for column in asked.wanted], schema.names)
@@ -78,9 +94,12 @@ class ParquetFormat(TypedFormat):
         names = [schema.names[place] for place in places if place is not None]
         if not names:
             for group in groups:
-                yield self._converted(None, [], opened.metadata.row_group(group).num_rows, (file, 0, asked))
+                yield self._converted(
+                    None, [], opened.metadata.row_group(group).num_rows, (file, 0, asked)
+                )
             return
-        # A struct's own name also selects a column called "struct.field": the result is looked up by name again.
+        # A struct's own name also selects a column called "struct.field": the result is looked up
+        # by name again.
         row = 0
         for some in _in_turn(opened.metadata, groups):
             for batch in opened.iter_batches(batch_size=BATCH_ROWS, row_groups=some, columns=names):
@@ -90,7 +109,11 @@ class ParquetFormat(TypedFormat):
                 row += batch.num_rows
 
     def _converted(
-        self, batch: pa.RecordBatch | None, arrays: list[pa.Array | None], rows: int, origin: tuple[DataFile, int, Reading]
+        self,
+        batch: pa.RecordBatch | None,
+        arrays: list[pa.Array | None],
+        rows: int,
+        origin: tuple[DataFile, int, Reading],
     ) -> pa.RecordBatch:
         file, row, asked = origin
         result = []
@@ -103,7 +126,8 @@ class ParquetFormat(TypedFormat):
 
 
 def _in_turn(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[int]]:
-    """The row groups, few of them at a time: pyarrow reads all bytes of those it is asked for before it gives the first row."""
+    """The row groups, few of them at a time: pyarrow reads all bytes of those it is asked for
+    before it gives the first row."""
     some: list[int] = []
     rows = 0
     for group in groups:
@@ -117,14 +141,21 @@ def _in_turn(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[
 
 
 class ParquetRows(PartWriter):
-    """Writes row groups of a good size. `schema`: that of the batches, where it isn't that of the columns."""
+    """Writes row groups of a good size. `schema`: that of the batches, where it isn't that of the
+    columns."""
 
     def __init__(
-        self, output: FileOutput, columns: Sequence[TableColumn], compression: str, schema: pa.Schema | None = None
+        self,
+        output: FileOutput,
+        columns: Sequence[TableColumn],
+        compression: str,
+        schema: pa.Schema | None = None,
     ) -> None:
         super().__init__(columns, ROW_GROUP_ROWS)
         self.schema = self.schema if schema is None else schema
-        self._writer = pq.ParquetWriter(output.stream, self.schema, compression=compression, write_page_checksum=True)
+        self._writer = pq.ParquetWriter(
+            output.stream, self.schema, compression=compression, write_page_checksum=True
+        )
 
     def write_part(self, batches: list[pa.RecordBatch]) -> None:
         self._writer.write_table(pa.Table.from_batches(batches, self.schema))

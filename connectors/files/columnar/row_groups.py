@@ -1,8 +1,9 @@
-"""Which row groups of a Parquet file may have rows for a predicate, by their smallest and largest values.
+"""Which row groups of a Parquet file may have rows for a predicate, by their smallest and largest
+values.
 
-Only conjuncts of the form `column op constant` count, and only on columns that the file has in the table's own type, so
-that both sides compare alike. Statistics know nothing of NaN, which is larger than any number: "greater" leaves no group of
-a floating column out.
+Only conjuncts of the form `column op constant` count, and only on columns that the file has in the
+table's own type, so that both sides compare alike. Statistics know nothing of NaN, which is larger
+than any number: "greater" leaves no group of a floating column out.
 """
 
 from __future__ import annotations
@@ -20,18 +21,27 @@ from runnel.expressions.nodes import Column
 from runnel.sqltypes import to_arrow
 
 
-def groups_to_read(metadata: pq.FileMetaData, schema: pa.Schema, asked: Reading, parts: Sequence[int] | None) -> list[int]:
+def groups_to_read(
+    metadata: pq.FileMetaData, schema: pa.Schema, asked: Reading, parts: Sequence[int] | None
+) -> list[int]:
     """The numbers of the row groups to read, of `parts` if that is given."""
     groups = list(range(metadata.num_row_groups) if parts is None else parts)
     for test in comparisons(asked.predicate, asked.evaluation):
         leaf = _leaf_of(test.column, schema, metadata, asked)
         if leaf is not None:
-            groups = [item for item in groups if _may_match(metadata.row_group(item).column(leaf), test.operation, test.values)]
+            groups = [
+                item
+                for item in groups
+                if _may_match(metadata.row_group(item).column(leaf), test.operation, test.values)
+            ]
     return groups
 
 
-def _leaf_of(column: Column, schema: pa.Schema, metadata: pq.FileMetaData, asked: Reading) -> int | None:
-    """The number of the Parquet column behind a table's column, if it is a plain one of the same type."""
+def _leaf_of(
+    column: Column, schema: pa.Schema, metadata: pq.FileMetaData, asked: Reading
+) -> int | None:
+    """The number of the Parquet column behind a table's column, if it is a plain one of the same
+    type."""
     wanted = asked.table_columns[column.index]
     place = match_names([external_name(wanted)], schema.names)[0]
     if place is None or schema.field(place).type != to_arrow(wanted.type) or wanted.type.is_nested:
@@ -52,12 +62,14 @@ def _may_match(chunk: pq.ColumnChunkMetaData, operation: str, values: Sequence[A
     try:
         return any(overlaps(statistics.min, statistics.max, operation, value) for value in values)
     except (TypeError, ValueError, ArithmeticError):
-        # Values that Python can't compare, such as of a time unit that statistics give in another class.
+        # Values that Python can't compare, such as of a time unit that statistics give in another
+        # class.
         return True
 
 
 def overlaps(least: Any, largest: Any, operation: str, value: Any) -> bool:
-    """Whether `x operation value` may hold for an x from `least` to `largest`, or for NaN if these are floats."""
+    """Whether `x operation value` may hold for an x from `least` to `largest`, or for NaN if these
+    are floats."""
     if value is None:
         return False
     if isinstance(value, float) and math.isnan(value):

@@ -1,4 +1,5 @@
-"""Finding the line of a CSV file that is to blame. Reads the file again, row by row: only ever done to report an error."""
+"""Finding the line of a CSV file that is to blame. Reads the file again, row by row: only ever done
+to report an error."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def line_of_row(path: str, options: FileOptions, row: int) -> int | None:
 
 
 def ragged_row(path: str, options: FileOptions, width: int) -> DataError | None:
-    """The error for the first row that hasn't `width` fields, or that isn't UTF-8; None if there is no such row."""
+    """The error for the first row that hasn't `width` fields, or that isn't UTF-8; None if there is
+    no such row."""
     line = 0
     try:
         for line, fields in _rows(path, options):
@@ -42,7 +44,10 @@ def ragged_row(path: str, options: FileOptions, width: int) -> DataError | None:
                 return DataError(
                     f"a row has {len(fields)} fields where {width} are expected",
                     detail=f'file "{path}", line {line}',
-                    hint="quote fields that hold the delimiter, or set the options delimiter, quote and escape",
+                    hint=(
+                        "quote fields that hold the delimiter, or set the options delimiter, "
+                        "quote and escape"
+                    ),
                 )
     except UnicodeDecodeError:
         return undecodable(path, options.compression)
@@ -52,7 +57,8 @@ def ragged_row(path: str, options: FileOptions, width: int) -> DataError | None:
 
 
 def _rows(path: str, options: FileOptions) -> Iterator[tuple[int, list[str]]]:
-    """The rows, each with the number of its first line. A blank line is a row only among rows of one field."""
+    """The rows, each with the number of its first line. A blank line is a row only among rows of
+    one field."""
     with open_text(path, options.compression, replace_invalid=options.replace_invalid) as stream:
         rows = csv.reader(stream, **python_dialect(options.dialect))
         before = 0

@@ -1,8 +1,9 @@
-"""CSV files: read as text by Arrow's streaming reader, then brought to the columns' types batch by batch.
+"""CSV files: read as text by Arrow's streaming reader, then brought to the columns' types batch by
+batch.
 
-Reading text first costs a third more than typed reading would, and buys that a value that doesn't fit can be named, with
-its line, and that conversions mean what CAST means. An unquoted empty field (or the `nullValue`) is NULL; a quoted one is
-the empty text.
+Reading text first costs a third more than typed reading would, and buys that a value that doesn't
+fit can be named, with its line, and that conversions mean what CAST means. An unquoted empty field
+(or the `nullValue`) is NULL; a quoted one is the empty text.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.connectors.files.conversion import Place, convert_or_fail, converter, numbers_only, unfit
+from runnel.connectors.files.conversion import (
+    Place,
+    convert_or_fail,
+    converter,
+    numbers_only,
+    unfit,
+)
 from runnel.connectors.files.csv.csv_faults import line_of_row
 from runnel.connectors.files.csv.csv_reader import CsvHead, read_head, text_batches
 from runnel.connectors.files.csv.csv_writer import CsvWriter
@@ -65,7 +72,8 @@ class CsvFormat(FileFormat):
         for column in columns:
             if column.type.is_nested:
                 raise ProgrammingError(
-                    f'column "{column.name}" is of type {column.type}, which format csv can\'t hold',
+                    f'column "{column.name}" is of type {column.type}, '
+                    "which format csv can't hold",
                     hint="declare it as VARCHAR or JSON",
                 )
         if len(files) == 1 and self.options.dialect.header:
@@ -88,7 +96,9 @@ class CsvFormat(FileFormat):
                 yield from self._read_file(file, asked)
 
     def row_count(self, path: FilePath) -> int | None:
-        return estimated_rows(path, self.options.compression, csv_count if self.options.dialect.header else line_count)
+        return estimated_rows(
+            path, self.options.compression, csv_count if self.options.dialect.header else line_count
+        )
 
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
         return CsvWriter(output, columns, self.options.dialect)
@@ -115,8 +125,11 @@ class CsvFormat(FileFormat):
             return match_names([external_name(column) for column in asked.wanted], head.names)
         return [i if i < len(head.names) else None for i in asked.columns]
 
-    def _typed(self, text: pa.Array, column: TableColumn, origin: tuple[DataFile, int], is_inferred: bool) -> pa.Array:
-        """A text column in the type of the table's column; `origin` is the file and the number of rows before."""
+    def _typed(
+        self, text: pa.Array, column: TableColumn, origin: tuple[DataFile, int], is_inferred: bool
+    ) -> pa.Array:
+        """A text column in the type of the table's column; `origin` is the file and the number of
+        rows before."""
         convert = converter(VARCHAR, column.type)
         if convert is None:
             return text
@@ -128,6 +141,8 @@ class CsvFormat(FileFormat):
             line = line_of_row(file.path, self.options, rows_before + index)
             where = f"line {line}" if line is not None else f"row {rows_before + index + 1}"
             value = text[index].as_py()
-            return unfit(value, column.name, column.type, Place(file.path, where), is_inferred=is_inferred)
+            return unfit(
+                value, column.name, column.type, Place(file.path, where), is_inferred=is_inferred
+            )
 
         return convert_or_fail(text, convert, fault)

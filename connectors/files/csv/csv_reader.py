@@ -27,7 +27,8 @@ ROW_LONGER_THAN_BLOCK = "straddl"
 
 @dataclass(frozen=True, slots=True)
 class CsvHead:
-    """What the start of a file tells: the names of its columns, the rows before the data, and whether there are data."""
+    """What the start of a file tells: the names of its columns, the rows before the data, and
+    whether there are data."""
 
     names: tuple[str, ...]
     skipped_rows: int
@@ -35,10 +36,12 @@ class CsvHead:
 
 
 def read_head(file: DataFile, options: FileOptions) -> CsvHead:
-    """The head of a file. Without a header the columns are called column0, column1, …; so are columns without a name; a
-    name that comes again gets a number."""
+    """The head of a file. Without a header the columns are called column0, column1, …; so are
+    columns without a name; a name that comes again gets a number."""
     dialect = options.dialect
-    with open_text(file.path, options.compression, replace_invalid=options.replace_invalid) as stream:
+    with open_text(
+        file.path, options.compression, replace_invalid=options.replace_invalid
+    ) as stream:
         rows = csv.reader(stream, **python_dialect(dialect))
         blank = 0
         first: list[str] = []
@@ -48,9 +51,13 @@ def read_head(file: DataFile, options: FileOptions) -> CsvHead:
                     break
                 blank += 1
             # A blank line is a row only where rows have one field.
-            has_rows = bool(first) and (not dialect.header or any(fields or len(first) == 1 for fields in rows))
+            has_rows = bool(first) and (
+                not dialect.header or any(fields or len(first) == 1 for fields in rows)
+            )
         except csv.Error as error:
-            raise OperationalError(f'file "{file.path}" can\'t be read as CSV', detail=str(error)) from error
+            raise OperationalError(
+                f'file "{file.path}" can\'t be read as CSV', detail=str(error)
+            ) from error
         except UnicodeDecodeError as error:
             raise undecodable(file.path, options.compression) from error
     if dialect.header:
@@ -73,9 +80,11 @@ def distinct_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(distinct)
 
 
-def text_batches(file: DataFile, head: CsvHead, used: Sequence[int], options: FileOptions) -> Batches:
-    """The rows as batches of the columns at `used`, as text. Where a row is longer than a block, reading starts again with
-    longer blocks after the rows already given."""
+def text_batches(
+    file: DataFile, head: CsvHead, used: Sequence[int], options: FileOptions
+) -> Batches:
+    """The rows as batches of the columns at `used`, as text. Where a row is longer than a block,
+    reading starts again with longer blocks after the rows already given."""
     if not head.has_rows:
         return
     given = 0
@@ -92,11 +101,18 @@ def text_batches(file: DataFile, head: CsvHead, used: Sequence[int], options: Fi
             block *= 16
 
 
-def _batches_after(rows: int, file: DataFile, head: CsvHead, used: Sequence[int], how: tuple[FileOptions, int]) -> Batches:
+def _batches_after(
+    rows: int, file: DataFile, head: CsvHead, used: Sequence[int], how: tuple[FileOptions, int]
+) -> Batches:
     options, block = how
     quotes = QuoteCounter(options.dialect.quote)
     with (
-        open_input(file.path, options.compression, replace_invalid=options.replace_invalid, watch=quotes.add) as stream,
+        open_input(
+            file.path,
+            options.compression,
+            replace_invalid=options.replace_invalid,
+            watch=quotes.add,
+        ) as stream,
         arrow_csv.open_csv(stream, **arrow_options(head, used, options.dialect, block)) as reader,
     ):
         for batch in reader:
@@ -107,13 +123,14 @@ def _batches_after(rows: int, file: DataFile, head: CsvHead, used: Sequence[int]
                 yield rest if used else empty_columns(rest.num_rows)
     if quotes.is_odd and ends_in_quotes(file.path, options):
         raise OperationalError(
-            f'file "{file.path}" ends inside a quoted field', hint="the file was cut off, or a quote is never closed"
+            f'file "{file.path}" ends inside a quoted field',
+            hint="the file was cut off, or a quote is never closed",
         )
 
 
 class QuoteCounter:
-    """Counts quotes as bytes go by. Arrow takes the end of the file for the end of a quoted field: an odd number tells that
-    it is worth to look closer."""
+    """Counts quotes as bytes go by. Arrow takes the end of the file for the end of a quoted field:
+    an odd number tells that it is worth to look closer."""
 
     def __init__(self, quote: str) -> None:
         self._quote = quote.encode()
@@ -128,14 +145,19 @@ class QuoteCounter:
         return self._count % 2 == 1
 
 
-def arrow_options(head: CsvHead, used: Sequence[int], dialect: CsvDialect, block: int) -> dict[str, Any]:
+def arrow_options(
+    head: CsvHead, used: Sequence[int], dialect: CsvDialect, block: int
+) -> dict[str, Any]:
     """How Arrow reads rows of these columns: those at `used` as text."""
     # The names are numbers, since those of the file may be in the way of each other.
     names = [str(i) for i in range(len(head.names))]
     included = [names[i] for i in used] if used else names[:1]
     return {
         "read_options": arrow_csv.ReadOptions(
-            column_names=names, skip_rows_after_names=head.skipped_rows, block_size=block, use_threads=False
+            column_names=names,
+            skip_rows_after_names=head.skipped_rows,
+            block_size=block,
+            use_threads=False,
         ),
         "parse_options": arrow_csv.ParseOptions(
             delimiter=dialect.delimiter,

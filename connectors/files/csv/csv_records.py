@@ -1,4 +1,5 @@
-"""CSV records read piece by piece: see `record_parser`. Values are read as text and converted, as in `csv_format`."""
+"""CSV records read piece by piece: see `record_parser`. Values are read as text and converted, as
+in `csv_format`."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ import pyarrow.csv as arrow_csv
 
 from runnel.catalog import TableColumn
 from runnel.columns.batches import from_flags, true_flags
-from runnel.connectors.files.conversion import Converter, blank_to_null, converter, numbers_only, unfit
+from runnel.connectors.files.conversion import (
+    Converter,
+    blank_to_null,
+    converter,
+    numbers_only,
+    unfit,
+)
 from runnel.connectors.files.csv.csv_faults import python_dialect
 from runnel.connectors.files.csv.csv_reader import CsvHead, arrow_options, distinct_names
 from runnel.connectors.files.format import batch_of, external_name, match_names
@@ -41,7 +48,9 @@ class CsvRecords(RecordParser):
         stop = start + self.whole(data[start:]) if end >= 0 else 0
         if stop <= start and not (is_end and data[start:].strip()):
             return None
-        rows = csv.reader(io.StringIO(self._text(data[start:] if is_end else data[start:stop])), **self._dialect)
+        rows = csv.reader(
+            io.StringIO(self._text(data[start:] if is_end else data[start:stop])), **self._dialect
+        )
         names = next(rows)
         self.names = distinct_names(names)
         header = b"".join(line + b"\n" for line in data[start:].split(b"\n")[: rows.line_num])
@@ -59,7 +68,9 @@ class CsvRecords(RecordParser):
         quotes = np.flatnonzero(characters == quote[0])
         opening = quotes[::2]
         before = characters[opening - 1]
-        starts_field = np.isin(before, np.frombuffer(b"\r\n" + quote + dialect.delimiter.encode(), np.uint8)) | (opening == 0)
+        starts_field = np.isin(
+            before, np.frombuffer(b"\r\n" + quote + dialect.delimiter.encode(), np.uint8)
+        ) | (opening == 0)
         if not starts_field.all():
             return self._last_row_end(data[:end])
         newlines = np.flatnonzero(characters == _NEWLINE)
@@ -82,8 +93,11 @@ class CsvRecords(RecordParser):
         batch = batch_of(arrays, self.asked.names, rows)
         return batch.filter(from_flags(~bad)) if bad.any() else batch
 
-    def _typed(self, text: pa.Array, column: TableColumn, piece: Piece, bad: np.ndarray) -> pa.Array:
-        """A column of text in the table's type; rows with values that don't fit are added to `bad`."""
+    def _typed(
+        self, text: pa.Array, column: TableColumn, piece: Piece, bad: np.ndarray
+    ) -> pa.Array:
+        """A column of text in the table's type; rows with values that don't fit are added to
+        `bad`."""
         convert = converter(VARCHAR, column.type)
         if convert is None:
             return text
@@ -95,30 +109,43 @@ class CsvRecords(RecordParser):
             return self._those_that_fit(text, column, convert, (piece, bad))
 
     def _those_that_fit(
-        self, text: pa.Array, column: TableColumn, convert: Converter, rows: tuple[Piece, np.ndarray]
+        self,
+        text: pa.Array,
+        column: TableColumn,
+        convert: Converter,
+        rows: tuple[Piece, np.ndarray],
     ) -> pa.Array:
         piece, bad = rows
         context = self.asked.evaluation
         found = attempted(lambda item, _: convert(item), text, VARCHAR, column.type, context)
         assert isinstance(found, pa.Array)
-        for index in np.flatnonzero(true_flags(found.is_null()) & true_flags(blank_to_null(text).is_valid())).tolist():
+        for index in np.flatnonzero(
+            true_flags(found.is_null()) & true_flags(blank_to_null(text).is_valid())
+        ).tolist():
             if not bad[index]:
                 bad[index] = True
                 value = text[index].as_py()
-                error = unfit(value, column.name, column.type, None, is_inferred=self.asked.is_inferred)
+                error = unfit(
+                    value, column.name, column.type, None, is_inferred=self.asked.is_inferred
+                )
                 self.leave_out(error, piece.line_of(index), piece.record_of(index))
         return found
 
     def _width(self, data: bytes) -> int:
         """How many fields a row has."""
         if self.names is None:
-            row = next((row for row in csv.reader(io.StringIO(self._text(data)), **self._dialect) if row), [])
+            row = next(
+                (row for row in csv.reader(io.StringIO(self._text(data)), **self._dialect) if row),
+                [],
+            )
             self.names = tuple(f"column{i}" for i in range(len(row) or 1))
         return len(self.names)
 
     def _places(self, width: int) -> list[int | None]:
         if self.options.dialect.header:
-            return match_names([external_name(column) for column in self.asked.wanted], self.names or ())
+            return match_names(
+                [external_name(column) for column in self.asked.wanted], self.names or ()
+            )
         return [i if i < width else None for i in self.asked.columns]
 
     @cached_property
@@ -130,9 +157,12 @@ class CsvRecords(RecordParser):
         return data.decode("utf-8", "replace")
 
     def _last_row_end(self, data: bytes) -> int:
-        """Where the last whole row ends, by Python's reader: quotes that stand within fields make it necessary."""
+        """Where the last whole row ends, by Python's reader: quotes that stand within fields make
+        it necessary."""
         lines = data.split(b"\n")
-        rows = csv.reader((self._text(line) + "\n" for line in lines[:-1]), **self._dialect, strict=True)
+        rows = csv.reader(
+            (self._text(line) + "\n" for line in lines[:-1]), **self._dialect, strict=True
+        )
         whole = 0
         try:
             for _ in rows:
@@ -170,7 +200,11 @@ class Piece:
         try:
             table = arrow_csv.read_csv(pa.BufferReader(self._data), **options)
         except pa.ArrowInvalid as error:
-            self._parser.leave_out(DataError("rows can't be read as CSV", detail=str(error)), self._line, self._data.decode())
+            self._parser.leave_out(
+                DataError("rows can't be read as CSV", detail=str(error)),
+                self._line,
+                self._data.decode(),
+            )
             return batch_of([pa.nulls(0, pa.string())] * len(used), list(map(str, used)), 0)
         if ragged:
             self._tell_ragged()
@@ -191,8 +225,8 @@ class Piece:
 
     @cached_property
     def _rows(self) -> tuple[list[tuple[int, int]], list[tuple[int, int, int]]]:
-        """From which line to which the rows go, counted from 0: those with the right number of fields, and the others with
-        theirs."""
+        """From which line to which the rows go, counted from 0: those with the right number of
+        fields, and the others with theirs."""
         right: list[tuple[int, int]] = []
         ragged: list[tuple[int, int, int]] = []
         rows = csv.reader((line + "\n" for line in self._lines[:-1]), **self._parser._dialect)
@@ -212,6 +246,9 @@ class Piece:
         for first, after, count in self._rows[1]:
             error = DataError(
                 f"a row has {count} fields where {self._width} are expected",
-                hint="quote fields that hold the delimiter, or set the options delimiter, quote and escape",
+                hint=(
+                    "quote fields that hold the delimiter, or set the options delimiter, "
+                    "quote and escape"
+                ),
             )
             self._parser.leave_out(error, self._line + first, self._record(first, after))

@@ -1,6 +1,7 @@
 """Writing CSV: values as CAST AS VARCHAR gives them, quoted only where reading them back needs it.
 
-NULL is the `nullValue` without quotes; text that would read as NULL is quoted. All of it is done on whole columns.
+NULL is the `nullValue` without quotes; text that would read as NULL is quoted. All of it is done on
+whole columns.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _HARMLESS_DELIMITERS = ",;\t|"
 class CsvWriter(RowWriter):
     """Writes the header at once, then the rows."""
 
-    def __init__(self, output: FileOutput, columns: Sequence[TableColumn], dialect: CsvDialect) -> None:
+    def __init__(
+        self, output: FileOutput, columns: Sequence[TableColumn], dialect: CsvDialect
+    ) -> None:
         self._output = output
         self._columns = columns
         self._dialect = dialect
@@ -36,7 +39,9 @@ class CsvWriter(RowWriter):
         self._quote = scalar_of(dialect.quote, VARCHAR)
         self._nothing = scalar_of("", VARCHAR)
         self._end = scalar_of("\n", VARCHAR)
-        special = "".join(re.escape(item) for item in (dialect.delimiter, dialect.quote, dialect.escape) if item)
+        special = "".join(
+            re.escape(item) for item in (dialect.delimiter, dialect.quote, dialect.escape) if item
+        )
         self._special = rf"[{special}\r\n]|^$|^\s|\s$|^{re.escape(dialect.null)}$"
         if dialect.header:
             names = [self._quoted(array_of([external_name(column)], VARCHAR)) for column in columns]
@@ -47,7 +52,10 @@ class CsvWriter(RowWriter):
         for column, values in zip(self._columns, batch.columns, strict=True):
             convert = converter(column.type, VARCHAR)
             text = values if convert is None else convert(values)
-            if column.type.kind in (Kind.VARCHAR, Kind.JSON) or self._dialect.delimiter not in _HARMLESS_DELIMITERS:
+            if (
+                column.type.kind in (Kind.VARCHAR, Kind.JSON)
+                or self._dialect.delimiter not in _HARMLESS_DELIMITERS
+            ):
                 text = self._quoted(text)
             fields.append(pc.fill_null(text, self._null))
         self._write_lines(fields)
@@ -59,12 +67,15 @@ class CsvWriter(RowWriter):
         if not self._dialect.quote:
             shown = text.filter(needs_quotes)[0].as_py()
             raise DataError(
-                f"the text '{shown}' can't be written to a CSV file without quotes", hint="leave the option quote out"
+                f"the text '{shown}' can't be written to a CSV file without quotes",
+                hint="leave the option quote out",
             )
         quote, escape = self._dialect.quote, self._dialect.escape
         inner = pc.replace_substring(text, escape, escape * 2) if escape else text
         inner = pc.replace_substring(inner, quote, quote * 2)
-        return pc.if_else(needs_quotes, self._join(self._quote, inner, self._quote, self._nothing), text)
+        return pc.if_else(
+            needs_quotes, self._join(self._quote, inner, self._quote, self._nothing), text
+        )
 
     def _write_lines(self, fields: Sequence[pa.Array]) -> None:
         lines = self._join(*fields, self._delimiter) if len(fields) > 1 else fields[0]

@@ -1,8 +1,9 @@
 """One file of a followed path: how far it is read, and what became of it meanwhile.
 
-A text file may grow; its last line is read when it has its end. How far it is read is told in bytes, and the last bytes before
-that place are kept, to tell a file that grew from another one in its place. Files of other formats, and compressed ones,
-are read as a whole, when they have stayed the same from one look to the next.
+A text file may grow; its last line is read when it has its end. How far it is read is told in
+bytes, and the last bytes before that place are kept, to tell a file that grew from another one in
+its place. Files of other formats, and compressed ones, are read as a whole, when they have stayed
+the same from one look to the next.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ REMEMBERED_BYTES = 32
 LOGGER = logging.getLogger("runnel.connectors")
 
 Mark = tuple[int, ...]
-"""What tells cheaply that a file changed: its size and, on the disk, its number and the time of its last change."""
+"""What tells cheaply that a file changed: its size and, on the disk, its number and the time of its
+last change."""
 
 
 def mark_of(file: DataFile) -> Mark | None:
@@ -45,12 +47,14 @@ def mark_of(file: DataFile) -> Mark | None:
 
 
 def number_of(mark: Mark | None) -> int | None:
-    """The number of the file on its disk, which it keeps under another name; a file that is removed leaves it to others."""
+    """The number of the file on its disk, which it keeps under another name; a file that is removed
+    leaves it to others."""
     return None if mark is None or len(mark) < 3 else mark[1]
 
 
 class GrowingFile:
-    """A text file that is read as it grows. `start` and `line` are the place up to which its rows were given."""
+    """A text file that is read as it grows. `start` and `line` are the place up to which its rows
+    were given."""
 
     def __init__(self, parser: RecordParser) -> None:
         self._parser = parser
@@ -79,7 +83,8 @@ class GrowingFile:
         return mark[0] > self.start
 
     def read(self) -> pa.RecordBatch | None:
-        """The next rows; None where there is no further whole record. `given` says when they were handed on."""
+        """The next rows; None where there is no further whole record. `given` says when they were
+        handed on."""
         if self._last is not None:
             return self._read_limited(self._last)
         try:
@@ -96,7 +101,11 @@ class GrowingFile:
             size = BLOCK_BYTES
             while True:
                 stream.seek(self.start)
-                size = size if self._last is None or self.start >= self._last else min(size, self._last - self.start)
+                size = (
+                    size
+                    if self._last is None or self.start >= self._last
+                    else min(size, self._last - self.start)
+                )
                 data = stream.read(size)
                 whole = self._parser.whole(data)
                 if whole:
@@ -143,25 +152,39 @@ class GrowingFile:
         return (self.start, self._size) if self.start < self._size else None
 
     def is_cut(self, mark: Mark) -> bool:
-        """Whether it is now shorter than what was read, or another one, and some of it was not read."""
+        """Whether it is now shorter than what was read, or another one, and some of it was not
+        read."""
         if self.unread is None or mark == self.seen:
             return False
-        return mark[0] < self._size or self._bytes_before(self.start, len(self._before)) != self._before
+        return (
+            mark[0] < self._size
+            or self._bytes_before(self.start, len(self._before)) != self._before
+        )
 
     def gone(self) -> None:
         """The file isn't there any more."""
-        LOGGER.warning('file "%s" was removed after %d of its bytes were read', self.path, self.start)
+        LOGGER.warning(
+            'file "%s" was removed after %d of its bytes were read', self.path, self.start
+        )
 
     def takes_over(self, other: FollowedFile, mark: Mark) -> bool:
-        """Goes on where another one is, if this is the same file under another name: unchanged, or with more behind what was
-        read."""
-        if not isinstance(other, GrowingFile) or other.seen is None or not (mark == other.seen or mark[0] > other.seen[0]):
+        """Goes on where another one is, if this is the same file under another name: unchanged, or
+        with more behind what was read."""
+        if (
+            not isinstance(other, GrowingFile)
+            or other.seen is None
+            or not (mark == other.seen or mark[0] > other.seen[0])
+        ):
             return False
         if self._bytes_before(other.start, len(other._before)) != other._before:
             return False
         self.seen, self._size = other.seen, other._size
         self.start, self.line, self.to_skip = other.start, other.line, other.to_skip
-        self._after, self._before, self._after_bytes = (self.start, self.line), other._before, other._before
+        self._after, self._before, self._after_bytes = (
+            (self.start, self.line),
+            other._before,
+            other._before,
+        )
         return True
 
     def position(self, rows: int) -> dict[str, Any]:
@@ -176,9 +199,14 @@ class GrowingFile:
         }
 
     def is_it(self, token: dict[str, Any], file: DataFile) -> bool:
-        """Whether a file that has the number of that in a position is that one, with perhaps more behind."""
+        """Whether a file that has the number of that in a position is that one, with perhaps more
+        behind."""
         before = bytes.fromhex(token.get("before", ""))
-        return bool(before) and file.size >= token["start"] and self._bytes_before(token["start"], len(before)) == before
+        return (
+            bool(before)
+            and file.size >= token["start"]
+            and self._bytes_before(token["start"], len(before)) == before
+        )
 
     def seek(self, token: dict[str, Any], file: DataFile | None) -> bool:
         """Goes on from a position; False where the file is gone, but was read to its end."""
@@ -229,7 +257,8 @@ class GrowingFile:
             return
         what = "was truncated" if size < self.start else "was replaced"
         LOGGER.warning(
-            'file "%s" %s after %d of its bytes were read: it is read from its beginning; what may have been added before '
+            'file "%s" %s after %d of its bytes were read: it is read from its beginning; what may '
+            'have been added before '
             "that is lost",
             self.path, what, self.start,
         )  # fmt: skip
@@ -246,7 +275,9 @@ class GrowingFile:
 class WholeFile:
     """A file that is read when it is complete: when it looks the same twice."""
 
-    def __init__(self, path: str, file_format: FileFormat, asked: Reading, malformed: Malformed) -> None:
+    def __init__(
+        self, path: str, file_format: FileFormat, asked: Reading, malformed: Malformed
+    ) -> None:
         self.path = path
         self._format = file_format
         self._asked = asked
@@ -264,7 +295,9 @@ class WholeFile:
             self.seen = mark
         was, self.seen = self.seen, mark
         if self._is_done and mark != was:
-            LOGGER.warning('file "%s" was changed after it was read; the changes are not read', self.path)
+            LOGGER.warning(
+                'file "%s" was changed after it was read; the changes are not read', self.path
+            )
         if mark != was or self._is_done:
             return False
         self._batches = self._format.read(FileShare((file,)), self._asked)
@@ -283,7 +316,9 @@ class WholeFile:
                     self._waiting = batch.num_rows - skipped
                     return batch.slice(skipped)
         except Error as error:
-            told = DataError(error.message, detail=error.detail or f'file "{self.path}"', hint=error.hint)
+            told = DataError(
+                error.message, detail=error.detail or f'file "{self.path}"', hint=error.hint
+            )
             self._malformed.leave_out(error if self._malformed.fails else told, self.path)
             self._malformed.log()
         self._batches, self._is_done = None, True

@@ -1,7 +1,7 @@
 """File mappings in follow mode: files that come and grow, as a stream.
 
-One partition reads all of them: at each look at the path the files by name, each as far as it goes. When there is nothing new
-it is idle, and looks again after the poll interval, by the job's clock.
+One partition reads all of them: at each look at the path the files by name, each as far as it goes.
+When there is nothing new it is idle, and looks again after the poll interval, by the job's clock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,15 @@ from runnel.connector import (
     Token,
     position_expired,
 )
-from runnel.connectors.files.follow.file import LOGGER, FollowedFile, GrowingFile, Mark, WholeFile, mark_of, number_of
+from runnel.connectors.files.follow.file import (
+    LOGGER,
+    FollowedFile,
+    GrowingFile,
+    Mark,
+    WholeFile,
+    mark_of,
+    number_of,
+)
 from runnel.connectors.files.format import SMALL_BYTES, FileFormat, Reading, files_now
 from runnel.connectors.files.input import open_bytes, reading
 from runnel.connectors.files.options import compression_of
@@ -69,7 +77,11 @@ class FollowSource(Source):
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         table = self._table
         asked = Reading(
-            self._request.columns, table.columns, self._request.predicate, context.evaluation, is_inferred=table.is_inferred
+            self._request.columns,
+            table.columns,
+            self._request.predicate,
+            context.evaluation,
+            is_inferred=table.is_inferred,
         )
         return [FollowPartition(table, asked, context.clock, is_durable=bool(context.owner))]
 
@@ -78,10 +90,17 @@ class FollowSource(Source):
 
 
 class FollowPartition(SourcePartition):
-    """Reads the files of a path, for ever. `is_durable`: what is removed before it was read isn't only told in the log, but
-    stops the job."""
+    """Reads the files of a path, for ever. `is_durable`: what is removed before it was read isn't
+    only told in the log, but stops the job."""
 
-    def __init__(self, table: FollowTable, asked: Reading, clock: Callable[[], int], *, is_durable: bool = False) -> None:
+    def __init__(
+        self,
+        table: FollowTable,
+        asked: Reading,
+        clock: Callable[[], int],
+        *,
+        is_durable: bool = False,
+    ) -> None:
         options = table.format.options
         self._format = table.format
         self._path = table.path
@@ -126,7 +145,10 @@ class FollowPartition(SourcePartition):
 
     def position(self) -> Token | None:
         current = self._to_read[0].path if self._to_read and self._rest is not None else None
-        files = {path: file.position(self._given_rows if path == current else 0) for path, file in sorted(self._files.items())}
+        files = {
+            path: file.position(self._given_rows if path == current else 0)
+            for path, file in sorted(self._files.items())
+        }
         return {"files": files}
 
     def seek(self, token: Token) -> None:
@@ -158,9 +180,15 @@ class FollowPartition(SourcePartition):
             self._files[now] = file
         self._has_end = True
 
-    def _renamed_since(self, places: Mapping[str, Any], there: Mapping[str, DataFile]) -> dict[str, str]:
+    def _renamed_since(
+        self, places: Mapping[str, Any], there: Mapping[str, DataFile]
+    ) -> dict[str, str]:
         """Files that have another name than in a position, as after a rotation of logs."""
-        numbers = {number: path for path, file in there.items() if (number := number_of(mark_of(file))) is not None}
+        numbers = {
+            number: path
+            for path, file in there.items()
+            if (number := number_of(mark_of(file))) is not None
+        }
         found = {}
         for path, place in places.items():
             now = numbers.get(place.get("number"))
@@ -175,7 +203,9 @@ class FollowPartition(SourcePartition):
         if self._expired:
             first, *others = self._expired.values()
             if others:
-                first.detail = f"{first.detail}; {len(others)} more files are not what they were, or gone"
+                first.detail = (
+                    f"{first.detail}; {len(others)} more files are not what they were, or gone"
+                )
             raise first
 
     def skip_to(self, choice: ExpiredPosition) -> Skipped:
@@ -207,7 +237,11 @@ class FollowPartition(SourcePartition):
 
     def _look(self) -> None:
         """Finds out which files have something to read."""
-        there = {file.path: (file, mark) for file in files_now(self._path) if (mark := mark_of(file)) is not None}
+        there = {
+            file.path: (file, mark)
+            for file in files_now(self._path)
+            if (mark := mark_of(file)) is not None
+        }
         self._keep_renamed({path: mark for path, (_, mark) in there.items()})
         for path in self._files.keys() - there.keys():
             self._lost(path, self._files.pop(path))
@@ -241,14 +275,22 @@ class FollowPartition(SourcePartition):
 
     def _keep_renamed(self, marks: Mapping[str, Mark]) -> None:
         """Files that have another name now are read on, not anew."""
-        known = {number: path for path, file in self._files.items() if (number := number_of(file.seen)) is not None}
+        known = {
+            number: path
+            for path, file in self._files.items()
+            if (number := number_of(file.seen)) is not None
+        }
         renamed = {}
         for path, mark in marks.items():
             was = known.get(number_of(mark) or 0)
             if was is not None and was != path and number_of(marks.get(was)) != number_of(mark):
                 renamed[path] = was
         files = [(path, self._new(path)) for path in renamed]
-        kept = [(path, file) for path, file in files if file.takes_over(self._files[renamed[path]], marks[path])]
+        kept = [
+            (path, file)
+            for path, file in files
+            if file.takes_over(self._files[renamed[path]], marks[path])
+        ]
         for path, _ in kept:
             LOGGER.info('file "%s" is called "%s" now', renamed[path], path)
             del self._files[renamed[path]]
@@ -265,12 +307,16 @@ class FollowPartition(SourcePartition):
 
 
 def _listed(paths: Sequence[str]) -> str:
-    return f'file "{paths[0]}"' if len(paths) == 1 else f'{len(paths)} files, "{paths[0]}" the first of them'
+    return (
+        f'file "{paths[0]}"'
+        if len(paths) == 1
+        else f'{len(paths)} files, "{paths[0]}" the first of them'
+    )
 
 
 class WholeLines:
-    """Stands in for a file system, so that columns can be found out from a file that is being written: it opens files as far
-    as they have whole lines, and no further than a sample needs."""
+    """Stands in for a file system, so that columns can be found out from a file that is being
+    written: it opens files as far as they have whole lines, and no further than a sample needs."""
 
     def open(self, path: str, mode: str) -> io.BytesIO:
         with reading(path), open_bytes(path, "none") as stream:

@@ -1,4 +1,5 @@
-"""Opening a File mapping with Hive partitions: which keys there are, and which columns they give."""
+"""Opening a File mapping with Hive partitions: which keys there are, and which columns they
+give."""
 
 from __future__ import annotations
 
@@ -6,7 +7,13 @@ from collections.abc import Callable, Sequence
 
 from runnel.catalog import TableColumn
 from runnel.connector import MappingDefinition
-from runnel.connectors.files.format import FileFormat, discovered, external_name, files_now, format_name_of
+from runnel.connectors.files.format import (
+    FileFormat,
+    discovered,
+    external_name,
+    files_now,
+    format_name_of,
+)
 from runnel.connectors.files.hive.paths import HivePath, partition_keys, partition_types
 from runnel.connectors.files.hive.table import HiveTable, Partitioning
 from runnel.connectors.files.options import FileOptions
@@ -17,7 +24,10 @@ from runnel.errors import ProgrammingError, suggest
 
 
 def open_partitioned(
-    definition: MappingDefinition, options: FileOptions, given: FilePath, format_named: Callable[[str], FileFormat]
+    definition: MappingDefinition,
+    options: FileOptions,
+    given: FilePath,
+    format_named: Callable[[str], FileFormat],
 ) -> FileTable:
     """The table of a mapping whose files are in folders named key=value, or are to be."""
     path = HivePath(given.text, given.glob, given.ignore_missing)
@@ -25,7 +35,9 @@ def open_partitioned(
     file_format = format_named(options.format or format_name_of(path.text, files))
     keys = _keys(path, files, options)
     if definition.columns:
-        columns = tuple(TableColumn(item.name, item.type, item.external_name) for item in definition.columns)
+        columns = tuple(
+            TableColumn(item.name, item.type, item.external_name) for item in definition.columns
+        )
         _check_partition_by(columns, options.partition_by)
         places = _places(columns, keys)
         own = [column for i, column in enumerate(columns) if i not in places]
@@ -99,5 +111,6 @@ def _check_partition_by(columns: Sequence[TableColumn], keys: Sequence[str]) -> 
     for key in keys:
         if key.lower() not in {name.lower() for name in names}:
             raise ProgrammingError(
-                f'partition key "{key}" is not a column', hint=suggest(key, names, f"the columns are {', '.join(names)}")
+                f'partition key "{key}" is not a column',
+                hint=suggest(key, names, f"the columns are {', '.join(names)}"),
             )

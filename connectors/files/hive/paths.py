@@ -1,7 +1,7 @@
 """Hive partitions: files in folders named `key=value`, whose names give further columns.
 
-The folders are found below the path, all files having the same keys in the same order. Values are percent-decoded;
-`__HIVE_DEFAULT_PARTITION__` stands for NULL.
+The folders are found below the path, all files having the same keys in the same order. Values are
+percent-decoded; `__HIVE_DEFAULT_PARTITION__` stands for NULL.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def keys_of(path: FilePath, file: DataFile) -> list[tuple[str, str]]:
 
 
 def partition_keys(path: FilePath, files: Sequence[DataFile]) -> list[str]:
-    """The keys that all files have, in order; [] where some have none; ProgrammingError where they differ."""
+    """The keys that all files have, in order; [] where some have none; ProgrammingError where they
+    differ."""
     if not files:
         return []
     first = [key for key, _ in keys_of(path, files[0])]
@@ -66,14 +67,20 @@ def partition_keys(path: FilePath, files: Sequence[DataFile]) -> list[str]:
             if not keys or not first:
                 return []
             raise ProgrammingError(
-                f'the folders of "{path.text}" have different partition keys: {", ".join(first)}, but {", ".join(keys)}',
+                f'the folders of "{path.text}" have different partition keys: {", ".join(first)}, '
+                f"but {', '.join(keys)}",
                 detail=f'file "{file.path}"',
-                hint="read them as several mappings, or without OPTIONS ('hivePartitioning' = 'true')",
+                hint=(
+                    "read them as several mappings, or without "
+                    "OPTIONS ('hivePartitioning' = 'true')"
+                ),
             )
     return first
 
 
-def partition_types(path: FilePath, files: Sequence[DataFile], keys: Sequence[str]) -> list[SqlType]:
+def partition_types(
+    path: FilePath, files: Sequence[DataFile], keys: Sequence[str]
+) -> list[SqlType]:
     """The types of the keys, as their values show them: whole numbers, days, else text."""
     found = []
     for i in range(len(keys)):
@@ -85,18 +92,27 @@ def partition_types(path: FilePath, files: Sequence[DataFile], keys: Sequence[st
 
 
 def partition_values(
-    path: FilePath, files: Sequence[DataFile], columns: Sequence[TableColumn], numbers: Sequence[int]
+    path: FilePath,
+    files: Sequence[DataFile],
+    columns: Sequence[TableColumn],
+    numbers: Sequence[int],
 ) -> list[pa.Array]:
-    """For each partition column its value in each file, in the column's type; `numbers` say which key each column is."""
+    """For each partition column its value in each file, in the column's type; `numbers` say which
+    key each column is."""
     arrays = []
     for column, number in zip(columns, numbers, strict=True):
         values = [keys_of(path, file)[number][1] for file in files]
-        texts = array_of([None if value == DEFAULT_PARTITION else value for value in values], VARCHAR)
+        texts = array_of(
+            [None if value == DEFAULT_PARTITION else value for value in values], VARCHAR
+        )
         convert = converter(VARCHAR, column.type)
 
-        def fault(index: int, column: TableColumn = column, values: list[str] = values) -> DataError:
+        def fault(
+            index: int, column: TableColumn = column, values: list[str] = values
+        ) -> DataError:
             return DataError(
-                f"value '{values[index]}' of partition column \"{column.name}\" doesn't fit {column.type}",
+                f"value '{values[index]}' of partition column \"{column.name}\" doesn't fit "
+                f"{column.type}",
                 detail=f'file "{files[index].path}"',
                 hint=f'rename the folder, or declare "{column.name}" as VARCHAR',
             )
@@ -106,10 +122,14 @@ def partition_values(
 
 
 def kept_files(
-    predicate: Expression | None, places: dict[int, int], values: list[pa.Array], count: int, context: EvaluationContext
+    predicate: Expression | None,
+    places: dict[int, int],
+    values: list[pa.Array],
+    count: int,
+    context: EvaluationContext,
 ) -> list[int]:
-    """The files, by number, that may have rows for a predicate over the table's columns. `places` says which of `values` a
-    table's column is."""
+    """The files, by number, that may have rows for a predicate over the table's columns. `places`
+    says which of `values` a table's column is."""
     kept = list(range(count))
     for conjunct in conjuncts(predicate):
         used = columns_of(conjunct)
@@ -118,7 +138,9 @@ def kept_files(
 
         def renumbered(node: Expression) -> Expression:
             if isinstance(node, Column):
-                return Column(index=places[node.index], name=node.name, type=node.type, position=node.position)
+                return Column(
+                    index=places[node.index], name=node.name, type=node.type, position=node.position
+                )
             return node
 
         frame = Frame(list(values), count, context)

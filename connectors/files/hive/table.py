@@ -1,5 +1,5 @@
-"""File mappings with Hive partitions: reading only the folders that a predicate allows, writing rows to the folders of their
-values."""
+"""File mappings with Hive partitions: reading only the folders that a predicate allows, writing
+rows to the folders of their values."""
 
 from __future__ import annotations
 
@@ -10,10 +10,23 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.columns.batches import make_batch
-from runnel.connector import ScanRequest, Sink, SinkRequest, Source, SourcePartition, Token, WriteMode
+from runnel.connector import (
+    ScanRequest,
+    Sink,
+    SinkRequest,
+    Source,
+    SourcePartition,
+    Token,
+    WriteMode,
+)
 from runnel.connectors.files import storage as file_system
 from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
-from runnel.connectors.files.hive.paths import constant_column, folder_name, kept_files, partition_values
+from runnel.connectors.files.hive.paths import (
+    constant_column,
+    folder_name,
+    kept_files,
+    partition_values,
+)
 from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.sink import FileSink, SinkTarget, sink_target
 from runnel.connectors.files.table import FilePartition, FileTable, divide
@@ -30,7 +43,8 @@ MOST_OPEN = 128
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """The keys in the folders' names, and for each column of the table that is one, by index, which."""
+    """The keys in the folders' names, and for each column of the table that is one, by index,
+    which."""
 
     keys: tuple[str, ...]
     columns: Mapping[int, int]
@@ -96,17 +110,26 @@ class HiveSource(Source):
         shares = divide(table.format, [files[i] for i in kept])
         return [FilePartition(self._read(share, asked, known, numbers), whole) for share in shares]
 
-    def _read(self, share: FileShare, asked: Reading, known: Mapping[int, pa.Array], numbers: Mapping[str, int]) -> Batches:
+    def _read(
+        self,
+        share: FileShare,
+        asked: Reading,
+        known: Mapping[int, pa.Array],
+        numbers: Mapping[str, int],
+    ) -> Batches:
         """The rows of a share's files, each with the values of its folders."""
         columns = self._table.columns
-        schema = pa.schema([pa.field(columns[i].name, to_arrow(columns[i].type)) for i in self._request.columns])
+        schema = pa.schema(
+            [pa.field(columns[i].name, to_arrow(columns[i].type)) for i in self._request.columns]
+        )
         for file in share.files:
             number = numbers[file.path]
             for batch in self._table.format.read(FileShare((file,), share.parts), asked):
                 rows = batch.num_rows
                 own = dict(zip(self._wanted, batch.columns, strict=True))
                 arrays = [
-                    own[i] if i in own else constant_column(known[i], number, columns[i], rows) for i in self._request.columns
+                    own[i] if i in own else constant_column(known[i], number, columns[i], rows)
+                    for i in self._request.columns
                 ]
                 yield make_batch(arrays, schema, rows)
 
@@ -114,12 +137,16 @@ class HiveSource(Source):
 def columns_over(predicate: Expression | None, places: Mapping[int, int]) -> Expression | None:
     """The conjuncts over the columns in `places` alone, over these."""
     kept = [part for part in conjuncts(predicate) if columns_of(part) <= set(places)]
-    if len(kept) == len(conjuncts(predicate)) and all(place == index for index, place in places.items()):
+    if len(kept) == len(conjuncts(predicate)) and all(
+        place == index for index, place in places.items()
+    ):
         return predicate
 
     def moved(node: Expression) -> Expression:
         if isinstance(node, Column):
-            return Column(index=places[node.index], name=node.name, type=node.type, position=node.position)
+            return Column(
+                index=places[node.index], name=node.name, type=node.type, position=node.position
+            )
         return node
 
     parts = tuple(transform(part, moved) for part in kept)
@@ -137,7 +164,8 @@ class PartitionedSink(Sink):
         self._target = sink_target(table.path, table.format)
         if self._target.name is not None:
             raise ProgrammingError(
-                f'rows can\'t be partitioned into "{table.path.text}"', hint="a partitioned mapping is on a folder"
+                f'rows can\'t be partitioned into "{table.path.text}"',
+                hint="a partitioned mapping is on a folder",
             )
         by_key = sorted(table.partitioning.columns.items(), key=lambda pair: pair[1])
         self._keys = [table.partitioning.keys[key] for _, key in by_key]
@@ -145,7 +173,8 @@ class PartitionedSink(Sink):
             numbers = {number for _, number in by_key}
             missing = [key for i, key in enumerate(table.partitioning.keys) if i not in numbers]
             raise ProgrammingError(
-                f'rows can\'t be written to "{table.path.text}": its partition keys are {", ".join(table.partitioning.keys)}',
+                f'rows can\'t be written to "{table.path.text}": its partition keys are '
+                f"{', '.join(table.partitioning.keys)}",
                 hint="declare a column for each",
                 detail=f"the mapping has no column for {', '.join(missing)}",
             )
@@ -165,12 +194,18 @@ class PartitionedSink(Sink):
         if not batch.num_rows:
             return
         texts = [
-            pa.nulls(batch.num_rows, pa.string()) if place is None else _texts(batch.column(place), column)
+            pa.nulls(batch.num_rows, pa.string())
+            if place is None
+            else _texts(batch.column(place), column)
             for place, column in self._key_places
         ]
         rows = batch.select(self._own_places)
-        groups = pa.Table.from_arrays([*texts, pa.arange(0, batch.num_rows)], names=[*map(str, range(len(texts))), "row"])
-        found = groups.group_by(list(map(str, range(len(texts)))), use_threads=False).aggregate([("row", "list")])
+        groups = pa.Table.from_arrays(
+            [*texts, pa.arange(0, batch.num_rows)], names=[*map(str, range(len(texts))), "row"]
+        )
+        found = groups.group_by(list(map(str, range(len(texts)))), use_threads=False).aggregate(
+            [("row", "list")]
+        )
         for group in found.to_pylist():
             folder = folder_name(self._keys, [group[str(i)] for i in range(len(texts))])
             if len(found) == 1:
@@ -184,11 +219,15 @@ class PartitionedSink(Sink):
             if len(self._sinks) >= MOST_OPEN:
                 self._finish(next(iter(self._sinks)))
             target = self._target
-            inner = SinkTarget(file_system.below(target.folder, folder), None, target.suffix, target.compression)
+            inner = SinkTarget(
+                file_system.below(target.folder, folder), None, target.suffix, target.compression
+            )
             kept = _own_columns(self._table)
             columns = tuple(self._columns[i] for i in kept)
             places = {index: place for place, index in enumerate(kept)}
-            request = SinkRequest(WriteMode.INSERT, tuple(places[i] for i in self._own), self._owner)
+            request = SinkRequest(
+                WriteMode.INSERT, tuple(places[i] for i in self._own), self._owner
+            )
             sink = self._sinks[folder] = FileSink(self._table.format, inner, columns, request)
         return sink
 
@@ -222,7 +261,12 @@ class PartitionedSink(Sink):
 
     def _other(self) -> FileSink:
         """A sink for tokens alone."""
-        return FileSink(self._table.format, self._target, self._columns, SinkRequest(WriteMode.INSERT, (), self._owner))
+        return FileSink(
+            self._table.format,
+            self._target,
+            self._columns,
+            SinkRequest(WriteMode.INSERT, (), self._owner),
+        )
 
 
 def _own_columns(table: HiveTable) -> list[int]:

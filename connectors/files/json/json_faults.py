@@ -38,12 +38,20 @@ class JsonFaults:
             try:
                 json.loads(line)
             except (ValueError, RecursionError) as error:
-                if chunk.is_open and index == len(lines) - 1 and (chunk.is_cut or _is_unfinished(error)):
+                if (
+                    chunk.is_open
+                    and index == len(lines) - 1
+                    and (chunk.is_cut or _is_unfinished(error))
+                ):
                     return self.cut_off()
-                reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+                reason = (
+                    "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+                )
                 return DataError(
                     "a record is not valid JSON",
-                    detail=f'file "{self.path}", {self.place(first_record + index).where}: {reason}',
+                    detail=(
+                        f'file "{self.path}", {self.place(first_record + index).where}: {reason}'
+                    ),
                     hint="a JSON file holds one object a line, or one array of objects",
                 )
         if chunk.is_cut:
@@ -52,7 +60,8 @@ class JsonFaults:
 
     def cut_off(self) -> OperationalError:
         return OperationalError(
-            f'file "{self.path}" ends in the middle of a record', hint="the file was cut off, or is not yet finished"
+            f'file "{self.path}" ends in the middle of a record',
+            hint="the file was cut off, or is not yet finished",
         )
 
     def not_an_object(self, record: int) -> DataError:
@@ -63,9 +72,13 @@ class JsonFaults:
             hint="a JSON file holds one object a line, or one array of objects",
         )
 
-    def unfit(self, value: Any, column: TableColumn, record: int, *, is_inferred: bool) -> DataError:
+    def unfit(
+        self, value: Any, column: TableColumn, record: int, *, is_inferred: bool
+    ) -> DataError:
         """The error for a value that doesn't fit the column."""
-        return unfit(plain_text(value), column.name, column.type, self.place(record), is_inferred=is_inferred)
+        return unfit(
+            plain_text(value), column.name, column.type, self.place(record), is_inferred=is_inferred
+        )
 
 
 def first_unfit(values: Sequence[Any], column: TableColumn) -> int:
@@ -74,10 +87,13 @@ def first_unfit(values: Sequence[Any], column: TableColumn) -> int:
 
 
 def _is_unfinished(error: Exception) -> bool:
-    """Whether text that isn't JSON could become so if more followed: the parser came to its end, or near it (`tr`)."""
+    """Whether text that isn't JSON could become so if more followed: the parser came to its end, or
+    near it (`tr`)."""
     if not isinstance(error, json.JSONDecodeError):
         return isinstance(error, UnicodeDecodeError)
-    return error.msg.startswith("Unterminated string") or error.pos > len(error.doc.rstrip()) - len("false")
+    return error.msg.startswith("Unterminated string") or error.pos > len(error.doc.rstrip()) - len(
+        "false"
+    )
 
 
 def _first_unfit(values: Sequence[Any], convert: Callable[[Sequence[Any]], pa.Array]) -> int:

@@ -1,8 +1,8 @@
 """JSON files: one object a line, or an array of objects.
 
-Chunks of whole records are read by Arrow with the types of the columns wanted. Where Arrow refuses a chunk, or can't give
-what a column wants (a number's own text in a VARCHAR column, a JSON column), the chunk is read by Python's parser instead,
-which also finds the record to blame.
+Chunks of whole records are read by Arrow with the types of the columns wanted. Where Arrow refuses
+a chunk, or can't give what a column wants (a number's own text in a VARCHAR column, a JSON column),
+the chunk is read by Python's parser instead, which also finds the record to blame.
 """
 
 from __future__ import annotations
@@ -94,14 +94,20 @@ class JsonFormat(FileFormat):
         for column in columns:
             if not column.name.isprintable() and _SURROGATES.search(column.name):
                 shown = column.name.encode("utf-8", "backslashreplace").decode()
-                raise DataError(f'the name "{shown}" in file "{files[0].path}" has half of a surrogate pair')
+                raise DataError(
+                    f'the name "{shown}" in file "{files[0].path}" has half of a surrogate pair'
+                )
         return columns
 
-    def _sampled(self, file: DataFile, chunk_bytes: int) -> Generator[tuple[list[dict[str, Any]], int], None, None]:
+    def _sampled(
+        self, file: DataFile, chunk_bytes: int
+    ) -> Generator[tuple[list[dict[str, Any]], int], None, None]:
         """The records of a file, chunk by chunk, with the chunk's size."""
         with (
             reading(file.path),
-            open_input(file.path, self.options.compression, replace_invalid=self.options.replace_invalid) as stream,
+            open_input(
+                file.path, self.options.compression, replace_invalid=self.options.replace_invalid
+            ) as stream,
         ):
             faults = JsonFaults(file.path, self.options)
             first = 0
@@ -114,7 +120,11 @@ class JsonFormat(FileFormat):
         for file in share.files:
             with (
                 reading(file.path),
-                open_input(file.path, self.options.compression, replace_invalid=self.options.replace_invalid) as stream,
+                open_input(
+                    file.path,
+                    self.options.compression,
+                    replace_invalid=self.options.replace_invalid,
+                ) as stream,
             ):
                 reader = ChunkReader(JsonFaults(file.path, self.options), asked)
                 chunks = record_chunks(stream, file.path)
@@ -142,17 +152,20 @@ class ChunkReader:
         self._schema = _raw_schema(asked.wanted)
         self._uneven = 0
         scales = [scale for column in asked.wanted for scale in _scales(column.type)]
-        # Arrow multiplies a DECIMAL's digits by 10^scale without noticing every overflow of 128 bits.
+        # Arrow multiplies a DECIMAL's digits by 10^scale without noticing every overflow of 128
+        # bits.
         self._digits = MAX_PRECISION - max(scales) if scales else None
 
     def parsed(self, chunk: Chunk) -> pa.RecordBatch | None:
-        """The chunk's records as a batch of the columns wanted, if Arrow takes them. Several threads may call it."""
+        """The chunk's records as a batch of the columns wanted, if Arrow takes them. Several
+        threads may call it."""
         if not _is_utf8(chunk.data):
             raise undecodable(self._faults.path, self._faults.options.compression)
         return None if chunk.is_cut else self.by_arrow(chunk.data)
 
     def checked(self, chunk: Chunk, batch: pa.RecordBatch | None) -> pa.RecordBatch:
-        """What was parsed of the next chunk, or, where that is None, what Python's parser makes of it."""
+        """What was parsed of the next chunk, or, where that is None, what Python's parser makes of
+        it."""
         if batch is None:
             batch = self._by_python(chunk)
         self._records += batch.num_rows
@@ -160,7 +173,8 @@ class ChunkReader:
 
     def by_arrow(self, data: bytes) -> pa.RecordBatch | None:
         """By Arrow's reader; None where it refuses the text or a value."""
-        # A null before the first object makes Arrow's reader follow a null pointer (apache/arrow#47409).
+        # A null before the first object makes Arrow's reader follow a null pointer
+        # (apache/arrow#47409).
         if self._schema is None or _BEGINS_WITH_OBJECT.match(data) is None:
             return None
         if self._digits is not None and has_long_number(data, self._digits):
@@ -184,14 +198,20 @@ class ChunkReader:
         if len(data) >= UNIFORM_BYTES and self._uneven < GIVE_UP and self._asked.columns:
             found = uniform_columns(data, dict(zip(schema.names, schema.types, strict=True)))
             if found is not None:
-                return [found[external_name(column)] for column in self._asked.wanted], len(next(iter(found.values())))
+                return [found[external_name(column)] for column in self._asked.wanted], len(
+                    next(iter(found.values()))
+                )
             self._uneven += 1
         table = arrow_json.read_json(
             pa.BufferReader(data),
             read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-            parse_options=arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+            parse_options=arrow_json.ParseOptions(
+                explicit_schema=schema, unexpected_field_behavior="ignore"
+            ),
         )
-        return [table.column(external_name(column)).combine_chunks() for column in self._asked.wanted], table.num_rows
+        return [
+            table.column(external_name(column)).combine_chunks() for column in self._asked.wanted
+        ], table.num_rows
 
     def _by_python(self, chunk: Chunk) -> pa.RecordBatch:
         try:
@@ -203,7 +223,8 @@ class ChunkReader:
         return batch_of(self._arrays(records), self._asked.names, len(records))
 
     def _arrays(self, records: list[dict[str, Any]]) -> list[pa.Array]:
-        """The columns wanted of records; the error for the first record that has a value which doesn't fit."""
+        """The columns wanted of records; the error for the first record that has a value which
+        doesn't fit."""
         arrays: list[pa.Array] = []
         wrong: list[tuple[int, TableColumn, Any]] = []
         for column in self._asked.wanted:
@@ -217,11 +238,15 @@ class ChunkReader:
         if wrong:
             index, column, value = min(wrong, key=itemgetter(0))
             inferred = self._asked.is_inferred
-            raise self._faults.unfit(value, column, self._records + index, is_inferred=inferred) from None
+            raise self._faults.unfit(
+                value, column, self._records + index, is_inferred=inferred
+            ) from None
         return arrays
 
 
-def checked_records(chunk: Chunk, first: int, faults: JsonFaults, *, keep_texts: bool = True) -> list[dict[str, Any]]:
+def checked_records(
+    chunk: Chunk, first: int, faults: JsonFaults, *, keep_texts: bool = True
+) -> list[dict[str, Any]]:
     """The records of a chunk, all objects; a record that is null counts as an empty one."""
     try:
         records = parse_records(chunk.data, keep_texts=keep_texts)
@@ -273,11 +298,14 @@ def _raw_schema(columns: Sequence[TableColumn]) -> pa.Schema | None:
         return pa.schema([pa.field(_NO_COLUMN, pa.null())])
     if None in raw.values():
         return None
-    return pa.schema([pa.field(name, to_arrow(item)) for name, item in raw.items() if item is not None])
+    return pa.schema(
+        [pa.field(name, to_arrow(item)) for name, item in raw.items() if item is not None]
+    )
 
 
 def _raw_type(wanted: SqlType) -> SqlType | None:
-    """The type as which Arrow reads a column: dates and times as text, which is converted afterwards."""
+    """The type as which Arrow reads a column: dates and times as text, which is converted
+    afterwards."""
     if wanted.kind in _READ_AS_THEMSELVES:
         return wanted
     if wanted.is_temporal:

@@ -1,7 +1,8 @@
-"""Finding out the columns of JSON records: column by column, by the classes of the values that occur.
+"""Finding out the columns of JSON records: column by column, by the classes of the values that
+occur.
 
-Scalars of several kinds in one column make it VARCHAR, with each value's own text; nested and not nested make it JSON. Text
-stays text unless all of it are ISO dates or times.
+Scalars of several kinds in one column make it VARCHAR, with each value's own text; nested and not
+nested make it JSON. Text stays text unless all of it are ISO dates or times.
 """
 
 from __future__ import annotations
@@ -14,14 +15,27 @@ from typing import Any
 from runnel.connectors.files.format import FileColumn
 from runnel.connectors.files.inference import type_of_text
 from runnel.connectors.files.input import split_lines
-from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, JSON, MAX_PRECISION, NULL, VARCHAR, SqlType, array, decimal, row
+from runnel.sqltypes import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    JSON,
+    MAX_PRECISION,
+    NULL,
+    VARCHAR,
+    SqlType,
+    array,
+    decimal,
+    row,
+)
 
 MOST_FIELDS = 1_000
 """An object with more different fields is a dictionary rather than a row, and becomes JSON."""
 
 
 def columns_of_records(records: Sequence[dict[str, Any]]) -> list[FileColumn]:
-    """The columns of the records, in the order in which they are met; NULL is the type of one without any value."""
+    """The columns of the records, in the order in which they are met; NULL is the type of one
+    without any value."""
     names = dict.fromkeys(chain.from_iterable(records))
     return [FileColumn(name, _type_of([record.get(name) for record in records])) for name in names]
 
@@ -42,7 +56,11 @@ def _type_of(values: Sequence[Any]) -> SqlType:
         return _integer_of([value for value in values if value is not None])
     if classes <= {int, float}:
         # A number too large for a DOUBLE stays text, as in CSV.
-        return VARCHAR if any(map(isinf, (value for value in values if type(value) is float))) else DOUBLE
+        return (
+            VARCHAR
+            if any(map(isinf, (value for value in values if type(value) is float)))
+            else DOUBLE
+        )
     if classes == {str}:
         return _text_of([value for value in values if value is not None])
     return VARCHAR

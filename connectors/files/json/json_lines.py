@@ -25,7 +25,8 @@ from runnel.expressions.context import EvaluationContext
 from runnel.sqltypes import VARCHAR, Kind, SqlType, to_arrow
 
 PIECE_BYTES = 1 << 17
-"""Where Arrow refuses records, they are given to it again in pieces of this size, so that few go the slow way."""
+"""Where Arrow refuses records, they are given to it again in pieces of this size, so that few go
+the slow way."""
 
 
 Fault = tuple[int, DataError, bytes]
@@ -41,7 +42,10 @@ class JsonLines(RecordParser):
         if begins_array(data):
             raise DataError(
                 f'file "{self.path}" holds one array, which can\'t be read record by record',
-                hint="write an object a line, or read the file without the options follow and onError",
+                hint=(
+                    "write an object a line, or read the file without the options follow and "
+                    "onError"
+                ),
             )
         return super().begin(data, is_end)
 
@@ -70,7 +74,9 @@ class JsonLines(RecordParser):
         values = [record for _, _, record in kept]
         bad: set[int] = set()
         for column in self.asked.wanted:
-            faults += self._unfit([record.get(external_name(column)) for record in values], column, kept, bad)
+            faults += self._unfit(
+                [record.get(external_name(column)) for record in values], column, kept, bad
+            )
         # By their places, whatever is wrong with them: where one ends the query it is the first.
         for number, error, text in sorted(faults, key=itemgetter(0)):
             self.leave_out(error, number, _shown(text))
@@ -83,7 +89,13 @@ class JsonLines(RecordParser):
         ]
         return batch_of(arrays, self.asked.names, len(values))
 
-    def _parse(self, number: int, text: bytes, kept: list[tuple[int, bytes, dict[str, Any]]], faults: list[Fault]) -> None:
+    def _parse(
+        self,
+        number: int,
+        text: bytes,
+        kept: list[tuple[int, bytes, dict[str, Any]]],
+        faults: list[Fault],
+    ) -> None:
         reason = None
         try:
             found = parse_records(text)
@@ -104,15 +116,26 @@ class JsonLines(RecordParser):
         faults.append((number, error, text))
 
     def _unfit(
-        self, values: list[Any], column: TableColumn, kept: Sequence[tuple[int, bytes, dict[str, Any]]], bad: set[int]
+        self,
+        values: list[Any],
+        column: TableColumn,
+        kept: Sequence[tuple[int, bytes, dict[str, Any]]],
+        bad: set[int],
     ) -> Iterator[Fault]:
-        """The records whose value doesn't fit the column, which are added to `bad`, but those that are there."""
+        """The records whose value doesn't fit the column, which are added to `bad`, but those that
+        are there."""
         for index in _unfit_values(values, column.type):
             if index not in bad:
                 bad.add(index)
                 number, text, _ = kept[index]
                 value = plain_text(values[index])
-                yield number, unfit(value, column.name, column.type, None, is_inferred=self.asked.is_inferred), text
+                yield (
+                    number,
+                    unfit(
+                        value, column.name, column.type, None, is_inferred=self.asked.is_inferred
+                    ),
+                    text,
+                )
 
 
 def _pieces(data: bytes, line: int) -> list[tuple[bytes, int]]:
@@ -128,14 +151,17 @@ def _pieces(data: bytes, line: int) -> list[tuple[bytes, int]]:
 
 
 def _unfit_values(values: Sequence[Any], wanted: SqlType) -> Sequence[int]:
-    """Which values don't fit the type. Each distinct text is tried once, since malformed ones tend to be alike."""
+    """Which values don't fit the type. Each distinct text is tried once, since malformed ones tend
+    to be alike."""
     convert = converter(VARCHAR, wanted)
     if convert is not None and not wanted.is_nested and wanted.kind is not Kind.JSON:
         try:
             texts = array_of_values(values, VARCHAR)
         except DataError:
             return unfit_places(values, lambda part: array_of_values(part, wanted))
-        found = attempted(lambda item, _: convert(item), texts, VARCHAR, wanted, EvaluationContext())
+        found = attempted(
+            lambda item, _: convert(item), texts, VARCHAR, wanted, EvaluationContext()
+        )
         assert isinstance(found, pa.Array)
         refused = true_flags(found.is_null()) & true_flags(blank_to_null(texts).is_valid())
         places: list[int] = np.flatnonzero(refused).tolist()

@@ -1,8 +1,9 @@
 """Cutting JSON text into chunks of whole records, one to a line: what Arrow's JSON reader takes.
 
-Text that holds an object to a line is cut at line ends. An array of objects becomes such text: the commas between its
-elements turn into line feeds, and line feeds inside its elements into spaces. Where those are is found with numpy from the
-positions of quotes, brackets and backslashes; nothing is parsed twice.
+Text that holds an object to a line is cut at line ends. An array of objects becomes such text: the
+commas between its elements turn into line feeds, and line feeds inside its elements into spaces.
+Where those are is found with numpy from the positions of quotes, brackets and backslashes; nothing
+is parsed twice.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ _MARKS[[_QUOTE, _BACKSLASH, _LINE_FEED, _COMMA]] = True
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Whole records, one to a line; lines may be blank. `is_open`: the file ends here, and its last record may not be whole.
+    """Whole records, one to a line; lines may be blank. `is_open`: the file ends here, and its last
+    record may not be whole.
     `is_cut`: it isn't, since the array around it has no end."""
 
     data: bytes
@@ -52,7 +54,9 @@ class Chunk:
     is_cut: bool = False
 
 
-def record_chunks(stream: pa.NativeFile, path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
+def record_chunks(
+    stream: pa.NativeFile, path: str, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[Chunk]:
     """The records of a JSON file, chunk by chunk."""
     first, is_array = _start(stream, chunk_bytes)
     cutter = ArrayCutter(path) if is_array else None
@@ -129,8 +133,8 @@ def begins_array(text: bytes) -> bool:
 
 
 class ArrayCutter:
-    """Turns an array of records into lines of records, block by block. It knows where it is: how deep in brackets, whether
-    inside a string, and whether the next character is escaped."""
+    """Turns an array of records into lines of records, block by block. It knows where it is: how
+    deep in brackets, whether inside a string, and whether the next character is escaped."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -142,7 +146,8 @@ class ArrayCutter:
         self.has_ended = False
 
     def rewrite(self, block: bytes) -> tuple[bytes, npt.NDArray[np.int64]]:
-        """The block as lines (as long as before), and the places after which a new element starts."""
+        """The block as lines (as long as before), and the places after which a new element
+        starts."""
         if self.has_ended:
             self._check_end(block)
             return block, np.zeros(0, np.int64)
@@ -171,7 +176,11 @@ class ArrayCutter:
         return text.tobytes(), places[opening | commas]
 
     def _check_commas(
-        self, block: bytes, places: npt.NDArray[np.int64], elements: npt.NDArray[np.bool_], commas: npt.NDArray[np.bool_]
+        self,
+        block: bytes,
+        places: npt.NDArray[np.int64],
+        elements: npt.NDArray[np.bool_],
+        commas: npt.NDArray[np.bool_],
     ) -> None:
         """Between the starts of two elements there must be a comma."""
         both = elements | commas
@@ -188,7 +197,9 @@ class ArrayCutter:
         self._is_after_element = bool(follows[-1])
         self._line += block.count(b"\n")
 
-    def _quotes(self, block: bytes, places: npt.NDArray[np.int64], marks: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    def _quotes(
+        self, block: bytes, places: npt.NDArray[np.int64], marks: npt.NDArray[np.uint8]
+    ) -> npt.NDArray[np.bool_]:
         """Which marks are quotes that begin or end a string: those that no backslash escapes."""
         quotes: npt.NDArray[np.bool_] = marks == _QUOTE
         was_escaped, self._is_escaped = self._is_escaped, False
@@ -201,7 +212,8 @@ class ArrayCutter:
             quotes &= places != 0
         if not len(slashes):
             return quotes
-        # In a run of backslashes every second one is itself escaped: what follows a run of odd length is escaped.
+        # In a run of backslashes every second one is itself escaped: what follows a run of odd
+        # length is escaped.
         is_first = np.diff(slashes, prepend=-2) != 1
         firsts = np.flatnonzero(is_first)
         lengths = np.diff(np.append(firsts, len(slashes)))

@@ -1,9 +1,10 @@
-"""JSON lines that differ only in their values, as programs write them: `{"id":1,"name":"x"}` and so on, each with the same
-fields in the same order, texts without a backslash and natural numbers.
+"""JSON lines that differ only in their values, as programs write them: `{"id":1,"name":"x"}` and so
+on, each with the same fields in the same order, texts without a backslash and natural numbers.
 
-The values lie between fixed pieces of text, which the first line tells. Where the pieces are in the others follows from the
-places of their quotes, found with numpy for all lines at once; that they are there, byte by byte, is then verified. Lines in
-which anything is different are left to a JSON parser.
+The values lie between fixed pieces of text, which the first line tells. Where the pieces are in the
+others follows from the places of their quotes, found with numpy for all lines at once; that they
+are there, byte by byte, is then verified. Lines in which anything is different are left to a JSON
+parser.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _LARGEST = 1 << 31
 
 
 class _Layout(NamedTuple):
-    """Of a line: the names of its fields, which of them are texts, and the fixed pieces before, between and behind their
-    values. The quotes of texts belong to the pieces."""
+    """Of a line: the names of its fields, which of them are texts, and the fixed pieces before,
+    between and behind their values. The quotes of texts belong to the pieces."""
 
     names: tuple[str, ...]
     are_texts: tuple[bool, ...]
@@ -32,8 +33,9 @@ class _Layout(NamedTuple):
 
 
 def uniform_columns(data: bytes, wanted: Mapping[str, pa.DataType]) -> dict[str, pa.Array] | None:
-    """The fields wanted of lines of valid UTF-8 that are alike, NULL where the lines have none of the name; None if the lines
-    are not alike, or a field's values aren't of its type, which must be that of text or of whole numbers."""
+    """The fields wanted of lines of valid UTF-8 that are alike, NULL where the lines have none of
+    the name; None if the lines are not alike, or a field's values aren't of its type, which must be
+    that of text or of whole numbers."""
     if b"\\" in data or not data.endswith(b"}\n") or len(data) >= _LARGEST:
         return None
     layout = _layout(data[: data.index(b"\n")])
@@ -79,7 +81,11 @@ def _layout(line: bytes) -> _Layout | None:
         fields = json.loads(line, object_pairs_hook=tuple)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(fields, tuple) or not fields or len({name for name, _ in fields}) != len(fields):
+    if (
+        not isinstance(fields, tuple)
+        or not fields
+        or len({name for name, _ in fields}) != len(fields)
+    ):
         return None
     pieces, at, is_text = [], 0, False
     for name, value in fields:
@@ -92,7 +98,11 @@ def _layout(line: bytes) -> _Layout | None:
         pieces.append(line[at:begin])
         at = begin + len(str(value).encode())
     pieces.append(line[at:] + b"\n")
-    return _Layout(tuple(name for name, _ in fields), tuple(type(value) is str for _, value in fields), tuple(pieces))
+    return _Layout(
+        tuple(name for name, _ in fields),
+        tuple(type(value) is str for _, value in fields),
+        tuple(pieces),
+    )
 
 
 def _gap(text: bytes) -> int:
@@ -101,8 +111,8 @@ def _gap(text: bytes) -> int:
 
 
 def _spans(octets: Numbers, rows: int, layout: _Layout) -> list[tuple[Numbers, Numbers]] | None:
-    """Where the values of each field begin and end, if the text is `rows` lines that are all laid out like that; `rows` is the
-    number of its control characters."""
+    """Where the values of each field begin and end, if the text is `rows` lines that are all laid
+    out like that; `rows` is the number of its control characters."""
     count = sum(piece.count(b'"') for piece in layout.pieces)
     quotes = np.flatnonzero(octets == _QUOTE)
     if len(quotes) != rows * count:
@@ -136,7 +146,8 @@ def _is_there(octets: Numbers, places: Numbers, piece: bytes) -> bool:
     """Whether the piece stands at all of the places, which ascend from 0 or more."""
     if int(places[-1]) + len(piece) > len(octets):
         return False
-    # Elements of the piece's size at every byte: numpy gathers those much faster than rows of bytes.
+    # Elements of the piece's size at every byte: numpy gathers those much faster than rows of
+    # bytes.
     windows = np.ndarray((len(octets) - len(piece) + 1,), f"V{len(piece)}", octets, strides=(1,))
     return bool(windows[places].tobytes() == piece * len(places))
 

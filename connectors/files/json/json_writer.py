@@ -1,6 +1,7 @@
 """Writing JSON, one object a line, by joining columns of JSON text.
 
-NaN and the infinities, which JSON hasn't, are written as the strings "NaN", "Infinity" and "-Infinity".
+NaN and the infinities, which JSON hasn't, are written as the strings "NaN", "Infinity" and
+"-Infinity".
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ class JsonWriter(RowWriter):
         self._output = output
         self._columns = columns
         # What stands before each value, and after the last.
-        before = [("," if i else "{") + json.dumps(external_name(item)) + ":" for i, item in enumerate(columns)]
+        before = [
+            ("," if i else "{") + json.dumps(external_name(item)) + ":"
+            for i, item in enumerate(columns)
+        ]
         self._before = [scalar_of(text, VARCHAR) for text in before]
         self._end = scalar_of("}\n", VARCHAR)
         self._nothing = scalar_of("", VARCHAR)
@@ -39,7 +43,9 @@ class JsonWriter(RowWriter):
         parts = []
         for before, column, values in zip(self._before, self._columns, batch.columns, strict=True):
             parts += [before, pc.fill_null(self._json(values, column.type), self._null)]
-        self._output.write(text_buffer(pc.binary_join_element_wise(*parts, self._end, self._nothing)))
+        self._output.write(
+            text_buffer(pc.binary_join_element_wise(*parts, self._end, self._nothing))
+        )
 
     def _json(self, values: pa.Array, sql_type: SqlType) -> pa.Array:
         """The values as JSON text, NULL where they are."""

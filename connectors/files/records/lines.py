@@ -1,7 +1,7 @@
 """Text files as lines: a VARCHAR column `line`, and the hidden columns `file` and `line_number`.
 
-Lines end with a line feed, with or without a carriage return before it; the last one needs no end. The lines of many small
-files come in one batch.
+Lines end with a line feed, with or without a carriage return before it; the last one needs no end.
+The lines of many small files come in one batch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.catalog import TableColumn
-from runnel.connectors.files.format import Batches, FileColumn, FileFormat, FileShare, Reading, batch_of, external_name
+from runnel.connectors.files.format import (
+    Batches,
+    FileColumn,
+    FileFormat,
+    FileShare,
+    Reading,
+    batch_of,
+    external_name,
+)
 from runnel.connectors.files.input import BLOCK_BYTES, open_bytes, reading, split_lines, undecodable
 from runnel.connectors.files.output import FileOutput, RowWriter, text_buffer
 from runnel.connectors.files.paths import FilePath
@@ -47,7 +55,10 @@ class LinesFormat(FileFormat):
         return (FileColumn("line", VARCHAR),)
 
     def hidden_columns(self) -> tuple[TableColumn, ...]:
-        return (TableColumn("file", VARCHAR, hidden=True), TableColumn("line_number", BIGINT, hidden=True))
+        return (
+            TableColumn("file", VARCHAR, hidden=True),
+            TableColumn("line_number", BIGINT, hidden=True),
+        )
 
     def check_declared(self, columns: Sequence[TableColumn], files: Sequence[DataFile]) -> None:
         if len(columns) == 1 and columns[0].type.kind is Kind.VARCHAR:
@@ -79,7 +90,9 @@ class LinesFormat(FileFormat):
 
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
         if len(columns) != 1:
-            raise ProgrammingError("only a mapping with one column, the line, can be written in format lines")
+            raise ProgrammingError(
+                "only a mapping with one column, the line, can be written in format lines"
+            )
         return LinesWriter(output)
 
     def _pieces(self, file: DataFile) -> Iterator[Piece]:
@@ -97,7 +110,9 @@ class LinesFormat(FileFormat):
                     rest.append(block)
                     held += len(block)
                     if held > LONGEST_LINE:
-                        raise OperationalError(f'line {line} of file "{file.path}" is longer than 1 GiB')
+                        raise OperationalError(
+                            f'line {line} of file "{file.path}" is longer than 1 GiB'
+                        )
                     continue
                 data = b"".join([*rest, block[:cut]])
                 yield Piece(file.path, data, line)
@@ -148,9 +163,14 @@ class LinesWriter(RowWriter):
     def write(self, batch: pa.RecordBatch) -> None:
         lines = batch.column(0)
         if pc.any(pc.match_substring(lines, "\n")).as_py():
-            raise DataError("a text with a line feed can't be written as one line", hint="use format csv or json")
+            raise DataError(
+                "a text with a line feed can't be written as one line",
+                hint="use format csv or json",
+            )
         lines = pc.fill_null(lines, self._nothing)
-        self._output.write(text_buffer(pc.binary_join_element_wise(lines, self._end, self._nothing)))
+        self._output.write(
+            text_buffer(pc.binary_join_element_wise(lines, self._end, self._nothing))
+        )
 
 
 def _file_names(pieces: Sequence[Piece]) -> pa.Array:
@@ -166,6 +186,8 @@ def _file_names(pieces: Sequence[Piece]) -> pa.Array:
 
 
 def _line_numbers(pieces: Sequence[Piece]) -> pa.Array:
-    parts = [np.arange(piece.first_line, piece.first_line + piece.data.count(b"\n")) for piece in pieces]
+    parts = [
+        np.arange(piece.first_line, piece.first_line + piece.data.count(b"\n")) for piece in pieces
+    ]
     numbers = np.concatenate(parts)
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])

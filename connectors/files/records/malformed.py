@@ -1,8 +1,8 @@
 """Records that can't be read: the option 'onError', and what becomes of them.
 
-'onError' = 'fail'            the query fails; the error names the place, the value and what is wrong (the default)
-'onError' = 'skip'            they are left out, counted and logged
-'onError' = 'divert:mapping'  the same, and they go to that mapping: place, record and reason
+'onError' = 'fail' the query fails; the error names the place, the value and what is wrong (the
+default) 'onError' = 'skip' they are left out, counted and logged 'onError' = 'divert:mapping' the
+same, and they go to that mapping: place, record and reason
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ SHOWN_CHARACTERS = 80
 
 @frozen
 class OnError:
-    """The option's value: whether a malformed record ends the query, and the mapping that gets it else, if one does."""
+    """The option's value: whether a malformed record ends the query, and the mapping that gets it
+    else, if one does."""
 
     fails: bool
     mapping: str | None = None
@@ -70,7 +71,9 @@ class Malformed:
         if self._first is None:
             self._first = (error, record)
         if self.on_error.mapping is not None:
-            self._diverted.append(MalformedRecord(error.detail or self._source, record, error.message))
+            self._diverted.append(
+                MalformedRecord(error.detail or self._source, record, error.message)
+            )
 
     def log(self) -> None:
         """Tells in one line of those that were left out since the last call."""

@@ -1,6 +1,8 @@
-"""Reading the records of a text file piece by piece, as they come, with a say in what becomes of the malformed ones.
+"""Reading the records of a text file piece by piece, as they come, with a say in what becomes of
+the malformed ones.
 
-Used where a format's own reader of whole files can't be: for files that grow, and where malformed records are left out.
+Used where a format's own reader of whole files can't be: for files that grow, and where malformed
+records are left out.
 """
 
 from __future__ import annotations
@@ -22,9 +24,12 @@ LONGEST_RECORD = 1 << 28
 
 
 class RecordParser(ABC):
-    """The records of one file. Pieces are given in order: first `begin`, then `whole` and `batch` for each."""
+    """The records of one file. Pieces are given in order: first `begin`, then `whole` and `batch`
+    for each."""
 
-    def __init__(self, path: str, options: FileOptions, asked: Reading, malformed: Malformed) -> None:
+    def __init__(
+        self, path: str, options: FileOptions, asked: Reading, malformed: Malformed
+    ) -> None:
         self.path = path
         self.options = options
         self.asked = asked
@@ -34,13 +39,15 @@ class RecordParser(ABC):
 
     def leave_out(self, error: DataError, line: int, record: str) -> None:
         """Raises the error, with its place, or leaves the record on that line out."""
-        error.detail = self.detail(line) if error.detail is None else f"{self.detail(line)}: {error.detail}"
+        error.detail = (
+            self.detail(line) if error.detail is None else f"{self.detail(line)}: {error.detail}"
+        )
         self.malformed.leave_out(error, record)
         self.left_out.append(line)
 
     def begin(self, data: bytes, is_end: bool) -> int | None:
-        """How many bytes at the file's start are no records; what they say is remembered. None: more of the file is
-        needed."""
+        """How many bytes at the file's start are no records; what they say is remembered. None:
+        more of the file is needed."""
         if BYTE_ORDER_MARK.startswith(data) and data != BYTE_ORDER_MARK and not is_end:
             return None
         return len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
@@ -131,10 +138,14 @@ def batches_of_file(parser: RecordParser) -> Batches:
 
 
 def _cut_off() -> DataError:
-    return DataError("the file ends in the middle of a record", hint="it was cut off, or a quote is never closed")
+    return DataError(
+        "the file ends in the middle of a record", hint="it was cut off, or a quote is never closed"
+    )
 
 
 def too_long(parser: RecordParser, line: int) -> OperationalError:
     return OperationalError(
-        "a record is longer than 256 MiB", detail=parser.detail(line), hint="a quote that is never closed makes one record"
+        "a record is longer than 256 MiB",
+        detail=parser.detail(line),
+        hint="a quote that is never closed makes one record",
     )

@@ -12,7 +12,9 @@ from runnel.connectors.files.records.text_lines import TextLines
 _PARSERS: dict[str, type[RecordParser]] = {"csv": CsvRecords, "json": JsonLines, "lines": TextLines}
 
 
-def parser_of(file_format: FileFormat, path: str, asked: Reading, malformed: Malformed) -> RecordParser | None:
+def parser_of(
+    file_format: FileFormat, path: str, asked: Reading, malformed: Malformed
+) -> RecordParser | None:
     """A parser of one file; None where the format has no records that can be read one by one."""
     kind = _PARSERS.get(file_format.name)
     return None if kind is None else kind(path, file_format.options, asked, malformed)
@@ -22,7 +24,9 @@ def has_parser(file_format: FileFormat) -> bool:
     return file_format.name in _PARSERS
 
 
-def without_malformed(file_format: FileFormat, share: FileShare, asked: Reading, malformed: Malformed) -> Batches:
+def without_malformed(
+    file_format: FileFormat, share: FileShare, asked: Reading, malformed: Malformed
+) -> Batches:
     """The rows of some files but for the records that can't be read."""
     for file in share.files:
         parser = parser_of(file_format, file.path, asked, malformed)

@@ -1,9 +1,11 @@
-"""Maps on disk: every change is in a log before it is made, and the log is replaced by a checkpoint when it outgrows it.
+"""Maps on disk: every change is in a log before it is made, and the log is replaced by a checkpoint
+when it outgrows it.
 
-The folder of a map holds `checkpoint-<n>` and `log-<n>`: the rows at one moment, and the changes since; and `current`, the
-manifest, which names the pair that counts. A new pair is written beside the old one, and counts when the manifest is
-replaced. What is left of another pair is removed at the next start. A map that was never written to has no folder; a folder
-is given its name when its files are on the disk. So a file that is missing, empty or too short is always damage.
+The folder of a map holds `checkpoint-<n>` and `log-<n>`: the rows at one moment, and the changes
+since; and `current`, the manifest, which names the pair that counts. A new pair is written beside
+the old one, and counts when the manifest is replaced. What is left of another pair is removed at
+the next start. A map that was never written to has no folder; a folder is given its name when its
+files are on the disk. So a file that is missing, empty or too short is always damage.
 """
 
 from __future__ import annotations
@@ -58,10 +60,14 @@ class DurableMap:
     # Changes
 
     def rows(self, layout: Layout, batches: Sequence[pa.RecordBatch], staged: str | None) -> None:
-        self._append(Record("put", layout, batches) if staged is None else Record("commit", name=staged))
+        self._append(
+            Record("put", layout, batches) if staged is None else Record("commit", name=staged)
+        )
 
     def delete(self, layout: Layout, batches: Sequence[pa.RecordBatch], staged: str | None) -> None:
-        self._append(Record("delete", layout, batches) if staged is None else Record("commit", name=staged))
+        self._append(
+            Record("delete", layout, batches) if staged is None else Record("commit", name=staged)
+        )
 
     def clear(self) -> None:
         self._append(Record("clear"))
@@ -78,7 +84,8 @@ class DurableMap:
         self._log.append(encode(record))
 
     def _create(self) -> RecordFile:
-        """The folder with an empty log; made under another name, so that it is never seen without its files."""
+        """The folder with an empty log; made under another name, so that it is never seen without
+        its files."""
         unfinished = self._folder.with_name("." + self._folder.name)
         try:
             if unfinished.exists():
@@ -95,20 +102,23 @@ class DurableMap:
             raise write_failed(self._folder, error) from error
 
     def changed(self) -> None:
-        """Writes a checkpoint if the log has outgrown the last one. The change itself is safe: if there is no room for a
-        checkpoint, the log goes on."""
+        """Writes a checkpoint if the log has outgrown the last one. The change itself is safe: if
+        there is no room for a checkpoint, the log goes on."""
         if self._log is None or self._log.size < self._checkpoint_at:
             return
         try:
             self.checkpoint()
         except OperationalError as error:
-            logger.warning("no checkpoint of map %s: %s", self._store.name, error.detail or error.message)
+            logger.warning(
+                "no checkpoint of map %s: %s", self._store.name, error.detail or error.message
+            )
             self._checkpoint_at = self._log.size * 2
 
     # Checkpoints
 
     def checkpoint(self) -> None:
-        """Writes all rows, and what is staged to last, to a new pair of files. With the store's lock held."""
+        """Writes all rows, and what is staged to last, to a new pair of files. With the store's
+        lock held."""
         old_log, folder = self._log, self._folder
         if old_log is not None:
             old_log.check()  # by that path another connection may have a map now
@@ -144,9 +154,15 @@ class DurableMap:
 
     def _remove_others(self) -> None:
         """Removes the files of other generations."""
-        keep = {self._manifest.checkpoint_path(self._folder), self._manifest.log_path(self._folder), self._folder / MANIFEST}
+        keep = {
+            self._manifest.checkpoint_path(self._folder),
+            self._manifest.log_path(self._folder),
+            self._folder / MANIFEST,
+        }
         for path in self._folder.iterdir():
-            if path not in keep and path.name.lstrip(".").startswith(("checkpoint-", "log-", MANIFEST)):
+            if path not in keep and path.name.lstrip(".").startswith(
+                ("checkpoint-", "log-", MANIFEST)
+            ):
                 path.unlink(missing_ok=True)
 
     # Start and end
@@ -199,30 +215,40 @@ class DurableMap:
             elif record.kind == "delete":
                 store.unload(keys)
             elif record.kind == "stage":
-                staging.restore(record.name, StagedRows(WriteMode(record.mode), layout, batches, keys))
+                staging.restore(
+                    record.name, StagedRows(WriteMode(record.mode), layout, batches, keys)
+                )
             else:
                 raise _unknown(record.kind, store.name)
         else:
             raise _unknown(record.kind, store.name)
 
     def close(self) -> None:
-        """Writes a checkpoint if that makes the next start notably quicker, and closes the files."""
+        """Writes a checkpoint if that makes the next start notably quicker, and closes the
+        files."""
         with self._store.lock:
             if self._log is None:
                 return
-            if self._log.size * 8 > (self._manifest.checkpoint_size or 0) and self._log.size > len(FILE_HEADER):
+            if self._log.size * 8 > (self._manifest.checkpoint_size or 0) and self._log.size > len(
+                FILE_HEADER
+            ):
                 try:
                     self.checkpoint()
                 except OperationalError as error:
                     # Nothing is lost: the log holds it all.
-                    logger.warning("no checkpoint of map %s: %s", self._store.name, error.detail or error.message)
+                    logger.warning(
+                        "no checkpoint of map %s: %s",
+                        self._store.name,
+                        error.detail or error.message,
+                    )
             self._log.close()
             self._log = None
 
 
 def _unknown(kind: str, name: str) -> OperationalError:
     return OperationalError(
-        f'the log of map "{name}" holds a change of unknown kind "{kind}"', hint="open it with the version that wrote it"
+        f'the log of map "{name}" holds a change of unknown kind "{kind}"',
+        hint="open it with the version that wrote it",
     )
 
 
@@ -232,7 +258,8 @@ def _staged_record(name: str, rows: StagedRows) -> Record:
 
 
 def folder_name(external: str) -> str:
-    """The folder of a map: its name in lower case, with what file names can't hold written as %xx; long names shortened."""
+    """The folder of a map: its name in lower case, with what file names can't hold written as %xx;
+    long names shortened."""
     lower = external.lower()
     quoted = quote(lower, safe="").replace(".", "%2E")
     if len(quoted) <= 200:
@@ -241,7 +268,8 @@ def folder_name(external: str) -> str:
 
 
 def open_durable(staging: Staging, directory: Path, least_log: int = LEAST_LOG) -> DurableMap:
-    """Loads the map of `staging` from the folder it has in `directory`, and logs its changes there from now on."""
+    """Loads the map of `staging` from the folder it has in `directory`, and logs its changes there
+    from now on."""
     durable = DurableMap(staging, directory / folder_name(staging.store.name), least_log)
     durable.load()
     staging.log = durable

@@ -1,8 +1,9 @@
 """Secondary indexes of a map: for every segment, the order of its rows by the index's columns.
 
-Segments are immutable, so an order is made once, when the segment is first looked up, and a scan that holds a snapshot of
-the segments has a snapshot of the index with it. Rows that died stay in the order; the snapshot's mask leaves them out. Both
-kinds of index are kept in this way: a hash index answers equality, a sorted one ranges and ORDER BY as well.
+Segments are immutable, so an order is made once, when the segment is first looked up, and a scan
+that holds a snapshot of the segments has a snapshot of the index with it. Rows that died stay in
+the order; the snapshot's mask leaves them out. Both kinds of index are kept in this way: a hash
+index answers equality, a sorted one ranges and ORDER BY as well.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ Range = tuple[int, int]
 
 
 class SortedOrder:
-    """The rows of a segment by the columns of an index: first those with NULL in the first column, then by value, NaN last.
+    """The rows of a segment by the columns of an index: first those with NULL in the first column,
+    then by value, NaN last.
 
-    `positions` are the rows in that order, `keys` the columns in a form that Arrow sorts as SQL does.
+    `positions` are the rows in that order, `keys` the columns in a form that Arrow sorts as SQL
+    does.
     """
 
     __slots__ = ("_first_value", "_nans", "_nulls", "keys", "positions")
@@ -51,11 +54,16 @@ class SortedOrder:
 
     def points(self, forms: Sequence[Any]) -> list[Range]:
         """The places of rows whose first column equals one of some key forms, in order."""
-        ranges = {(self._place(form, bisect_left), self._place(form, bisect_right)) for form in forms}
+        ranges = {
+            (self._place(form, bisect_left), self._place(form, bisect_right)) for form in forms
+        }
         return sorted(item for item in ranges if item[0] < item[1])
 
-    def between(self, lower: Any, upper: Any, lower_inclusive: bool, upper_inclusive: bool) -> list[Range]:
-        """The places of rows whose first column lies between two key forms; None is no bound. NULL is never between."""
+    def between(
+        self, lower: Any, upper: Any, lower_inclusive: bool, upper_inclusive: bool
+    ) -> list[Range]:
+        """The places of rows whose first column lies between two key forms; None is no bound. NULL
+        is never between."""
         low, high = self._nulls, len(self)
         if lower is not None:
             low = self._place(lower, bisect_left if lower_inclusive else bisect_right)
@@ -64,12 +72,15 @@ class SortedOrder:
         return [(low, high)] if low < high else []
 
     def _place(self, form: Any, bisect: Any) -> int:
-        """Where `form` would go: before (bisect_left) or behind (bisect_right) the rows that equal it."""
+        """Where `form` would go: before (bisect_left) or behind (bisect_right) the rows that equal
+        it."""
         numbers_end = len(self) - self._nans
         if form != form:
             return numbers_end if bisect is bisect_left else len(self)
         value, positions = self._first_value, self.positions
-        place: int = bisect(range(len(self)), form, self._nulls, numbers_end, key=lambda i: value(int(positions[i])))
+        place: int = bisect(
+            range(len(self)), form, self._nulls, numbers_end, key=lambda i: value(int(positions[i]))
+        )
         return place
 
 
@@ -84,13 +95,16 @@ def order_of(segment: Segment, layout: Layout, columns: tuple[int, ...]) -> Sort
 
 
 def sortable(array: pa.Array, sql_type: SqlType) -> pa.Array:
-    """A column in a form whose Arrow order is SQL's: floats become integers, since Arrow puts NaN beside NULL."""
+    """A column in a form whose Arrow order is SQL's: floats become integers, since Arrow puts NaN
+    beside NULL."""
     if not sql_type.is_approximate:
         return array
     if sql_type.kind is Kind.REAL:
         array = pc.cast(array, pa.float64())
     # Adding 0.0 makes 0.0 of -0.0.
-    numbers = np.where(_is_nan(array), np.float64("nan"), fixed_width_values(array, Kind.DOUBLE) + 0.0)
+    numbers = np.where(
+        _is_nan(array), np.float64("nan"), fixed_width_values(array, Kind.DOUBLE) + 0.0
+    )
     bits = numbers.view(np.int64)
     total = np.where(bits < 0, bits ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), bits)
     buffers = [validity(array), pa.py_buffer(np.ascontiguousarray(total))]
@@ -137,5 +151,8 @@ def check_index(index: Index, columns: Sequence[TableColumn]) -> None:
                 hint="index columns of simple types",
             )
         if name.lower() in seen:
-            raise ProgrammingError(f'column "{column.name}" comes twice in index "{index.name}"', code=ErrorCode.INDEX_INVALID)
+            raise ProgrammingError(
+                f'column "{column.name}" comes twice in index "{index.name}"',
+                code=ErrorCode.INDEX_INVALID,
+            )
         seen.add(name.lower())

@@ -1,9 +1,10 @@
 """The journal of a map: the last changes, for those who read them as a stream.
 
-A change is the row as it was written, the row as it was before, the operation, and when. A commit writes its changes at once,
-in the order of its rows: a key that comes twice in it changes twice. The journal is kept while there are readers, or always
-where a mapping's 'journalCapacity' says so; it forgets the oldest changes beyond its capacity, but never a part of the newest
-commit. Everything here is called with the map's lock held.
+A change is the row as it was written, the row as it was before, the operation, and when. A commit
+writes its changes at once, in the order of its rows: a key that comes twice in it changes twice.
+The journal is kept while there are readers, or always where a mapping's 'journalCapacity' says so;
+it forgets the oldest changes beyond its capacity, but never a part of the newest commit. Everything
+here is called with the map's lock held.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def wall_clock() -> int:
 
 
 class JournalReader:
-    """One who reads. `next` is the sequence of the change that comes next, `held` that from which on it may have to read again
-    (None: it won't)."""
+    """One who reads. `next` is the sequence of the change that comes next, `held` that from which
+    on it may have to read again (None: it won't)."""
 
     def __init__(self, following: int) -> None:
         self.next = following
@@ -59,8 +60,8 @@ class JournalReader:
 
 
 class Journal:
-    """The changes of one map, as one layout sees them: batches of the row's fields, its old fields, operation, sequence
-    and time."""
+    """The changes of one map, as one layout sees them: batches of the row's fields, its old fields,
+    operation, sequence and time."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -177,14 +178,16 @@ class Journal:
         sequence = from_numbers(np.arange(self.next, self.next + count), pa.int64())
         names = self._operations.take(indexes(operations))
         batch = pa.RecordBatch.from_arrays(
-            [*sides, names, sequence, times.view(self._schema.field("time").type)], schema=self._schema
+            [*sides, names, sequence, times.view(self._schema.field("time").type)],
+            schema=self._schema,
         )
         self._firsts.append(self.next)
         self._batches.append(batch)
         self.next += count
 
     def _forget(self) -> None:
-        """Drops what is beyond the capacity, and, where nothing is kept for later readers, what all have read."""
+        """Drops what is beyond the capacity, and, where nothing is kept for later readers, what all
+        have read."""
         needed = min((reader.needed for reader in self.readers), default=self.next)
         while self._batches:
             end = self._firsts[0] + self._batches[0].num_rows
@@ -197,8 +200,9 @@ class Journal:
 
 
 class Watch:
-    """Sees to it that a map's changes come into its journals, one for each layout that somebody reads. `put` and the others
-    are called before a change is made, and what they give when it was."""
+    """Sees to it that a map's changes come into its journals, one for each layout that somebody
+    reads. `put` and the others are called before a change is made, and what they give when it
+    was."""
 
     def __init__(self, store: MapStore) -> None:
         self._store = store
@@ -209,7 +213,13 @@ class Watch:
         found: list[tuple[Journal, Row | None, Row | None]] = []
         for journal in self.journals.values():
             try:
-                found.append((journal, self._store.seen_by(row, layout, journal.layout), self._store.get(key, journal.layout)))
+                found.append(
+                    (
+                        journal,
+                        self._store.seen_by(row, layout, journal.layout),
+                        self._store.get(key, journal.layout),
+                    )
+                )
             except DataError as error:
                 journal.fail(error)
 
@@ -220,7 +230,9 @@ class Watch:
 
         return done
 
-    def put_many(self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout) -> Done:
+    def put_many(
+        self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout
+    ) -> Done:
         """Rows are about to be written; of several with one key the last one stays."""
         flat = [key for chunk in keys for key in chunk]
         numbers = self._store.numbers_of(flat)
@@ -233,7 +245,9 @@ class Watch:
                 old = self._store.rows_at(numbers, journal.layout)
                 if (earlier >= 0).any():
                     both = pa.concat_batches([old, new])
-                    old = both.take(indexes(np.where(earlier >= 0, len(flat) + earlier, np.arange(len(flat)))))
+                    old = both.take(
+                        indexes(np.where(earlier >= 0, len(flat) + earlier, np.arange(len(flat))))
+                    )
                 found.append((journal, new, old))
             except DataError as error:
                 journal.fail(error)
@@ -313,7 +327,10 @@ def gap(wanted: int, oldest: int) -> OperationalError:
 def _joined(batches: Sequence[pa.RecordBatch], stored: Layout, wanted: Layout) -> pa.RecordBatch:
     columns = range(len(wanted.paths))
     seen = [
-        pa.RecordBatch.from_arrays(select_fields(batch, stored, wanted, columns), schema=wanted.schema) for batch in batches
+        pa.RecordBatch.from_arrays(
+            select_fields(batch, stored, wanted, columns), schema=wanted.schema
+        )
+        for batch in batches
     ]
     return join_batches(seen) if seen else pa.RecordBatch.from_pylist([], schema=wanted.schema)
 

@@ -1,13 +1,15 @@
 """Files of records that survive a crash: the write-ahead log and the checkpoints of a durable map.
 
-A file is a header and a sequence of records: magic, CRC-32 of the payload, its length, CRC-32 of these three, the payload, a
-trailer. A record is there when `append` has returned, since it was flushed to the disk by then. A crash can leave the last
-record torn: cut short, or with zeros at its end, which the trailer isn't. It was never acknowledged, so it is cut off.
-Everything else that is broken is damage, and is refused; so is a file without its header, which is on the disk before the file
-has its name.
+A file is a header and a sequence of records: magic, CRC-32 of the payload, its length, CRC-32 of
+these three, the payload, a trailer. A record is there when `append` has returned, since it was
+flushed to the disk by then. A crash can leave the last record torn: cut short, or with zeros at its
+end, which the trailer isn't. It was never acknowledged, so it is cut off. Everything else that is
+broken is damage, and is refused; so is a file without its header, which is on the disk before the
+file has its name.
 
-Files of the first format have neither the second checksum nor trailers, so damage to the last record of one can't be told from
-a torn one. They are read, and go on in that format until a checkpoint takes their place.
+Files of the first format have neither the second checksum nor trailers, so damage to the last
+record of one can't be told from a torn one. They are read, and go on in that format until a
+checkpoint takes their place.
 """
 
 from __future__ import annotations
@@ -55,17 +57,27 @@ class Framing:
             return None
         _, checksum, length = fields
         end = start + length
-        if end + len(self.trailer) > len(data) or data[end : end + len(self.trailer)] != self.trailer:
+        if (
+            end + len(self.trailer) > len(data)
+            or data[end : end + len(self.trailer)] != self.trailer
+        ):
             return None
         payload = data[start:end]
         return payload if zlib.crc32(payload) == checksum else None
 
     def is_torn(self, data: memoryview, at: int) -> bool:
-        """Whether what is at an offset, which is no sound record, can be one that wasn't written to its end."""
-        if not self.trailer or at + self.header_size > len(data) or not any(data[-len(self.trailer) :]):
+        """Whether what is at an offset, which is no sound record, can be one that wasn't written to
+        its end."""
+        if (
+            not self.trailer
+            or at + self.header_size > len(data)
+            or not any(data[-len(self.trailer) :])
+        ):
             return True
         fields = self._fields_at(data, at)
-        return fields is not None and at + self.header_size + fields[2] + len(self.trailer) > len(data)
+        return fields is not None and at + self.header_size + fields[2] + len(self.trailer) > len(
+            data
+        )
 
     def _fields_at(self, data: memoryview, at: int) -> tuple[bytes, int, int] | None:
         """What a sound header at an offset says."""
@@ -87,8 +99,8 @@ _FRAMINGS = {framing.file_header: framing for framing in (Framing(1, b""), _CURR
 class RecordFile:
     """A file that records are appended to. Not safe for threads.
 
-    An append that fails leaves the file as it was. If even that can't be done the file takes no more records, as it isn't
-    known what is in it.
+    An append that fails leaves the file as it was. If even that can't be done the file takes no
+    more records, as it isn't known what is in it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -105,14 +117,16 @@ class RecordFile:
         return self._file.fileno()
 
     def check(self) -> None:
-        """OperationalError where the file was removed or renamed, or the directory in which it is."""
+        """OperationalError where the file was removed or renamed, or the directory in which it
+        is."""
         self._held.check()
 
     def append(self, payload: bytes) -> None:
         """Writes a record and waits until it is on disk; OperationalError if that fails."""
         if self._is_broken:
             raise OperationalError(
-                f"the log {self.path} takes no more changes, as an earlier one failed", hint="connect anew when there is room"
+                f"the log {self.path} takes no more changes, as an earlier one failed",
+                hint="connect anew when there is room",
             )
         self.check()
         record = self._framing.framed(payload)
@@ -148,8 +162,9 @@ class RecordFile:
 
 
 def create_file(path: Path, payloads: Iterable[bytes] = ()) -> int:
-    """Makes a file of records, or replaces one, and gives its size. It has its name from the moment at which all of it is on
-    the disk; the folder is still to be synced. OSError or OperationalError if that fails; then nothing has changed."""
+    """Makes a file of records, or replaces one, and gives its size. It has its name from the moment
+    at which all of it is on the disk; the folder is still to be synced. OSError or OperationalError
+    if that fails; then nothing has changed."""
     unfinished = path.with_name("." + path.name)
     try:
         unfinished.write_bytes(FILE_HEADER)
@@ -169,7 +184,9 @@ def create_file(path: Path, payloads: Iterable[bytes] = ()) -> int:
 
 def write_failed(path: Path, error: OSError) -> OperationalError:
     return OperationalError(
-        f"writing to {path} failed; nothing was changed", detail=str(error), hint="make room on the disk and try again"
+        f"writing to {path} failed; nothing was changed",
+        detail=str(error),
+        hint="make room on the disk and try again",
     )
 
 
@@ -190,8 +207,8 @@ RESTORE = "restore the directory from a backup"
 
 
 def read_records(path: Path, *, may_be_torn: bool) -> Iterator[tuple[bytes, int]]:
-    """The payloads of a file, each with the offset behind it. A torn end is left out and logged if `may_be_torn`;
-    everything else that is broken or missing is an OperationalError."""
+    """The payloads of a file, each with the offset behind it. A torn end is left out and logged if
+    `may_be_torn`; everything else that is broken or missing is an OperationalError."""
     try:
         data = memoryview(path.read_bytes())
     except FileNotFoundError:
@@ -212,7 +229,11 @@ def read_records(path: Path, *, may_be_torn: bool) -> Iterator[tuple[bytes, int]
         return
     if not may_be_torn or not framing.is_torn(data, at) or _has_record_after(data, at + 1, framing):
         raise damaged(path, f"there are {len(data) - at} bytes from there on", at)
-    logger.warning("%s ends with a change that was not finished (%d bytes); it is left out", path, len(data) - at)
+    logger.warning(
+        "%s ends with a change that was not finished (%d bytes); it is left out",
+        path,
+        len(data) - at,
+    )
 
 
 def _has_record_after(data: memoryview, at: int, framing: Framing) -> bool:

@@ -1,7 +1,9 @@
-"""The manifest of a durable map: which of the files in its folder count, and how long they are at least.
+"""The manifest of a durable map: which of the files in its folder count, and how long they are at
+least.
 
-It is the file `current`, replaced by a rename, so that it is always whole; a folder has it from the moment at which the
-folder has its name. That a file of the map was removed or cut short thus shows, and isn't taken for an empty map.
+It is the file `current`, replaced by a rename, so that it is always whole; a folder has it from the
+moment at which the folder has its name. That a file of the map was removed or cut short thus shows,
+and isn't taken for an empty map.
 """
 
 from __future__ import annotations
@@ -10,15 +12,21 @@ import json
 from pathlib import Path
 
 from runnel.base.frozen import frozen
-from runnel.connectors.imap.storage.log import create_file, damaged, missing, read_failed, read_records
+from runnel.connectors.imap.storage.log import (
+    create_file,
+    damaged,
+    missing,
+    read_failed,
+    read_records,
+)
 
 NAME = "current"
 
 
 @frozen
 class Manifest:
-    """`checkpoint_size` is the size of the checkpoint in bytes, None in the first generation, which has none. `log_size` is
-    that of the log when it was new; a log only grows."""
+    """`checkpoint_size` is the size of the checkpoint in bytes, None in the first generation, which
+    has none. `log_size` is that of the log when it was new; a log only grows."""
 
     generation: int
     checkpoint_size: int | None
@@ -32,7 +40,11 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Makes this the manifest of a folder. OSError or OperationalError if that fails."""
-        content = {"generation": self.generation, "checkpoint": self.checkpoint_size, "log": self.log_size}
+        content = {
+            "generation": self.generation,
+            "checkpoint": self.checkpoint_size,
+            "log": self.log_size,
+        }
         create_file(folder / NAME, [json.dumps(content).encode()])
 
     def check(self, folder: Path) -> None:

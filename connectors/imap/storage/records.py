@@ -1,7 +1,8 @@
 """What the records of a durable map say, and how: a line of JSON, then Arrow record batches.
 
-Kinds: `put` (rows), `delete` (keys), `clear`; `stage` (rows or keys under a name, with their mode), `commit` and `abort` of
-such a name. The JSON line holds the fields with their SQL types, which say more than Arrow's (JSON and VARCHAR are both text).
+Kinds: `put` (rows), `delete` (keys), `clear`; `stage` (rows or keys under a name, with their mode),
+`commit` and `abort` of such a name. The JSON line holds the fields with their SQL types, which say
+more than Arrow's (JSON and VARCHAR are both text).
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def encode(record: Record) -> bytes:
     parts = [batch.serialize() for batch in record.batches]
     if record.layout is not None:
         head["fields"] = [
-            [path, encode_type(item)] for path, item in zip(record.layout.paths, record.layout.types, strict=True)
+            [path, encode_type(item)]
+            for path, item in zip(record.layout.paths, record.layout.types, strict=True)
         ]
         head["sizes"] = [part.size for part in parts]
     return b"".join([json.dumps(head).encode(), b"\n", *parts])
@@ -53,7 +55,9 @@ def decode(payload: bytes) -> Record:
     fields = head.get("fields")
     layout, batches = None, []
     if fields is not None:
-        layout = Layout(tuple(path for path, _ in fields), tuple(decode_type(item) for _, item in fields))
+        layout = Layout(
+            tuple(path for path, _ in fields), tuple(decode_type(item) for _, item in fields)
+        )
         buffer, at = pa.py_buffer(payload), end + 1
         for size in head["sizes"]:
             # Arrow wants its buffers aligned to 8 bytes, which a record's end isn't.
@@ -80,7 +84,9 @@ def decode_type(value: Any) -> SqlType:
     """The type that `encode_type` wrote."""
     name, rest = (value, []) if isinstance(value, str) else (value[0], value[1:])
     if name not in KINDS:
-        raise OperationalError(f'unknown type "{name}" in the log of a map', hint="use the version that wrote it")
+        raise OperationalError(
+            f'unknown type "{name}" in the log of a map', hint="use the version that wrote it"
+        )
     kind = KINDS[name]
     if kind is Kind.DECIMAL:
         return SqlType(kind, rest[0], rest[1])

@@ -1,8 +1,10 @@
-"""Rows of a map, in the form in which they are scanned: immutable Arrow batches with a mask of the rows still alive.
+"""Rows of a map, in the form in which they are scanned: immutable Arrow batches with a mask of the
+rows still alive.
 
-Every row that was ever written has a *number*; numbers only grow. A segment holds rows of rising numbers, neighbours of one
-another in that order. Writing a key anew or taking it out kills the row in its segment: the mask is copied before it is
-changed if a scan may hold it, so a scan goes on seeing what it began with.
+Every row that was ever written has a *number*; numbers only grow. A segment holds rows of rising
+numbers, neighbours of one another in that order. Writing a key anew or taking it out kills the row
+in its segment: the mask is copied before it is changed if a scan may hold it, so a scan goes on
+seeing what it began with.
 """
 
 from __future__ import annotations
@@ -33,13 +35,28 @@ FEW = 256
 class Segment:
     """A batch of rows. Its rows never change; `live` counts those not yet dead.
 
-    Rows have the numbers `first`, `first + 1`, …, or those in `numbers` where some in between were dropped. Changed only
-    under the lock of its store; `row` and `position` may be called by any thread.
+    Rows have the numbers `first`, `first + 1`, …, or those in `numbers` where some in between were
+    dropped. Changed only under the lock of its store; `row` and `position` may be called by any
+    thread.
     """
 
-    __slots__ = ("_dead", "_mask", "_readers", "_rows", "_view", "batch", "first", "layout", "live", "numbers", "orders")
+    __slots__ = (
+        "_dead",
+        "_mask",
+        "_readers",
+        "_rows",
+        "_view",
+        "batch",
+        "first",
+        "layout",
+        "live",
+        "numbers",
+        "orders",
+    )
 
-    def __init__(self, batch: pa.RecordBatch, layout: Layout, first: int, numbers: Numbers | None = None) -> None:
+    def __init__(
+        self, batch: pa.RecordBatch, layout: Layout, first: int, numbers: Numbers | None = None
+    ) -> None:
         self.batch = batch
         self.layout = layout
         self.first = first
@@ -48,7 +65,9 @@ class Segment:
         self.live = self._rows
         self.orders: dict[tuple[Layout, tuple[int, ...]], Any] = {}
         """Secondary indexes of these rows, by layout and columns; made when first used."""
-        self._view: memoryview[int] | None = None if numbers is None else np.ascontiguousarray(numbers).data
+        self._view: memoryview[int] | None = (
+            None if numbers is None else np.ascontiguousarray(numbers).data
+        )
         self._mask: Mask | None = None
         self._dead: list[int] = []
         self._readers: dict[Layout, Callable[[int], tuple[Any, ...]]] = {}
@@ -69,7 +88,9 @@ class Segment:
 
     def positions(self, numbers: Numbers) -> Numbers:
         """The indexes of rows with these numbers, all of which are there."""
-        return numbers - self.first if self.numbers is None else np.searchsorted(self.numbers, numbers)
+        return (
+            numbers - self.first if self.numbers is None else np.searchsorted(self.numbers, numbers)
+        )
 
     def find(self, number: int, layout: Layout) -> tuple[Any, ...] | None:
         """The row with a number, as a mapping with this layout sees it; None if it was dropped."""
@@ -79,7 +100,9 @@ class Segment:
         read = self._readers.get(layout)
         if read is None:
             columns = select_fields(self.batch, self.layout, layout, range(len(layout.paths)))
-            read = _reader([decoder(array, item) for array, item in zip(columns, layout.types, strict=True)])
+            read = _reader(
+                [decoder(array, item) for array, item in zip(columns, layout.types, strict=True)]
+            )
             self._readers[layout] = read
         return read(position)
 
@@ -119,14 +142,17 @@ class Segment:
 
     def _live_rows(self) -> tuple[pa.RecordBatch, Numbers]:
         mask = self.mask()
-        numbers = np.arange(self.first, self.first + self._rows) if self.numbers is None else self.numbers
+        numbers = (
+            np.arange(self.first, self.first + self._rows) if self.numbers is None else self.numbers
+        )
         if mask is None:
             return self.batch, numbers
         return self.batch.filter(from_flags(mask)), numbers[mask]
 
 
 def _reader(decoders: Sequence[Decoder]) -> Callable[[int], tuple[Any, ...]]:
-    """A function that reads a row; short rows without a loop, as a look-up has a microsecond for it."""
+    """A function that reads a row; short rows without a loop, as a look-up has a microsecond for
+    it."""
     if len(decoders) == 1:
         only = decoders[0]
         return lambda i: (only(i),)
@@ -145,7 +171,9 @@ def merged(first: Segment, second: Segment) -> Segment | None:
     if layout is None:
         return None
     (one, one_numbers), (two, two_numbers) = first._live_rows(), second._live_rows()
-    batch = pa.concat_batches([_widened(one, first.layout, layout), _widened(two, second.layout, layout)])
+    batch = pa.concat_batches(
+        [_widened(one, first.layout, layout), _widened(two, second.layout, layout)]
+    )
     numbers = np.concatenate([one_numbers, two_numbers])
     if batch.num_rows and numbers[-1] - numbers[0] == batch.num_rows - 1:
         return Segment(batch, layout, int(numbers[0]))
@@ -155,12 +183,14 @@ def merged(first: Segment, second: Segment) -> Segment | None:
 def _widened(batch: pa.RecordBatch, stored: Layout, wanted: Layout) -> pa.RecordBatch:
     if stored is wanted:
         return batch
-    return pa.RecordBatch.from_arrays(select_fields(batch, stored, wanted, range(len(wanted.paths))), schema=wanted.schema)
+    return pa.RecordBatch.from_arrays(
+        select_fields(batch, stored, wanted, range(len(wanted.paths))), schema=wanted.schema
+    )
 
 
 def merge_last(segments: list[Segment], intern: Callable[[Layout], Layout]) -> None:
-    """Merges the last segments of a list, in place, until their sizes fall geometrically, so that their number stays
-    logarithmic and each row is copied a logarithmic number of times."""
+    """Merges the last segments of a list, in place, until their sizes fall geometrically, so that
+    their number stays logarithmic and each row is copied a logarithmic number of times."""
     while len(segments) > 1:
         first, second = segments[-2:]
         rows = first.live + second.live
@@ -174,8 +204,8 @@ def merge_last(segments: list[Segment], intern: Callable[[Layout], Layout]) -> N
 
 
 class Tail:
-    """The newest rows of a map as Python tuples, until they become a segment. Rows are only appended; `dead` holds the
-    positions of those that are dead."""
+    """The newest rows of a map as Python tuples, until they become a segment. Rows are only
+    appended; `dead` holds the positions of those that are dead."""
 
     __slots__ = ("dead", "first", "layout", "rows")
 

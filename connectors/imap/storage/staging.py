@@ -1,4 +1,5 @@
-"""Rows between `stage` and `commit`: written by a job, safe if the job is durable, and not to be seen yet."""
+"""Rows between `stage` and `commit`: written by a job, safe if the job is durable, and not to be
+seen yet."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from runnel.connectors.imap.storage.store import MapStore
 
 @dataclass(frozen=True, slots=True)
 class StagedRows:
-    """Rows that wait for their commit: full rows of `layout`, or, for DELETE, the columns of its key. `keys` are their key
-    forms, batch by batch."""
+    """Rows that wait for their commit: full rows of `layout`, or, for DELETE, the columns of its
+    key. `keys` are their key forms, batch by batch."""
 
     mode: WriteMode
     layout: Layout
@@ -37,8 +38,8 @@ class StagingLog(Protocol):
 class Staging:
     """What is staged for one map. The names of staged rows are unique for ever.
 
-    Rows that last (those of a durable job) are in the log, if the map has one, and stay until they are committed or
-    aborted, even when their sink is closed.
+    Rows that last (those of a durable job) are in the log, if the map has one, and stay until they
+    are committed or aborted, even when their sink is closed.
     """
 
     def __init__(self, store: MapStore) -> None:
@@ -52,7 +53,8 @@ class Staging:
         return {name: self._staged[name] for name in self._lasting}
 
     def names_of(self, owner: str) -> list[str]:
-        """The names of rows that last and that this owner staged: they end with it, behind a colon."""
+        """The names of rows that last and that this owner staged: they end with it, behind a
+        colon."""
         with self.store.lock:
             return [name for name in self._lasting if name.partition(":")[2] == owner]
 
@@ -69,7 +71,8 @@ class Staging:
             self._lasting.add(name)
 
     def commit(self, name: str) -> None:
-        """Makes staged rows part of the map; does nothing where they aren't staged (any more). If it fails they stay."""
+        """Makes staged rows part of the map; does nothing where they aren't staged (any more). If
+        it fails they stay."""
         with self.store.lock:
             rows = self._staged.get(name)
             if rows is None:

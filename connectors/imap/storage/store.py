@@ -1,11 +1,12 @@
 """The rows of one map: a key index, immutable segments, and a tail of the newest rows.
 
-The key index is a dict from key form to row number. A look-up takes no lock: it reads the number, then finds the row in the
-tail or, by bisection, in a segment; a row that moved meanwhile (segments are merged) keeps its number, so the look-up just
-tries again. Everything that changes rows, and the taking of a snapshot for a scan, holds the store's lock.
+The key index is a dict from key form to row number. A look-up takes no lock: it reads the number,
+then finds the row in the tail or, by bisection, in a segment; a row that moved meanwhile (segments
+are merged) keeps its number, so the look-up just tries again. Everything that changes rows, and the
+taking of a snapshot for a scan, holds the store's lock.
 
-A commit goes through in this order: checks (duplicate keys), log (in a durable map: on disk when that returns), rows, index.
-What fails, fails before anything in memory has changed.
+A commit goes through in this order: checks (duplicate keys), log (in a durable map: on disk when
+that returns), rows, index. What fails, fails before anything in memory has changed.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ NO_NUMBERS: Numbers = np.empty(0, dtype=np.int64)
 
 
 class ChangeLog(Protocol):
-    """Where the changes of a durable map go before they are made. A change that fails to be logged is not made."""
+    """Where the changes of a durable map go before they are made. A change that fails to be logged
+    is not made."""
 
     def rows(self, layout: Layout, batches: Sequence[pa.RecordBatch], staged: str | None) -> None:
-        """Logs rows that are put into the map; if they are in the log already, staged under a name, only their commit."""
+        """Logs rows that are put into the map; if they are in the log already, staged under a name,
+        only their commit."""
 
     def delete(self, layout: Layout, batches: Sequence[pa.RecordBatch], staged: str | None) -> None:
         """Logs keys that are taken out, in the same way."""
@@ -55,7 +58,8 @@ class ChangeLog(Protocol):
 
 
 class SegmentView:
-    """The rows of a segment as a scan sees them: with the mask that the segment had when the scan began."""
+    """The rows of a segment as a scan sees them: with the mask that the segment had when the scan
+    began."""
 
     __slots__ = ("mask", "segment")
 
@@ -65,13 +69,15 @@ class SegmentView:
 
 
 class MapStore:
-    """A map. Keys and rows are given in the terms of a `Layout`, which `intern` made the store's own."""
+    """A map. Keys and rows are given in the terms of a `Layout`, which `intern` made the store's
+    own."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.lock = RLock()
         self.statement_lock = PatientLock(f'map "{name}"')
-        """Held by a statement from before its scan until after its commit; never taken with `lock` held."""
+        """Held by a statement from before its scan until after its commit; never taken with `lock`
+        held."""
         self.log: ChangeLog | None = None
         self.watch: Watch | None = None
         """Told of changes while somebody reads them as a stream."""
@@ -81,7 +87,11 @@ class MapStore:
     def _reset(self, next_number: int) -> None:
         self._index: dict[Key, int] = {}
         self._key: Layout | None = None
-        self._places: tuple[list[int], list[Segment], Tail] = ([], [], Tail(next_number, Layout((), ())))
+        self._places: tuple[list[int], list[Segment], Tail] = (
+            [],
+            [],
+            Tail(next_number, Layout((), ())),
+        )
         self._deleted = 0
 
     def __len__(self) -> int:
@@ -119,14 +129,17 @@ class MapStore:
                 found = segments[bisect_right(firsts, number) - 1].find(number, layout)
                 if found is not None:
                     return found
-            # The row was rewritten or taken out since the index was read: that says now where it is.
+            # The row was rewritten or taken out since the index was read: that says now where it
+            # is.
 
     def seen_by(self, row: tuple[Any, ...], stored: Layout, wanted: Layout) -> tuple[Any, ...]:
         """A row of one layout as another one sees it."""
         if stored is wanted:
             return row
         arrays = select_fields(_row_batch(row, stored), stored, wanted, range(len(wanted.paths)))
-        return tuple(decoder(array, item)(0) for array, item in zip(arrays, wanted.types, strict=True))
+        return tuple(
+            decoder(array, item)(0) for array, item in zip(arrays, wanted.types, strict=True)
+        )
 
     def snapshot(self) -> list[SegmentView]:
         """All rows as they are now. What is written afterwards doesn't show in it."""
@@ -146,7 +159,8 @@ class MapStore:
         return np.fromiter(map(self._index.get, keys, repeat(-1)), dtype=np.int64, count=len(keys))
 
     def rows_at(self, numbers: Numbers, layout: Layout) -> pa.RecordBatch:
-        """The rows with these numbers, all alive, as a layout sees them; NULLs for -1. With `lock` held."""
+        """The rows with these numbers, all alive, as a layout sees them; NULLs for -1. With `lock`
+        held."""
         if self._places[2].rows:
             self._seal()
         return rows_at(self._places[1], numbers, layout)
@@ -184,7 +198,9 @@ class MapStore:
         if key not in self._index:
             return 0
         if self.log is not None:
-            self.log.delete(layout.key_layout, [_row_batch(key_parts(key, layout), layout.key_layout)], None)
+            self.log.delete(
+                layout.key_layout, [_row_batch(key_parts(key, layout), layout.key_layout)], None
+            )
         made = None if self.watch is None else self.watch.remove_many([[key]])
         self._kill(self._index.pop(key))
         self._deleted += 1
@@ -194,9 +210,14 @@ class MapStore:
         return 1
 
     def insert_many(
-        self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout, staged: str | None
+        self,
+        batches: Sequence[pa.RecordBatch],
+        keys: Sequence[list[Key]],
+        layout: Layout,
+        staged: str | None,
     ) -> None:
-        """Writes rows whose keys must be new, each coming once; IntegrityError otherwise. With `lock` held."""
+        """Writes rows whose keys must be new, each coming once; IntegrityError otherwise. With
+        `lock` held."""
         self.check(layout)
         if self._places[2].rows:
             self._seal()
@@ -206,7 +227,9 @@ class MapStore:
             fresh.update(zip(chunk, range(next_number, next_number + len(chunk)), strict=True))
             next_number += len(chunk)
         if len(fresh) < sum(map(len, keys)):
-            raise duplicate(self.name, _first_repeated(keys), layout, "comes twice in the rows to insert")
+            raise duplicate(
+                self.name, _first_repeated(keys), layout, "comes twice in the rows to insert"
+            )
         if self._index and not self._index.keys().isdisjoint(fresh):
             key = next(key for key in fresh if key in self._index)
             raise duplicate(self.name, key, layout, "exists already")
@@ -218,7 +241,10 @@ class MapStore:
         self._key = layout.key_layout
         for batch in batches:
             first = self._places[2].first
-            self._publish([*self._places[1], Segment(batch, layout, first)], Tail(first + batch.num_rows, layout))
+            self._publish(
+                [*self._places[1], Segment(batch, layout, first)],
+                Tail(first + batch.num_rows, layout),
+            )
         if self._index:
             self._index.update(fresh)
         else:
@@ -230,10 +256,14 @@ class MapStore:
             made()
 
     def put_many(
-        self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout, staged: str | None
+        self,
+        batches: Sequence[pa.RecordBatch],
+        keys: Sequence[list[Key]],
+        layout: Layout,
+        staged: str | None,
     ) -> None:
-        """Writes rows; of several with one key the last wins. `batches` are at most MOST_ROWS long and owned by the store
-        from now on. With `lock` held."""
+        """Writes rows; of several with one key the last wins. `batches` are at most MOST_ROWS long
+        and owned by the store from now on. With `lock` held."""
         self.check(layout)
         if self.log is not None and (staged is not None or any(keys)):
             self.log.rows(layout, batches, staged)
@@ -244,7 +274,9 @@ class MapStore:
         if made is not None:
             made()
 
-    def load(self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout) -> None:
+    def load(
+        self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout
+    ) -> None:
         """`put_many` without the log."""
         if self._places[2].rows:
             self._seal()
@@ -258,7 +290,9 @@ class MapStore:
         first = self._places[2].first
         old = _distinct(self.numbers_of(keys)) if index else NO_NUMBERS
         before = len(index)
-        self._publish([*self._places[1], Segment(batch, layout, first)], Tail(first + count, layout))
+        self._publish(
+            [*self._places[1], Segment(batch, layout, first)], Tail(first + count, layout)
+        )
         index.update(zip(keys, range(first, first + count), strict=True))
         if len(index) - before + len(old) < count:
             # A key came more than once: the index has its last row, the others are dead.
@@ -268,7 +302,8 @@ class MapStore:
         self._merge()
 
     def update(self, key: Key, row: tuple[Any, ...], layout: Layout) -> None:
-        """Writes one row over one that is there, keeping its fields that the layout doesn't know. With `lock` held."""
+        """Writes one row over one that is there, keeping its fields that the layout doesn't know.
+        With `lock` held."""
         _, segments, tail = self._places
         if tail.layout is layout and knows_all_fields(segments, layout):
             self.put(key, row, layout)
@@ -276,10 +311,14 @@ class MapStore:
             self.replace_many([_row_batch(row, layout)], [[key]], layout, None)
 
     def replace_many(
-        self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout, staged: str | None
+        self,
+        batches: Sequence[pa.RecordBatch],
+        keys: Sequence[list[Key]],
+        layout: Layout,
+        staged: str | None,
     ) -> int:
-        """Writes those of the rows whose key is there, keeping fields that the layout doesn't know; gives their number.
-        With `lock` held."""
+        """Writes those of the rows whose key is there, keeping fields that the layout doesn't know;
+        gives their number. With `lock` held."""
         self.check(layout)
         if self._places[2].rows:
             self._seal()
@@ -299,10 +338,14 @@ class MapStore:
         return sum(map(len, chosen_keys))
 
     def remove_many(
-        self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout, staged: str | None
+        self,
+        batches: Sequence[pa.RecordBatch],
+        keys: Sequence[list[Key]],
+        layout: Layout,
+        staged: str | None,
     ) -> int:
-        """Takes out the rows with these keys, as far as they are there; gives their number. `batches` hold the columns of
-        the key. With `lock` held."""
+        """Takes out the rows with these keys, as far as they are there; gives their number.
+        `batches` hold the columns of the key. With `lock` held."""
         self.check(layout)
         if self.log is not None and (staged is not None or any(keys)):
             self.log.delete(layout.key_layout, batches, staged)
@@ -318,7 +361,9 @@ class MapStore:
         """`remove_many` without the log."""
         removed = 0
         for chunk in keys:
-            found = np.fromiter(map(self._index.pop, chunk, repeat(-1)), dtype=np.int64, count=len(chunk))
+            found = np.fromiter(
+                map(self._index.pop, chunk, repeat(-1)), dtype=np.int64, count=len(chunk)
+            )
             numbers = np.sort(found[found >= 0])
             removed += len(numbers)
             self._kill_all(numbers)
@@ -363,7 +408,10 @@ class MapStore:
         segments = list(self._places[1])
         if rows:
             values = zip(*rows, strict=True)
-            columns = [array_of(list(column), item) for column, item in zip(values, tail.layout.types, strict=True)]
+            columns = [
+                array_of(list(column), item)
+                for column, item in zip(values, tail.layout.types, strict=True)
+            ]
             batch = pa.RecordBatch.from_arrays(columns, schema=tail.layout.schema)
             first = tail.first if numbers is None else int(numbers[0])
             segments.append(Segment(batch, tail.layout, first, numbers))
@@ -395,7 +443,10 @@ class MapStore:
         firsts, segments, tail = self._places
         split = int(np.searchsorted(ordered, tail.first))
         tail.dead.update((ordered[split:] - tail.first).tolist())
-        bounds = [*np.searchsorted(ordered[:split], np.array(firsts, dtype=np.int64)).tolist(), split]
+        bounds = [
+            *np.searchsorted(ordered[:split], np.array(firsts, dtype=np.int64)).tolist(),
+            split,
+        ]
         worn = []
         for place, segment in enumerate(segments):
             part = ordered[bounds[place] : bounds[place + 1]]
@@ -424,7 +475,11 @@ class MapStore:
 def _distinct(numbers: Numbers) -> Numbers:
     """The numbers that are not negative, rising, each once. (np.unique is several times slower.)"""
     ordered = np.sort(numbers[numbers >= 0])
-    return ordered if len(ordered) < 2 else ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    return (
+        ordered
+        if len(ordered) < 2
+        else ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    )
 
 
 def _first_repeated(keys: Sequence[list[Key]]) -> Key:

@@ -1,4 +1,5 @@
-"""UPDATE through a mapping that doesn't name all fields of a map: the other fields of the rows stay what they are."""
+"""UPDATE through a mapping that doesn't name all fields of a map: the other fields of the rows stay
+what they are."""
 
 from __future__ import annotations
 
@@ -16,13 +17,17 @@ from runnel.sqltypes import SqlType
 
 def knows_all_fields(segments: Sequence[Segment], layout: Layout) -> bool:
     """Whether the rows have no field that the layout lacks."""
-    return all(segment.layout is layout or segment.layout.indexes.keys() <= layout.indexes.keys() for segment in segments)
+    return all(
+        segment.layout is layout or segment.layout.indexes.keys() <= layout.indexes.keys()
+        for segment in segments
+    )
 
 
 def kept_fields(
     rows: pa.RecordBatch, layout: Layout, segments: Sequence[Segment], numbers: Numbers
 ) -> tuple[pa.RecordBatch, Layout]:
-    """Rows that replace those with `numbers`, with the fields added that only the old ones have; and the layout of it."""
+    """Rows that replace those with `numbers`, with the fields added that only the old ones have;
+    and the layout of it."""
     other = _other_fields(segments, layout)
     kept = rows_at(segments, numbers, other).columns
     wide = Layout(layout.paths + other.paths, layout.types + other.types)
@@ -34,7 +39,11 @@ def rows_at(segments: Sequence[Segment], numbers: Numbers, wanted: Layout) -> pa
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     first = int(np.searchsorted(ordered, 0))
-    bounds = [first, *np.searchsorted(ordered, [segment.first for segment in segments[1:]]).tolist(), len(ordered)]
+    bounds = [
+        first,
+        *np.searchsorted(ordered, [segment.first for segment in segments[1:]]).tolist(),
+        len(ordered),
+    ]
     parts = [[pa.nulls(first, field.type) for field in wanted.schema]]
     for i, segment in enumerate(segments):
         places = indexes(segment.positions(ordered[bounds[i] : bounds[i + 1]]))
@@ -42,7 +51,9 @@ def rows_at(segments: Sequence[Segment], numbers: Numbers, wanted: Layout) -> pa
         parts.append([column.take(places) for column in columns])
     back = np.empty(len(order), dtype=np.int64)
     back[order] = np.arange(len(order))
-    found = [pa.concat_arrays(list(column)).take(indexes(back)) for column in zip(*parts, strict=True)]
+    found = [
+        pa.concat_arrays(list(column)).take(indexes(back)) for column in zip(*parts, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(found, schema=wanted.schema)
 
 

@@ -1,5 +1,6 @@
-"""What appending to a Delta table takes: how its files are laid out and described, and the commit, which records a job's
-epoch as a transaction of an application (the log's own notion of writing once)."""
+"""What appending to a Delta table takes: how its files are laid out and described, and the commit,
+which records a job's epoch as a transaction of an application (the log's own notion of writing
+once)."""
 
 from __future__ import annotations
 
@@ -29,23 +30,55 @@ from runnel.sqltypes import VARCHAR, Kind
 
 WRITER_FEATURES = frozenset(
     {
-        *("appendOnly", "invariants", "checkConstraints", "generatedColumns", "changeDataFeed", "columnMapping"),
-        *("identityColumns", "deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "domainMetadata"),
+        *(
+            "appendOnly",
+            "invariants",
+            "checkConstraints",
+            "generatedColumns",
+            "changeDataFeed",
+            "columnMapping",
+        ),
+        *(
+            "identityColumns",
+            "deletionVectors",
+            "timestampNtz",
+            "v2Checkpoint",
+            "vacuumProtocolCheck",
+            "domainMetadata",
+        ),
         *("clustering", "variantType", "variantType-preview"),
     }
 )
-"""What a writer may know of a table to which it only appends files; where one of them asks for more, `_check_writer` tells."""
+"""What a writer may know of a table to which it only appends files; where one of them asks for
+more, `_check_writer` tells."""
 
-_NEEDS_MORE = ("delta.invariants", "delta.generationExpression", "delta.identity", "CURRENT_DEFAULT")
+_NEEDS_MORE = (
+    "delta.invariants",
+    "delta.generationExpression",
+    "delta.identity",
+    "CURRENT_DEFAULT",
+)
 _PARTITION_KINDS = frozenset(
     {
-        *(Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DECIMAL, Kind.VARCHAR, Kind.DATE),
+        *(
+            Kind.BOOLEAN,
+            Kind.TINYINT,
+            Kind.SMALLINT,
+            Kind.INTEGER,
+            Kind.BIGINT,
+            Kind.DECIMAL,
+            Kind.VARCHAR,
+            Kind.DATE,
+        ),
         *(Kind.TIMESTAMP, Kind.TIMESTAMP_TZ),
     }
 )
 _COMMIT = "runnel.commit"
-_STATISTICS = frozenset({Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DATE, Kind.VARCHAR})
-"""Not floating numbers: a Parquet footer leaves NaN out, which for other readers is the largest number."""
+_STATISTICS = frozenset(
+    {Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DATE, Kind.VARCHAR}
+)
+"""Not floating numbers: a Parquet footer leaves NaN out, which for other readers is the largest
+number."""
 
 LONGEST_TEXT = 24
 """Longer texts are left out of the statistics, since they would have to be cut."""
@@ -65,16 +98,22 @@ class DeltaTarget(LakeTarget):
         missing = [name for name in self._partitions if name not in by_name]
         if missing:
             raise NotSupportedError(
-                f'rows can\'t be written to {schema.what}: the mapping has no column for its partition column "{missing[0]}"',
+                f"rows can't be written to {schema.what}: the mapping has no column for its "
+                f'partition column "{missing[0]}"',
                 hint="declare it, too",
             )
         self._places = [by_name[name] for name in self._partitions]
         for place in self._places:
             if columns[place].type.kind not in _PARTITION_KINDS:
-                raise NotSupportedError(f"partitions by a column of type {columns[place].type} can't be written")
+                raise NotSupportedError(
+                    f"partitions by a column of type {columns[place].type} can't be written"
+                )
         self.in_files = tuple(i for i in range(len(columns)) if i not in self._places)
         if not self.in_files:
-            raise NotSupportedError(f"rows can't be written to {schema.what}: all its mapped columns are partition columns")
+            raise NotSupportedError(
+                f"rows can't be written to {schema.what}: "
+                "all its mapped columns are partition columns"
+            )
         self.required = self._required(table)
 
     def _load(self) -> Any:
@@ -92,7 +131,8 @@ class DeltaTarget(LakeTarget):
         for name in needed:
             if name not in by_name:
                 raise NotSupportedError(
-                    f"rows can't be written to {self._schema.what}: its column \"{name}\" can't be NULL",
+                    f"rows can't be written to {self._schema.what}: "
+                    f'its column "{name}" can\'t be NULL',
                     detail="the mapping hasn't got it",
                     hint="declare it, too",
                 )
@@ -105,13 +145,15 @@ class DeltaTarget(LakeTarget):
         """Values as the log has them."""
         if column.type != VARCHAR:
             if column.type.kind is Kind.TIMESTAMP_TZ:
-                # With its zone: without, other readers take it for a time of their own sessions' zones.
+                # With its zone: without, other readers take it for a time of their own sessions'
+                # zones.
                 text = array.cast(pa.timestamp("us")).cast(pa.string())
                 return pc.binary_join_element_wise(pc.replace_substring(text, " ", "T"), "Z", "")
             return cast_datum(array, column.type, VARCHAR, EvaluationContext())
         if pc.any(pc.equal(pc.binary_length(array), pa.scalar(0, pa.int32()))).as_py():
             raise DataError(
-                f'the empty text can\'t be a value of partition column "{column.name}"', detail="in a Delta table it means NULL"
+                f'the empty text can\'t be a value of partition column "{column.name}"',
+                detail="in a Delta table it means NULL",
             )
         return array
 
@@ -135,10 +177,15 @@ class DeltaTarget(LakeTarget):
         for place in self.in_files:
             column = self.columns[place]
             name = external_name(column)
-            leaves = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path == name]
+            leaves = [
+                i for i in range(metadata.num_columns) if metadata.schema.column(i).path == name
+            ]
             if column.type.kind not in _STATISTICS or len(leaves) != 1:
                 continue
-            parts = [metadata.row_group(i).column(leaves[0]).statistics for i in range(metadata.num_row_groups)]
+            parts = [
+                metadata.row_group(i).column(leaves[0]).statistics
+                for i in range(metadata.num_row_groups)
+            ]
             if any(part is None or not part.has_null_count for part in parts):
                 continue
             nulls[name] = sum(part.null_count for part in parts)
@@ -147,7 +194,12 @@ class DeltaTarget(LakeTarget):
                 ends = min(part.min for part in known), max(part.max for part in known)
                 if all(_is_short(end) for end in ends):
                     least[name], largest[name] = (_json(end) for end in ends)
-        return {"numRecords": metadata.num_rows, "minValues": least, "maxValues": largest, "nullCount": nulls}
+        return {
+            "numRecords": metadata.num_rows,
+            "minValues": least,
+            "maxValues": largest,
+            "nullCount": nulls,
+        }
 
     def version(self) -> int | None:
         return int(load(self.folder).version())
@@ -170,7 +222,10 @@ class DeltaTarget(LakeTarget):
 
         table = self._load()
         if list(table.metadata().partition_columns) != self._partitions:
-            raise OperationalError(f"{self._schema.what} has other partition columns now", hint="run the statement again")
+            raise OperationalError(
+                f"{self._schema.what} has other partition columns now",
+                hint="run the statement again",
+            )
         now = time.time_ns() // 1_000_000
         actions = [
             AddAction(
@@ -186,10 +241,14 @@ class DeltaTarget(LakeTarget):
         application = token["application"]
         properties = library.CommitProperties(
             custom_metadata={_COMMIT: token["id"]},
-            app_transactions=[library.Transaction(application, token["number"])] if application else None,
+            app_transactions=[library.Transaction(application, token["number"])]
+            if application
+            else None,
         )
         with calling(f"{self._schema.what} can't be written to"):
-            table.create_write_transaction(actions, "append", table.schema(), self._partitions, commit_properties=properties)
+            table.create_write_transaction(
+                actions, "append", table.schema(), self._partitions, commit_properties=properties
+            )
 
 
 def _check_writer(what: str, table: Any) -> None:

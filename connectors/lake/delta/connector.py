@@ -1,4 +1,5 @@
-"""TYPE Delta: Delta Lake tables of the local file system, read, followed as a stream, and appended to."""
+"""TYPE Delta: Delta Lake tables of the local file system, read, followed as a stream, and appended
+to."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ PATH = text("path", required=True)
 _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 VERSION = integer("version")
 TIMESTAMP = moment("timestamp")
-OPTIONS = OptionSet("Delta", PATH, VERSION, TIMESTAMP, FOLLOW, POLL_MILLIS, ON_CHANGE, CREATE, PARTITION_BY)
+OPTIONS = OptionSet(
+    "Delta", PATH, VERSION, TIMESTAMP, FOLLOW, POLL_MILLIS, ON_CHANGE, CREATE, PARTITION_BY
+)
 
 
 class DeltaConnector(Connector):
@@ -42,9 +45,14 @@ class DeltaConnector(Connector):
 
     def open(self, definition: MappingDefinition) -> Table:
         if definition.external_name is not None:
-            raise ProgrammingError("a Delta mapping has no external name", hint="name the table in OPTIONS ('path' = '…')")
+            raise ProgrammingError(
+                "a Delta mapping has no external name",
+                hint="name the table in OPTIONS ('path' = '…')",
+            )
         if definition.object_type is not None:
-            raise NotSupportedError(f'connector Delta has no object type "{definition.object_type}"')
+            raise NotSupportedError(
+                f'connector Delta has no object type "{definition.object_type}"'
+            )
         options = OPTIONS.read(definition.options)
         path = _path(options, definition.access)
         delta()
@@ -64,7 +72,10 @@ class DeltaConnector(Connector):
             return followed
         for option in (POLL_MILLIS, ON_CHANGE):
             if options.is_given(option):
-                raise ProgrammingError(f'option "{option.name}" is for tables that are followed', hint="add 'follow' = 'true'")
+                raise ProgrammingError(
+                    f'option "{option.name}" is for tables that are followed',
+                    hint="add 'follow' = 'true'",
+                )
         return DeltaTable(definition.name, path, columns, schema, version)
 
 
@@ -72,14 +83,16 @@ def _path(options: Options, access: Access | None) -> str:
     given = options.require(PATH)
     if is_remote(given):
         raise NotSupportedError(
-            f'a Delta table at "{without_password(given)}" can\'t be read: only tables of the local file system can',
+            f'a Delta table at "{without_password(given)}" can\'t be read: only tables of the '
+            "local file system can",
             hint="read it through Spark: TYPE Spark OPTIONS ('format' = 'delta', …)",
         )
     found = file_path(given, None, ignore_missing=True, access=access).text
     if _ENCODED.search(found) is not None:
         # The library decodes it, and takes another folder.
         raise NotSupportedError(
-            f'a Delta table can\'t be in "{found}": deltalake takes % and two digits for another character',
+            f'a Delta table can\'t be in "{found}": '
+            "deltalake takes % and two digits for another character",
             hint="give the folder another name",
         )
     return found
@@ -90,7 +103,10 @@ def _version(options: Options, table: object, path: str) -> int | None:
 
     version, stamp = options.get(VERSION), options.get(TIMESTAMP)
     if version is not None and stamp is not None:
-        raise ProgrammingError('options "version" and "timestamp" of connector Delta say the same', hint="give one of them")
+        raise ProgrammingError(
+            'options "version" and "timestamp" of connector Delta say the same',
+            hint="give one of them",
+        )
     return version_at(table, path, stamp) if stamp is not None else version
 
 
@@ -98,7 +114,8 @@ def _check_partitions(options: Options, columns: list[str], path: str) -> None:
     wanted = names_in(options, PARTITION_BY)
     if wanted and [name.lower() for name in wanted] != [name.lower() for name in columns]:
         raise ProgrammingError(
-            f'the Delta table "{path}" is partitioned by {", ".join(columns) or "nothing"}, not by {", ".join(wanted)}',
+            f'the Delta table "{path}" is partitioned by {", ".join(columns) or "nothing"}, not by '
+            f"{', '.join(wanted)}",
             hint='correct the option "partitionBy", or leave it out',
         )
 
@@ -110,10 +127,13 @@ def _create(path: str, definition: MappingDefinition, partition_by: tuple[str, .
     columns = new_columns(definition, partition_by, f'the Delta table "{path}"')
     if len(set(partition_by)) == len(columns):
         raise NotSupportedError(
-            f'the Delta table "{path}" can\'t be made: all its columns are partition columns, and its files would have none',
+            f'the Delta table "{path}" can\'t be made: all its columns are partition columns, and '
+            "its files would have none",
             hint='leave one of them out of the option "partitionBy"',
         )
-    check_storable(columns, (Kind.TIME, Kind.INTERVAL, Kind.INTERVAL_MONTH, Kind.NULL), "Delta tables")
+    check_storable(
+        columns, (Kind.TIME, Kind.INTERVAL, Kind.INTERVAL_MONTH, Kind.NULL), "Delta tables"
+    )
     fields = [pa.field(name, to_arrow(kind)) for name, kind in columns]
     with calling(f'the Delta table "{path}" can\'t be made'):
         delta().DeltaTable.create(local(path), pa.schema(fields), partition_by=list(partition_by))

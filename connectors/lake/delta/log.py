@@ -1,6 +1,8 @@
-"""A Delta table's log, as the library deltalake reads it: versions, the schema, and the files of a version.
+"""A Delta table's log, as the library deltalake reads it: versions, the schema, and the files of a
+version.
 
-What a table needs of its reader beyond what is handled here is refused: a file read without it would give wrong rows.
+What a table needs of its reader beyond what is handled here is refused: a file read without it
+would give wrong rows.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from runnel.connectors.lake.files import Bounds, FileSet, LakeFile
 from runnel.errors import ErrorCode, NotSupportedError, OperationalError
 from runnel.sqltypes import Kind, from_arrow
 
-READER_FEATURES = frozenset({"timestampNtz", "deletionVectors", "columnMapping", "v2Checkpoint", "vacuumProtocolCheck"})
+READER_FEATURES = frozenset(
+    {"timestampNtz", "deletionVectors", "columnMapping", "v2Checkpoint", "vacuumProtocolCheck"}
+)
 """What is handled here or in the library; column mapping only where its mode is none."""
 
 NAMING_FEATURES = frozenset({"deletionVectors", "v2Checkpoint"})
@@ -44,14 +48,17 @@ def delta() -> Any:
         import deltalake
     except ImportError as error:
         raise OperationalError(
-            "TYPE Delta needs the package deltalake", detail=str(error), hint="pip install 'runnel[delta]'"
+            "TYPE Delta needs the package deltalake",
+            detail=str(error),
+            hint="pip install 'runnel[delta]'",
         ) from error
     return deltalake
 
 
 @contextmanager
 def calling(what: str) -> Iterator[None]:
-    """Turns what the library raises inside into an OperationalError that says what couldn't be done."""
+    """Turns what the library raises inside into an OperationalError that says what couldn't be
+    done."""
     from deltalake.exceptions import DeltaError
 
     try:
@@ -72,7 +79,8 @@ def _log(path: str) -> str:
 
 
 def _library_path(path: str) -> str:
-    """The path of a table for the library, which opens what is in the log by itself: so that is looked at before."""
+    """The path of a table for the library, which opens what is in the log by itself: so that is
+    looked at before."""
     if not isinstance(path, ConfinedPath):
         return path
     log = _log(path)
@@ -82,7 +90,8 @@ def _library_path(path: str) -> str:
 
 
 def load(path: str, version: int | None = None) -> Any:
-    """The table, at its newest version or at one that the log still has; checked for what a reader must know."""
+    """The table, at its newest version or at one that the log still has; checked for what a reader
+    must know."""
     library = delta()
     if not is_table(path):
         raise OperationalError(
@@ -105,7 +114,9 @@ def _check_reader(path: str, table: Any) -> None:
     features = set(protocol.reader_features or ())
     if isinstance(path, ConfinedPath) and features & NAMING_FEATURES:
         names = " and ".join(sorted(features & NAMING_FEATURES))
-        raise refused(f'the Delta table "{path}", which has {names},', "the owner defines a mapping on it")
+        raise refused(
+            f'the Delta table "{path}", which has {names},', "the owner defines a mapping on it"
+        )
     unknown = sorted(features - READER_FEATURES)
     if not _is_used("variantType", table):
         unknown = [name for name in unknown if not name.startswith("variantType")]
@@ -139,13 +150,22 @@ def version_at(table: Any, path: str, moment: datetime) -> int:
     """The version that was the newest at a moment."""
     milliseconds = round(moment.timestamp() * 1000)
     with calling(f'the history of the Delta table "{path}" can\'t be read'):
-        history = [(entry["timestamp"], entry["version"]) for entry in table.history() if entry.get("timestamp") is not None]
+        history = [
+            (entry["timestamp"], entry["version"])
+            for entry in table.history()
+            if entry.get("timestamp") is not None
+        ]
     found = [version for stamp, version in history if stamp <= milliseconds]
     if not found:
         earliest = min((stamp for stamp, _ in history), default=None)
-        since = "" if earliest is None else datetime.fromtimestamp(earliest / 1000, UTC).isoformat(sep=" ")
+        since = (
+            ""
+            if earliest is None
+            else datetime.fromtimestamp(earliest / 1000, UTC).isoformat(sep=" ")
+        )
         raise OperationalError(
-            f'the Delta table "{path}" has no version of {moment.isoformat(sep=" ")}', hint=f"its log begins at {since}"
+            f'the Delta table "{path}" has no version of {moment.isoformat(sep=" ")}',
+            hint=f"its log begins at {since}",
         )
     return int(max(found))
 
@@ -154,12 +174,17 @@ def files_of(path: str, table: Any, columns: Sequence[TableColumn]) -> FileSet:
     """The files of the version at which a table was loaded, by age."""
     with calling(f'the files of the Delta table "{path}" can\'t be listed'):
         actions = pa.table(table.get_add_actions()).combine_chunks()
-        actions = actions.sort_by([("modification_time", "ascending"), ("path", "ascending")]).combine_chunks()
+        actions = actions.sort_by(
+            [("modification_time", "ascending"), ("path", "ascending")]
+        ).combine_chunks()
         removed = _deletion_vectors(table)
     constants = _partition_values(actions, table.metadata().partition_columns, columns)
     files = []
     for i, (name, size, rows) in enumerate(
-        zip(*(actions.column(item).to_pylist() for item in ("path", "size_bytes", "num_records")), strict=True)
+        zip(
+            *(actions.column(item).to_pylist() for item in ("path", "size_bytes", "num_records")),
+            strict=True,
+        )
     ):
         place = file_path(path, name)
         values = {index: array.slice(i, 1) for index, array in constants.items()}
@@ -168,12 +193,15 @@ def files_of(path: str, table: Any, columns: Sequence[TableColumn]) -> FileSet:
 
 
 def file_path(table: str, name: str) -> str:
-    """Where a file is that the log names: relative to the table, or a URL, in any case percent-encoded."""
+    """Where a file is that the log names: relative to the table, or a URL, in any case
+    percent-encoded."""
     parts = urlsplit(name)
     if parts.scheme == "file":
         return like(table, unquote(parts.path))
     if parts.scheme:
-        raise NotSupportedError(f'file "{name}" of the Delta table "{table}" is not on this computer')
+        raise NotSupportedError(
+            f'file "{name}" of the Delta table "{table}" is not on this computer'
+        )
     return like(table, str(Path(table, unquote(name))))
 
 
@@ -189,7 +217,9 @@ def _deletion_vectors(table: Any) -> dict[str, pa.Array]:
     return masks
 
 
-def _partition_values(actions: pa.Table, names: Sequence[str], columns: Sequence[TableColumn]) -> dict[int, pa.Array]:
+def _partition_values(
+    actions: pa.Table, names: Sequence[str], columns: Sequence[TableColumn]
+) -> dict[int, pa.Array]:
     """The value of each partition column in each file, in the mapping's type."""
     if not names:
         return {}
@@ -198,7 +228,11 @@ def _partition_values(actions: pa.Table, names: Sequence[str], columns: Sequence
     for index, column in enumerate(columns):
         name = next((name for name in names if name.lower() == external_name(column).lower()), None)
         if name is not None and struct is not None:
-            array = struct.field(name) if isinstance(struct, pa.StructArray) else struct.chunk(0).field(name)
+            array = (
+                struct.field(name)
+                if isinstance(struct, pa.StructArray)
+                else struct.chunk(0).field(name)
+            )
             found[index] = convert_arrow(array, column.type)
     return found
 
@@ -206,23 +240,38 @@ def _partition_values(actions: pa.Table, names: Sequence[str], columns: Sequence
 class _StatisticsOf:
     """The bounds of columns, from the statistics in the log."""
 
-    def __init__(self, actions: pa.Table, columns: Sequence[TableColumn], schema: pa.Schema) -> None:
+    def __init__(
+        self, actions: pa.Table, columns: Sequence[TableColumn], schema: pa.Schema
+    ) -> None:
         self._actions = actions
         self._columns = columns
         self._schema = schema
 
     def __call__(self, index: int) -> Bounds | None:
         column = self._columns[index]
-        field = next((item for item in self._schema if item.name.lower() == external_name(column).lower()), None)
+        field = next(
+            (item for item in self._schema if item.name.lower() == external_name(column).lower()),
+            None,
+        )
         # The log has decimals as floating numbers.
-        if field is None or from_arrow(field.type) != column.type or column.type.kind is Kind.DECIMAL or column.type.is_nested:
+        if (
+            field is None
+            or from_arrow(field.type) != column.type
+            or column.type.kind is Kind.DECIMAL
+            or column.type.is_nested
+        ):
             return None
         least, largest = self._values("min", field.name), self._values("max", field.name)
-        nulls, rows = self._values("null_count", field.name), self._actions.column("num_records").to_pylist()
+        nulls, rows = (
+            self._values("null_count", field.name),
+            self._actions.column("num_records").to_pylist(),
+        )
         if column.type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
             # The log has them to the millisecond, cut off.
             largest = [_later(value) for value in largest]
-            least = [None if end is None else start for start, end in zip(least, largest, strict=True)]
+            least = [
+                None if end is None else start for start, end in zip(least, largest, strict=True)
+            ]
         only_null = [rows[i] is not None and nulls[i] == rows[i] for i in range(len(rows))]
         return Bounds(least, largest, only_null)
 
@@ -269,7 +318,8 @@ def actions_in(path: str, version: int) -> list[Mapping[str, Any]] | None:
     except (OSError, UnicodeDecodeError) as error:
         raise OperationalError(f'file "{place}" can\'t be read', detail=str(error)) from error
     try:
-        # Not by `splitlines`: texts in JSON may hold other characters that it takes for the end of a line.
+        # Not by `splitlines`: texts in JSON may hold other characters that it takes for the end of
+        # a line.
         return [json.loads(line) for line in text.split("\n") if line.strip()]
     except json.JSONDecodeError as error:
         raise OperationalError(f'file "{place}" is damaged', detail=str(error)) from error

@@ -42,7 +42,14 @@ class ReadDeltaTable(LakeTable):
 
     connector = "Delta"
 
-    def __init__(self, name: str, path: str, columns: tuple[TableColumn, ...], schema: LakeSchema, version: int | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        columns: tuple[TableColumn, ...],
+        schema: LakeSchema,
+        version: int | None,
+    ) -> None:
         self.name = name
         self.path = path
         self.columns = columns
@@ -79,7 +86,8 @@ class DeltaTable(ReadDeltaTable, WritableTable):
 
         if self.version is not None:
             raise ProgrammingError(
-                f'rows can\'t be written to version {self.version} of the Delta table "{self.path}"',
+                f"rows can't be written to version {self.version} of the Delta table "
+                f'"{self.path}"',
                 hint="write through a mapping without the options version and timestamp",
             )
         return LakeSink(DeltaTarget(self.path, self.columns, self.schema), request)
@@ -112,23 +120,36 @@ class FollowedDeltaTable(ReadDeltaTable, FollowedLakeTable):
 
     def versions_left(self, after: int) -> tuple[int, int]:
         newest = int(load(self.path).version())
-        return min((found for found in versions_in(self.path) if found > after), default=newest), newest
+        return min(
+            (found for found in versions_in(self.path) if found > after), default=newest
+        ), newest
 
     def added_in(self, version: int) -> FileSet:
         actions = actions_in(self.path, version)
         if actions is None:
-            raise position_expired(f'the log of the Delta table "{self.path}" has version {version} no longer')
+            raise position_expired(
+                f'the log of the Delta table "{self.path}" has version {version} no longer'
+            )
         table = load(self.path)
         for action in actions:
             if "metaData" in action:
                 self.schema.check_unchanged(schema_in(action["metaData"]), self.columns)
-        added = [action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True)]
-        removed = [action["remove"] for action in actions if "remove" in action and action["remove"].get("dataChange", True)]
+        added = [
+            action["add"]
+            for action in actions
+            if "add" in action and action["add"].get("dataChange", True)
+        ]
+        removed = [
+            action["remove"]
+            for action in actions
+            if "remove" in action and action["remove"].get("dataChange", True)
+        ]
         if removed and not self._goes_on(version, actions, len(removed)):
             return FileSet(version, ())
         if any(action.get("deletionVector") for action in added):
             raise OperationalError(
-                f'version {version} of the Delta table "{self.path}" marks rows of a file as deleted',
+                f'version {version} of the Delta table "{self.path}" marks rows of a file as '
+                "deleted",
                 detail="a stream can't take back rows that it has given",
                 hint="'onChange' = 'skip' leaves such versions out",
             )
@@ -137,18 +158,29 @@ class FollowedDeltaTable(ReadDeltaTable, FollowedLakeTable):
 
     def _goes_on(self, version: int, actions: Sequence[Mapping[str, Any]], removed: int) -> bool:
         """Whether the files of a version that also takes rows out are to be read."""
-        operation = next((action["commitInfo"].get("operation") for action in actions if "commitInfo" in action), None)
-        what = f'version {version} of the Delta table "{self.path}" ({operation or "of an unknown operation"})'
+        operation = next(
+            (action["commitInfo"].get("operation") for action in actions if "commitInfo" in action),
+            None,
+        )
+        what = (
+            f'version {version} of the Delta table "{self.path}" '
+            f"({operation or 'of an unknown operation'})"
+        )
         if self.on_change == "fail":
             raise OperationalError(
                 f"{what} isn't an append: {removed} files were deleted or replaced",
                 detail="a stream can't take back rows that it has given",
-                hint="'onChange' = 'skip' leaves such versions out, 'additions' gives the rows of their new files, of which "
-                "some may have been there before",
+                hint=(
+                    "'onChange' = 'skip' leaves such versions out, 'additions' gives the rows of "
+                    "their new files, of which some may have been there before"
+                ),
             )
         is_read = self.on_change == "additions"
         LOGGER.warning(
-            "%s deletes or replaces %d files: %s", what, removed, "its new files are read" if is_read else "left out"
+            "%s deletes or replaces %d files: %s",
+            what,
+            removed,
+            "its new files are read" if is_read else "left out",
         )
         return is_read
 
@@ -166,7 +198,10 @@ class FollowedDeltaTable(ReadDeltaTable, FollowedLakeTable):
         """The value of a partition column, which the log has as text."""
 
         def fault(index: int) -> DataError:
-            return DataError(f"value '{text}' of partition column \"{column.name}\" can't be read", detail=f'file "{path}"')
+            return DataError(
+                f"value '{text}' of partition column \"{column.name}\" can't be read",
+                detail=f'file "{path}"',
+            )
 
         own = from_arrow(self.schema.schema.field(external_name(column)).type)
         array = array_of([text or None], VARCHAR)

@@ -1,4 +1,5 @@
-"""Iceberg tables as the library pyiceberg finds them: through a catalog, or by a metadata file alone."""
+"""Iceberg tables as the library pyiceberg finds them: through a catalog, or by a metadata file
+alone."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError,
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _WHO = re.compile(r"//[^/\s]*@")
 """Who somebody is in a URL, and his password."""
-_WHERE = "OPTIONS ('warehouse' = '…') names the folder of its tables, or 'uri' and 'catalog.…' what its catalog takes"
+_WHERE = (
+    "OPTIONS ('warehouse' = '…') names the folder of its tables, "
+    "or 'uri' and 'catalog.…' what its catalog takes"
+)
 _METADATA = re.compile(r"v?(\d+)(-[0-9a-f-]+)?(\.gz)?\.metadata\.json(\.gz)?")
 
 
@@ -35,14 +39,17 @@ def iceberg() -> Any:
         import pyiceberg.table
     except ImportError as error:
         raise OperationalError(
-            "TYPE Iceberg needs the package pyiceberg", detail=str(error), hint="pip install 'runnel[iceberg]'"
+            "TYPE Iceberg needs the package pyiceberg",
+            detail=str(error),
+            hint="pip install 'runnel[iceberg]'",
         ) from error
     return pyiceberg
 
 
 @contextmanager
 def calling(what: str, code: ErrorCode | None = None, hint: str | None = None) -> Iterator[None]:
-    """Turns what the library raises inside into an OperationalError that says what couldn't be done."""
+    """Turns what the library raises inside into an OperationalError that says what couldn't be
+    done."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the library's own
@@ -53,7 +60,9 @@ def calling(what: str, code: ErrorCode | None = None, hint: str | None = None) -
         # It raises what its parts raise: those of SQLAlchemy, of pydantic, of its storage.
         text = _WHO.sub("//…@", " ".join(str(error).split()))
         kind = (
-            NotSupportedError if isinstance(error, NotImplementedError) or "does not yet support" in text else OperationalError
+            NotSupportedError
+            if isinstance(error, NotImplementedError) or "does not yet support" in text
+            else OperationalError
         )
         raise kind(what, code=code, detail=text or type(error).__name__, hint=hint) from error
 
@@ -141,20 +150,29 @@ def checked(place: Place, table: Any) -> Any:
     """The table, unless it needs more of a reader than is known here."""
     _check_code(place, table.metadata.properties)
     if table.metadata.format_version > 3:
-        raise NotSupportedError(f"{place.what} is of format version {table.metadata.format_version}, which isn't known")
+        raise NotSupportedError(
+            f"{place.what} is of format version {table.metadata.format_version}, which isn't known"
+        )
     for field in table.schema().fields:
         if getattr(field, "initial_default", None) is not None:
-            raise NotSupportedError(f'column "{field.name}" of {place.what} has a default for older rows, which isn\'t read')
+            raise NotSupportedError(
+                f'column "{field.name}" of {place.what} has a default for older rows, '
+                "which isn't read"
+            )
     return table
 
 
 def without_code(catalog: Any) -> Any:
-    """The catalog, made to import no class that a table's metadata names: what a table holds is data. Those that the
-    catalog's own properties name are the word of who defined the mapping."""
+    """The catalog, made to import no class that a table's metadata names: what a table holds is
+    data. Those that the catalog's own properties name are the word of who defined the mapping."""
     load = catalog._load_file_io
 
-    def load_file_io(properties: Mapping[str, str] = MappingProxyType({}), location: str | None = None) -> Any:
-        return load({name: value for name, value in properties.items() if name not in _CODE}, location)
+    def load_file_io(
+        properties: Mapping[str, str] = MappingProxyType({}), location: str | None = None
+    ) -> Any:
+        return load(
+            {name: value for name, value in properties.items() if name not in _CODE}, location
+        )
 
     catalog._load_file_io = load_file_io
     return catalog
@@ -165,7 +183,9 @@ def _properties_in(metadata: str) -> Mapping[str, str]:
     from pyiceberg.io.pyarrow import PyArrowFileIO
     from pyiceberg.serializers import FromInputFile
 
-    properties: Mapping[str, str] = FromInputFile.table_metadata(PyArrowFileIO().new_input(metadata)).properties
+    properties: Mapping[str, str] = FromInputFile.table_metadata(
+        PyArrowFileIO().new_input(metadata)
+    ).properties
     return properties
 
 
@@ -194,13 +214,18 @@ def newest_metadata(place: Place) -> str:
         raise OperationalError(
             f'"{path}" is no Iceberg table',
             code=ErrorCode.OBJECT_NOT_FOUND,
-            hint="name the table's folder or a metadata file, or its catalog: OPTIONS ('table' = 'space.name', 'uri' = '…')",
+            hint=(
+                "name the "
+                "table's folder or a metadata file, or its catalog: "
+                "OPTIONS ('table' = 'space.name', 'uri' = '…')"
+            ),
         )
     return str(max(found)[1])
 
 
 def local_path(location: str, what: str) -> str:
-    """Where a file of a table is on this computer. Iceberg's locations look like URLs, but nothing in them is encoded."""
+    """Where a file of a table is on this computer. Iceberg's locations look like URLs, but nothing
+    in them is encoded."""
     if location.startswith("file:"):
         return "/" + location.removeprefix("file:").lstrip("/")
     if _SCHEME.match(location) is not None:

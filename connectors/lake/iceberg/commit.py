@@ -1,5 +1,6 @@
-"""What appending to an Iceberg table takes: the values of its partition fields, what a manifest says of a file, and the commit.
-It notes a job's epoch among the table's properties, in the same change, and in the summary of the snapshot."""
+"""What appending to an Iceberg table takes: the values of its partition fields, what a manifest
+says of a file, and the commit. It notes a job's epoch among the table's properties, in the same
+change, and in the summary of the snapshot."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from runnel.connectors.lake.iceberg.table import IcebergTable
 
 ATTEMPTS = 10
-"""So often a commit is tried where others commit to the table meanwhile, and the library has given up."""
+"""So often a commit is tried where others commit to the table meanwhile, and the library has given
+up."""
 
 _COMMIT = "runnel.commit"
 _COMMITTED = "runnel.committed."
@@ -58,7 +60,8 @@ class IcebergTarget(LakeTarget):
             name = self._schema.find_column_name(field.source_id)
             if name not in by_name:
                 raise NotSupportedError(
-                    f'rows can\'t be written to {self._what}: the mapping has no column "{name}", by which it is partitioned',
+                    f'rows can\'t be written to {self._what}: the mapping has no column "{name}", '
+                    "by which it is partitioned",
                     hint="declare it, too",
                 )
             self._sources.append(by_name[name])
@@ -70,11 +73,18 @@ class IcebergTarget(LakeTarget):
         for field in table.schema().fields:
             kind = str(field.field_type)
             is_ours = any(external_name(column) == field.name for column in self.columns)
-            if is_ours and any(word in kind for word in ("uuid", "fixed", "timestamp_ns", "timestamptz_ns")):
-                raise NotSupportedError(f'rows can\'t be written to {self._what}: column "{field.name}" is of type {kind}')
+            if is_ours and any(
+                word in kind for word in ("uuid", "fixed", "timestamp_ns", "timestamptz_ns")
+            ):
+                raise NotSupportedError(
+                    f"rows can't be written to {self._what}: "
+                    f'column "{field.name}" is of type {kind}'
+                )
             if not is_ours and getattr(field, "write_default", None) is not None:
                 raise NotSupportedError(
-                    f'rows can\'t be written to {self._what}: its column "{field.name}" has a default', hint="declare it, too"
+                    f"rows can't be written to {self._what}: "
+                    f'its column "{field.name}" has a default',
+                    hint="declare it, too",
                 )
         return table
 
@@ -83,7 +93,8 @@ class IcebergTarget(LakeTarget):
         for name in needed:
             if name not in by_name:
                 raise NotSupportedError(
-                    f"rows can't be written to {self._what}: its column \"{name}\" can't be NULL", hint="declare it, too"
+                    f"rows can't be written to {self._what}: its column \"{name}\" can't be NULL",
+                    hint="declare it, too",
                 )
         return tuple(by_name[name] for name in needed)
 
@@ -94,7 +105,9 @@ class IcebergTarget(LakeTarget):
             arrow = self._mapping.schema.schema.field(external_name(self.columns[source])).type
             if pa.types.is_large_binary(arrow):
                 arrow = pa.binary()  # truncation takes no other
-            with calling(f'the values of partition field "{field.name}" of {self._what} can\'t be worked out'):
+            with calling(
+                f'the values of partition field "{field.name}" of {self._what} can\'t be worked out'
+            ):
                 arrays.append(field.transform.pyarrow_transform(kind)(columns[source].cast(arrow)))
         return [_combined(array) for array in arrays]
 
@@ -135,7 +148,10 @@ class IcebergTarget(LakeTarget):
             "rows": found["record_count"],
             "splits": list(found["split_offsets"] or ()),
             **{name: list(dict(found[name] or {}).items()) for name in _COUNTS},
-            **{name: [[key, _packed(value)] for key, value in (found[name] or {}).items()] for name in _BOUNDS},
+            **{
+                name: [[key, _packed(value)] for key, value in (found[name] or {}).items()]
+                for name in _BOUNDS
+            },
         }
 
     def version(self) -> int | None:
@@ -150,7 +166,10 @@ class IcebergTarget(LakeTarget):
         table = self._mapping.catalogs.load(self._mapping.place)
         current = table.current_snapshot()
         while current is not None and current.snapshot_id != since:
-            if current.summary is not None and current.summary.additional_properties.get(_COMMIT) == identity:
+            if (
+                current.summary is not None
+                and current.summary.additional_properties.get(_COMMIT) == identity
+            ):
                 return True
             parent = current.parent_snapshot_id
             current = None if parent is None else table.snapshot_by_id(parent)
@@ -169,7 +188,9 @@ class IcebergTarget(LakeTarget):
                     if "has changed" not in (error.detail or ""):
                         raise
                     if attempt == ATTEMPTS - 1:
-                        error.hint = "others write to the table all the time: run the statement again"
+                        error.hint = (
+                            "others write to the table all the time: run the statement again"
+                        )
                         raise
 
     def _commit(self, files: Sequence[tuple[str, Mapping[str, Any]]], token: Token) -> None:
@@ -179,7 +200,9 @@ class IcebergTarget(LakeTarget):
             notes |= {"runnel.job": application, "runnel.epoch": str(number)}
         table = self._table()
         if any(said["spec"] != table.spec().spec_id for _, said in files):
-            raise OperationalError(f"{self._what} is partitioned in another way now", hint="run the statement again")
+            raise OperationalError(
+                f"{self._what} is partitioned in another way now", hint="run the statement again"
+            )
         # The library tries again a few times where others commit to the table meanwhile.
         with calling(f"{self._what} can't be written to"), table.transaction() as change:
             if application:

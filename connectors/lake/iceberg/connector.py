@@ -1,4 +1,5 @@
-"""TYPE Iceberg: Iceberg tables of a catalog, or by their metadata alone, read, followed as a stream, and appended to."""
+"""TYPE Iceberg: Iceberg tables of a catalog, or by their metadata alone, read, followed as a
+stream, and appended to."""
 
 from __future__ import annotations
 
@@ -46,7 +47,21 @@ TIMESTAMP = moment("timestamp")
 REF = text("ref")
 OPTIONS = OptionSet(
     "Iceberg",
-    *(TABLE, PATH, URI, WAREHOUSE, CATALOG, SNAPSHOT, TIMESTAMP, REF, FOLLOW, POLL_MILLIS, ON_CHANGE, CREATE, PARTITION_BY),
+    *(
+        TABLE,
+        PATH,
+        URI,
+        WAREHOUSE,
+        CATALOG,
+        SNAPSHOT,
+        TIMESTAMP,
+        REF,
+        FOLLOW,
+        POLL_MILLIS,
+        ON_CHANGE,
+        CREATE,
+        PARTITION_BY,
+    ),
 )
 PROPERTY = "catalog."
 """How the names of options begin that are meant for the catalog."""
@@ -62,8 +77,14 @@ class IcebergConnector(Connector):
 
     def open(self, definition: MappingDefinition) -> Table:
         if definition.object_type is not None:
-            raise NotSupportedError(f'connector Iceberg has no object type "{definition.object_type}"')
-        own = {name: value for name, value in definition.options.items() if not name.lower().startswith(PROPERTY)}
+            raise NotSupportedError(
+                f'connector Iceberg has no object type "{definition.object_type}"'
+            )
+        own = {
+            name: value
+            for name, value in definition.options.items()
+            if not name.lower().startswith(PROPERTY)
+        }
         options = OPTIONS.read(own)
         place = _place(definition, options)
         iceberg()
@@ -71,19 +92,27 @@ class IcebergConnector(Connector):
             _create(self._catalogs, place, definition, names_in(options, PARTITION_BY))
         elif options.is_given(PARTITION_BY):
             raise ProgrammingError(
-                'option "partitionBy" is for tables that are made', hint="add 'create' = 'true', or leave it out"
+                'option "partitionBy" is for tables that are made',
+                hint="add 'create' = 'true', or leave it out",
             )
         table = self._catalogs.load(place)
         snapshot = _snapshot(options, table, place)
         if options.require(FOLLOW):
-            followed = FollowedIcebergTable(definition.name, place, self._catalogs, definition.columns, (table, snapshot))
+            followed = FollowedIcebergTable(
+                definition.name, place, self._catalogs, definition.columns, (table, snapshot)
+            )
             followed.poll_millis = options.require(POLL_MILLIS)
             followed.on_change = options.require(ON_CHANGE)
             return followed
         for option in (POLL_MILLIS, ON_CHANGE):
             if options.is_given(option):
-                raise ProgrammingError(f'option "{option.name}" is for tables that are followed', hint="add 'follow' = 'true'")
-        return IcebergTable(definition.name, place, self._catalogs, definition.columns, (table, snapshot))
+                raise ProgrammingError(
+                    f'option "{option.name}" is for tables that are followed',
+                    hint="add 'follow' = 'true'",
+                )
+        return IcebergTable(
+            definition.name, place, self._catalogs, definition.columns, (table, snapshot)
+        )
 
     def close(self) -> None:
         self._catalogs.close()
@@ -94,24 +123,41 @@ def _place(definition: MappingDefinition, options: Options) -> Place:
     if (path is None) == (table is None):
         raise ProgrammingError(
             "an Iceberg mapping names a table of a catalog or the path of one, and not both",
-            hint="OPTIONS ('table' = 'space.name', 'uri' = 'sqlite:///…', 'warehouse' = '…') or OPTIONS ('path' = '…')",
+            hint=(
+                "OPTIONS ('table' = 'space.name', 'uri' = 'sqlite:///…', 'warehouse' = '…') or "
+                "OPTIONS ('path' = '…')"
+            ),
         )
     if path is not None:
         for option in (URI, WAREHOUSE, CATALOG):
             if options.is_given(option):
-                raise ProgrammingError(f'option "{option.name}" is for tables of a catalog', hint="leave it or the path out")
+                raise ProgrammingError(
+                    f'option "{option.name}" is for tables of a catalog',
+                    hint="leave it or the path out",
+                )
         return Place("", path=path)
     assert table is not None
     if "\0" in table or not all(table.split(".")):
-        raise ProgrammingError(f"wrong name {table!r} of an Iceberg table", hint="it is one such as space.name")
+        raise ProgrammingError(
+            f"wrong name {table!r} of an Iceberg table", hint="it is one such as space.name"
+        )
     if "." not in table:
         table = "default." + table
-    return Place(table, options.require(CATALOG), tuple(sorted(_properties(definition.options, options).items())))
+    return Place(
+        table,
+        options.require(CATALOG),
+        tuple(sorted(_properties(definition.options, options).items())),
+    )
 
 
 def _properties(given: Mapping[str, str], options: Options) -> dict[str, str]:
-    """The properties of the catalog: without others, one that SQLite keeps in the warehouse's folder."""
-    found = {name[len(PROPERTY) :]: value for name, value in given.items() if name.lower().startswith(PROPERTY)}
+    """The properties of the catalog: without others, one that SQLite keeps in the warehouse's
+    folder."""
+    found = {
+        name[len(PROPERTY) :]: value
+        for name, value in given.items()
+        if name.lower().startswith(PROPERTY)
+    }
     warehouse, uri = options.get(WAREHOUSE), options.get(URI)
     if warehouse is not None:
         if "://" not in warehouse:
@@ -123,12 +169,15 @@ def _properties(given: Mapping[str, str], options: Options) -> dict[str, str]:
                 odd = next((mark for mark in "%?#" if mark in str(folder)), None)
                 if odd is not None:
                     raise NotSupportedError(
-                        f"an Iceberg catalog can't be in folder \"{folder}\": {odd} is a mark in its database's address",
+                        f'an Iceberg catalog can\'t be in folder "{folder}": {odd} is a mark in '
+                        "its database's address",
                         hint="give the folder another name, or the option uri",
                     )
                 uri = f"sqlite:///{folder}/catalog.db"
                 if not folder.is_dir():
-                    raise OperationalError(f'folder "{folder}" not found', hint="correct the option warehouse")
+                    raise OperationalError(
+                        f'folder "{folder}" not found', hint="correct the option warehouse"
+                    )
             warehouse = f"file://{folder}"
         found["warehouse"] = warehouse
     if uri is not None:
@@ -140,16 +189,23 @@ def _snapshot(options: Options, table: Any, place: Place) -> int | None:
     """The snapshot that the options name."""
     names = [option.name for option in (SNAPSHOT, TIMESTAMP, REF) if options.is_given(option)]
     if len(names) > 1:
-        raise ProgrammingError(f"options {' and '.join(names)} of connector Iceberg say the same", hint="give one of them")
+        raise ProgrammingError(
+            f"options {' and '.join(names)} of connector Iceberg say the same",
+            hint="give one of them",
+        )
     number, stamp, ref = options.get(SNAPSHOT), options.get(TIMESTAMP), options.get(REF)
     if number is not None and table.snapshot_by_id(number) is None:
         known = [str(item.snapshot_id) for item in table.snapshots()]
-        raise OperationalError(f"{place.what} has no snapshot {number}", hint="it has " + (", ".join(known[-5:]) or "none"))
+        raise OperationalError(
+            f"{place.what} has no snapshot {number}",
+            hint="it has " + (", ".join(known[-5:]) or "none"),
+        )
     if ref is not None:
         found = table.snapshot_by_name(ref)
         if found is None:
             raise OperationalError(
-                f'{place.what} has no branch or tag "{ref}"', hint=suggest(ref, list(table.metadata.refs), "it has none")
+                f'{place.what} has no branch or tag "{ref}"',
+                hint=suggest(ref, list(table.metadata.refs), "it has none"),
             )
         return int(found.snapshot_id)
     return number if stamp is None else _snapshot_at(table, place, stamp)
@@ -158,15 +214,21 @@ def _snapshot(options: Options, table: Any, place: Place) -> int | None:
 def _snapshot_at(table: Any, place: Place, stamp: datetime) -> int:
     found = table.snapshot_as_of_timestamp(round(stamp.timestamp() * 1000))
     if found is None:
-        raise OperationalError(f"{place.what} has no snapshot of {stamp.isoformat(sep=' ')}", hint="its history begins later")
+        raise OperationalError(
+            f"{place.what} has no snapshot of {stamp.isoformat(sep=' ')}",
+            hint="its history begins later",
+        )
     return int(found.snapshot_id)
 
 
-def _create(catalogs: Catalogs, place: Place, definition: MappingDefinition, partition_by: tuple[str, ...]) -> None:
+def _create(
+    catalogs: Catalogs, place: Place, definition: MappingDefinition, partition_by: tuple[str, ...]
+) -> None:
     """A new table without rows, of the columns declared, unless there is one."""
     if place.is_static:
         raise ProgrammingError(
-            "a new Iceberg table needs a catalog", hint="OPTIONS ('table' = 'space.name', 'warehouse' = '…')"
+            "a new Iceberg table needs a catalog",
+            hint="OPTIONS ('table' = 'space.name', 'warehouse' = '…')",
         )
     catalog = catalogs.get(place)
     with calling(f"{place.what} can't be looked for"):
@@ -182,16 +244,27 @@ def _create(catalogs: Catalogs, place: Place, definition: MappingDefinition, par
             catalog.create_table_if_not_exists(place.identifier, pa.schema(fields))
             return
         # In one change: a table that isn't partitioned yet would be taken for finished.
-        with catalog.create_table_transaction(place.identifier, pa.schema(fields)) as change, change.update_spec() as spec:
+        with (
+            catalog.create_table_transaction(place.identifier, pa.schema(fields)) as change,
+            change.update_spec() as spec,
+        ):
             for name in partition_by:
                 spec.add_identity(name)
 
 
 def _check_partitions(table: Any, place: Place, wanted: tuple[str, ...]) -> None:
     schema = table.schema()
-    found = [(schema.find_column_name(field.source_id), str(field.transform)) for field in table.spec().fields]
-    if wanted and [name.lower() for name in wanted] != [str(name).lower() for name, how in found if how == "identity"]:
-        names = ", ".join(f"{name}" if how == "identity" else f"{how}({name})" for name, how in found) or "nothing"
+    found = [
+        (schema.find_column_name(field.source_id), str(field.transform))
+        for field in table.spec().fields
+    ]
+    if wanted and [name.lower() for name in wanted] != [
+        str(name).lower() for name, how in found if how == "identity"
+    ]:
+        names = (
+            ", ".join(f"{name}" if how == "identity" else f"{how}({name})" for name, how in found)
+            or "nothing"
+        )
         raise ProgrammingError(
             f"{place.what} is partitioned by {names}, not by {', '.join(wanted)}",
             hint='correct the option "partitionBy", or leave it out',

@@ -1,6 +1,8 @@
-"""The data files of an Iceberg table: those of a snapshot that may have rows for a predicate, and those that a snapshot added.
+"""The data files of an Iceberg table: those of a snapshot that may have rows for a predicate, and
+those that a snapshot added.
 
-Manifests and partitions are left out by the library, by the comparisons that it understands as we do.
+Manifests and partitions are left out by the library, by the comparisons that it understands as we
+do.
 """
 
 from __future__ import annotations
@@ -26,7 +28,16 @@ from runnel.sqltypes import Kind, from_arrow
 
 _PUSHED = frozenset(
     {
-        *(Kind.BOOLEAN, Kind.INTEGER, Kind.BIGINT, Kind.VARCHAR, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ, Kind.DECIMAL),
+        *(
+            Kind.BOOLEAN,
+            Kind.INTEGER,
+            Kind.BIGINT,
+            Kind.VARCHAR,
+            Kind.DATE,
+            Kind.TIMESTAMP,
+            Kind.TIMESTAMP_TZ,
+            Kind.DECIMAL,
+        ),
     }
 )
 """Not floating numbers, of which Iceberg leaves NaN out of the bounds."""
@@ -36,7 +47,10 @@ _AS_IS = (Kind.BOOLEAN, Kind.INTEGER, Kind.BIGINT, Kind.VARCHAR)
 
 
 def row_filter(
-    predicate: Expression | None, context: EvaluationContext, columns: Sequence[TableColumn], schema: pa.Schema
+    predicate: Expression | None,
+    context: EvaluationContext,
+    columns: Sequence[TableColumn],
+    schema: pa.Schema,
 ) -> Any:
     """The part of a predicate that the library understands."""
     expressions: Any = import_module("pyiceberg.expressions")
@@ -56,12 +70,23 @@ def _condition(name: str, test: Comparison) -> Any:
     if not values:
         return expressions.AlwaysFalse()
     if test.operation == "eq":
-        return expressions.EqualTo(name, values[0]) if len(values) == 1 else expressions.In(name, values)
-    kinds = {"lt": "LessThan", "le": "LessThanOrEqual", "gt": "GreaterThan", "ge": "GreaterThanOrEqual"}
+        return (
+            expressions.EqualTo(name, values[0])
+            if len(values) == 1
+            else expressions.In(name, values)
+        )
+    kinds = {
+        "lt": "LessThan",
+        "le": "LessThanOrEqual",
+        "gt": "GreaterThan",
+        "ge": "GreaterThanOrEqual",
+    }
     return getattr(expressions, kinds[test.operation])(name, values[0])
 
 
-def files_of(place: Place, table: Any, snapshot: int, columns: Sequence[TableColumn], wanted: Any = None) -> FileSet:
+def files_of(
+    place: Place, table: Any, snapshot: int, columns: Sequence[TableColumn], wanted: Any = None
+) -> FileSet:
     """The files of a snapshot (0: there is none), in an order that stays the same."""
     if not snapshot:
         return FileSet(0, ())
@@ -82,9 +107,14 @@ def _planned(place: Place, table: Any, snapshot: int, wanted: Any) -> list[Any]:
     if wanted is not None:
         try:
             with calling("the predicate can't be pushed down"):
-                return list(table.scan(row_filter=wanted, snapshot_id=snapshot, case_sensitive=True).plan_files())
+                return list(
+                    table.scan(
+                        row_filter=wanted, snapshot_id=snapshot, case_sensitive=True
+                    ).plan_files()
+                )
         except Exception:
-            # A constant that the library can't bring to the column's type: the rows are filtered by us.
+            # A constant that the library can't bring to the column's type: the rows are filtered by
+            # us.
             pass
     with calling(f"the files of {place.what} can't be listed"):
         return list(table.scan(snapshot_id=snapshot).plan_files())
@@ -102,7 +132,8 @@ def added_in(place: Place, table: Any, snapshot: int, columns: Sequence[TableCol
             files += [
                 _lake_file(place, table, entry.data_file, columns)
                 for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
-                if entry.status == ManifestEntryStatus.ADDED and entry.data_file.content == DataFileContent.DATA
+                if entry.status == ManifestEntryStatus.ADDED
+                and entry.data_file.content == DataFileContent.DATA
             ]
     files.sort(key=lambda file: file.file.path)
     return FileSet(snapshot, files)
@@ -171,7 +202,8 @@ class _Deletes:
         for file in task.delete_files:
             if file.content != DataFileContent.POSITION_DELETES:
                 raise NotSupportedError(
-                    f"{self._place.what} has rows that are deleted by their values (equality deletes), which isn't read",
+                    f"{self._place.what} has rows that are deleted by their values (equality "
+                    "deletes), which isn't read",
                     hint="compact the table, or read it through Spark (TYPE Spark)",
                 )
             positions = self._read.get(file.file_path)

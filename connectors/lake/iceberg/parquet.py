@@ -1,5 +1,5 @@
-"""The Parquet files of an Iceberg table: their columns are told apart by numbers, whatever they were called when a file was
-written."""
+"""The Parquet files of an Iceberg table: their columns are told apart by numbers, whatever they
+were called when a file was written."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ _NOWHERE = "\0"
 
 
 class IcebergParquet(LakeParquet):
-    """Files of the columns of an Arrow schema with field numbers. `mapped`: by which names files without numbers have them."""
+    """Files of the columns of an Arrow schema with field numbers. `mapped`: by which names files
+    without numbers have them."""
 
     def __init__(self, schema: pa.Schema, mapped: Mapping[int, Sequence[str]] | None) -> None:
         super().__init__()
         self.schema = schema
         self._mapped = mapped
 
-    def _read_file(self, opened: pq.ParquetFile, what: tuple[DataFile, tuple[int, ...] | None], asked: Reading) -> Batches:
+    def _read_file(
+        self, opened: pq.ParquetFile, what: tuple[DataFile, tuple[int, ...] | None], asked: Reading
+    ) -> Batches:
         schema = opened.schema_arrow
         names = self._names_in(schema, what[0])
         columns = tuple(self._called(column, names) for column in asked.table_columns)
@@ -42,19 +45,28 @@ class IcebergParquet(LakeParquet):
                 own = next(field for field in self.schema if names.get(_id(field)) == name)
                 found = schema.field(name)
                 if _id_or_none(found) is None:
-                    check_fields(schema, what[0], replace(inner, columns=(inner.table_columns.index(column),)))
+                    check_fields(
+                        schema,
+                        what[0],
+                        replace(inner, columns=(inner.table_columns.index(column),)),
+                    )
                 elif _inner_ids(found.type) != _inner_ids(own.type):
                     raise NotSupportedError(
-                        f'column "{column.name}" has other fields in file "{what[0].path}" than the table has now',
+                        f'column "{column.name}" has other fields in file "{what[0].path}" than '
+                        "the table has now",
                         detail=f"{found.type} in the file, {own.type} in the table",
-                        hint="rewrite the table's older files, or leave the column out of the query",
+                        hint=(
+                            "rewrite the table's older files, or leave the column out of the query"
+                        ),
                     )
         # The check of the class above goes by names.
         return super(LakeParquet, self)._read_file(opened, what, inner)
 
     def _names_in(self, schema: pa.Schema, file: DataFile) -> dict[int, str]:
         """What a file calls each column that it has."""
-        found = {number: field.name for field in schema if (number := _id_or_none(field)) is not None}
+        found = {
+            number: field.name for field in schema if (number := _id_or_none(field)) is not None
+        }
         if found or not len(schema):
             return found
         if self._mapped is None:
@@ -63,7 +75,12 @@ class IcebergParquet(LakeParquet):
                 detail="it has no field numbers, and the table no name mapping",
                 hint="set the table's property schema.name-mapping.default",
             )
-        return {number: name for number, names in self._mapped.items() for name in names if name in schema.names}
+        return {
+            number: name
+            for number, names in self._mapped.items()
+            for name in names
+            if name in schema.names
+        }
 
     def _called(self, column: TableColumn, names: Mapping[int, str]) -> TableColumn:
         number = _id(self.schema.field(external_name(column)))
@@ -97,10 +114,14 @@ def _inner_ids(kind: pa.DataType) -> tuple[Any, ...]:
 class IcebergRows(ParquetRows):
     """Writes files whose fields have the table's numbers."""
 
-    def __init__(self, output: FileOutput, columns: Sequence[TableColumn], schema: pa.Schema) -> None:
+    def __init__(
+        self, output: FileOutput, columns: Sequence[TableColumn], schema: pa.Schema
+    ) -> None:
         fields = [schema.field(external_name(column)) for column in columns]
         self._types = [_plain(field.type) for field in fields]
-        self._own = pa.schema([field.with_type(kind) for field, kind in zip(fields, self._types, strict=True)])
+        self._own = pa.schema(
+            [field.with_type(kind) for field, kind in zip(fields, self._types, strict=True)]
+        )
         super().__init__(output, columns, "zstd", self._own)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -117,7 +138,12 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
     if pa.types.is_map(kind):
-        return pa.map_(kind.key_field.with_type(_plain(kind.key_type)), kind.item_field.with_type(_plain(kind.item_type)))
+        return pa.map_(
+            kind.key_field.with_type(_plain(kind.key_type)),
+            kind.item_field.with_type(_plain(kind.item_type)),
+        )
     if pa.types.is_struct(kind):
-        return pa.struct([kind.field(i).with_type(_plain(kind.field(i).type)) for i in range(kind.num_fields)])
+        return pa.struct(
+            [kind.field(i).with_type(_plain(kind.field(i).type)) for i in range(kind.num_fields)]
+        )
     return kind

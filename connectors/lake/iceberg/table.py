@@ -6,7 +6,14 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from runnel.connector import ColumnDefinition, Sink, SinkRequest, WritableTable, WriteMode, position_expired
+from runnel.connector import (
+    ColumnDefinition,
+    Sink,
+    SinkRequest,
+    WritableTable,
+    WriteMode,
+    position_expired,
+)
 from runnel.connectors.files.format import external_name
 from runnel.connectors.lake.files import FileSet, LakeFile
 from runnel.connectors.lake.follow import FollowedLakeTable
@@ -37,7 +44,8 @@ class ReadIcebergTable(LakeTable):
         declared: Sequence[ColumnDefinition],
         opened: tuple[Any, int | None],
     ) -> None:
-        """`opened`: the table as it is now, and the snapshot to read if it isn't the current one."""
+        """`opened`: the table as it is now, and the snapshot to read if it isn't the current
+        one."""
         table, self.snapshot = opened
         self.name = name
         self.place = place
@@ -63,7 +71,9 @@ class ReadIcebergTable(LakeTable):
         table, snapshot = self._now(version)
         return files_of(self.place, table, snapshot, self.columns)
 
-    def files_for(self, predicate: Expression | None, context: EvaluationContext) -> tuple[int, Sequence[LakeFile]]:
+    def files_for(
+        self, predicate: Expression | None, context: EvaluationContext
+    ) -> tuple[int, Sequence[LakeFile]]:
         table, snapshot = self._now(None)
         wanted = row_filter(predicate, context, self.columns, self.schema.schema)
         found = files_of(self.place, table, snapshot, self.columns, wanted)
@@ -81,7 +91,8 @@ class ReadIcebergTable(LakeTable):
         return table, snapshot
 
     def loaded(self) -> Any:
-        """The table as it is now; OperationalError where its columns aren't those of the mapping any more."""
+        """The table as it is now; OperationalError where its columns aren't those of the mapping
+        any more."""
         table = self.catalogs.load(self.place)
         now = arrow_schema(self._schema_of(table))
         self.schema.check_unchanged(now, self.columns)
@@ -98,7 +109,11 @@ class ReadIcebergTable(LakeTable):
 
     def _schema_of(self, table: Any) -> Any:
         found = None if self.snapshot is None else table.snapshot_by_id(self.snapshot)
-        return table.schema() if found is None or found.schema_id is None else table.schemas()[found.schema_id]
+        return (
+            table.schema()
+            if found is None or found.schema_id is None
+            else table.schemas()[found.schema_id]
+        )
 
 
 class IcebergTable(ReadIcebergTable, WritableTable):
@@ -187,8 +202,10 @@ class FollowedIcebergTable(ReadIcebergTable, FollowedLakeTable):
             raise OperationalError(
                 f"{what} isn't an append: rows were deleted or replaced",
                 detail="a stream can't take back rows that it has given",
-                hint="'onChange' = 'skip' leaves such snapshots out, 'additions' gives the rows of their new files, of which "
-                "some may have been there before",
+                hint=(
+                    "'onChange' = 'skip' leaves such snapshots out, 'additions' gives the rows of "
+                    "their new files, of which some may have been there before"
+                ),
             )
         is_read = self.on_change == "additions"
         told = "its new files are read" if is_read else "left out"
@@ -197,11 +214,16 @@ class FollowedIcebergTable(ReadIcebergTable, FollowedLakeTable):
 
 
 def _had_rows_before(snapshot: Any) -> bool:
-    """Whether there were snapshots before one that has no parent: whoever expires them takes it away."""
+    """Whether there were snapshots before one that has no parent: whoever expires them takes it
+    away."""
     told = {} if snapshot.summary is None else snapshot.summary.additional_properties
     return int(told.get("total-records", 0)) > int(told.get("added-records", 0))
 
 
 def _name_mapping(table: Any) -> dict[int, list[str]] | None:
     found = table.name_mapping()
-    return None if found is None else {field.field_id: list(field.names) for field in found if field.field_id is not None}
+    return (
+        None
+        if found is None
+        else {field.field_id: list(field.names) for field in found if field.field_id is not None}
+    )

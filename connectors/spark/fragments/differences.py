@@ -22,10 +22,15 @@ def _of_sums(relation: Relation) -> list[str]:
     for node in walk(relation):
         for call in node.aggregates if isinstance(node, Aggregate) else ():
             given = call.arguments[0].type if call.arguments else None
-            is_long = given is not None and given.kind is Kind.DECIMAL and given.precision > SAFE_DIGITS
+            is_long = (
+                given is not None and given.kind is Kind.DECIMAL and given.precision > SAFE_DIGITS
+            )
             if is_long and call.function in ("sum", "avg"):
                 shown = f"{call.function.upper()}({given})"
-                found.append(f"{shown} also overflows where the sum of a part of the rows has more than 38 digits")
+                found.append(
+                    f"{shown} also overflows where the sum of a part of the rows has more than 38 "
+                    "digits"
+                )
     return list(dict.fromkeys(found))
 
 
@@ -37,7 +42,12 @@ def _of_streams(relation: Relation) -> list[str]:
     if any(isinstance(node, Aggregate | Join) for node in streamed):
         found.append("a row is late one batch later than on tasklets")
     if any(isinstance(node, AssignWindows) for node in streamed):
-        found.append("rows without event time are in no window, where tasklets have a group of them")
-    if any(isinstance(node, Join) and all(side.is_unbounded for side in node.inputs) for node in streamed):
+        found.append(
+            "rows without event time are in no window, where tasklets have a group of them"
+        )
+    if any(
+        isinstance(node, Join) and all(side.is_unbounded for side in node.inputs)
+        for node in streamed
+    ):
         found.append("a time bound of a join that is out of range is no error")
     return found

@@ -1,4 +1,5 @@
-"""Fragments on Spark: a sub-plan over the tables of one session becomes one query in Spark's SQL."""
+"""Fragments on Spark: a sub-plan over the tables of one session becomes one query in Spark's
+SQL."""
 
 from __future__ import annotations
 
@@ -23,7 +24,13 @@ from runnel.errors import Error
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Expression
-from runnel.foreign.fragment import FragmentEngine, FragmentSource, NarrowableRows, Unrenderable, place_of
+from runnel.foreign.fragment import (
+    FragmentEngine,
+    FragmentSource,
+    NarrowableRows,
+    Unrenderable,
+    place_of,
+)
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
 from runnel.relation.nodes import Filter, Limit, Project, Relation, Scan, Sort, transform, walk
@@ -66,8 +73,8 @@ class SparkEngine(FragmentEngine):
         return can_take(table)
 
     def prefers(self, relation: Relation) -> bool:
-        """Whatever Spark can do to its own rows is better done there: fewer of them have to move. Whole rows are read as they
-        are, without a detour by SQL."""
+        """Whatever Spark can do to its own rows is better done there: fewer of them have to move.
+        Whole rows are read as they are, without a detour by SQL."""
         return not (isinstance(relation, Scan) and relation.predicate is None)
 
     def fragment(self, relation: Relation) -> SparkFragment:
@@ -77,7 +84,9 @@ class SparkEngine(FragmentEngine):
                     raise Unrenderable("a volatile function", expression.position)
         python_calls(relation)
         relation = transform(relation, _without_limit)
-        return SparkFragment(self._owner, relation, SparkRelations(Rendering(SPARK), _preview).whole(relation))
+        return SparkFragment(
+            self._owner, relation, SparkRelations(Rendering(SPARK), _preview).whole(relation)
+        )
 
 
 def _preview(node: Scan, read: tuple[int, ...]) -> str:
@@ -87,12 +96,15 @@ def _preview(node: Scan, read: tuple[int, ...]) -> str:
         table.check_readable(read)
     else:
         check_columns(node, read)
-    columns = ", ".join(f"{quoted(table.columns[i].name)} AS c{place}" for place, i in enumerate(read))
+    columns = ", ".join(
+        f"{quoted(table.columns[i].name)} AS c{place}" for place, i in enumerate(read)
+    )
     return f"(SELECT {columns} FROM {quoted(table.name)})"
 
 
 class SparkFragment(FragmentSource):
-    """A sub-plan that Spark runs. Its partitions never block: Spark's jobs are waited for by threads of their own."""
+    """A sub-plan that Spark runs. Its partitions never block: Spark's jobs are waited for by
+    threads of their own."""
 
     cooperative = True
     engine = "Spark"
@@ -128,7 +140,12 @@ class SparkFragment(FragmentSource):
         frame = self._frame(spark, relation, rendering, context)
         if limit is not None:
             frame = spark.first_rows(frame, limit)
-        return partitions(spark.fetch(frame, is_ordered, self.text), relation.fields, limit, partial(place_of, self._relation))
+        return partitions(
+            spark.fetch(frame, is_ordered, self.text),
+            relation.fields,
+            limit,
+            partial(place_of, self._relation),
+        )
 
     def can_narrow(self, keys: Sequence[Expression]) -> bool:
         if isinstance(self._relation, Limit):
@@ -143,12 +160,19 @@ class SparkFragment(FragmentSource):
 
         rendering = self._rendering(context.evaluation)
         spark = self._owner.get()
-        rows = SparkRows(spark, self._frame(spark, self._relation, rendering, context), rendering, self._relation.fields)
+        rows = SparkRows(
+            spark,
+            self._frame(spark, self._relation, rendering, context),
+            rendering,
+            self._relation.fields,
+        )
         rows.is_ordered, rows.description = is_sorted(self._relation), self.text
         rows.place = partial(place_of, self._relation)
         return rows
 
-    def _frame(self, spark: Spark, relation: Relation, rendering: Rendering, context: JobContext) -> Any:
+    def _frame(
+        self, spark: Spark, relation: Relation, rendering: Rendering, context: JobContext
+    ) -> Any:
         """The query's DataFrame; it doesn't need the views any more that its text names."""
         register(spark, python_calls(relation))
         with ExitStack() as stack:
@@ -158,7 +182,10 @@ class SparkFragment(FragmentSource):
                 if not isinstance(node.table, SparkTable):
                     columns = ", ".join(f"c{place}" for place in range(len(read)))
                     types = [node.table.columns[i].type for i in read]
-                    return f"(SELECT {columns} FROM {views.moved(rows_of(node, read, context), types)})"
+                    return (
+                        f"(SELECT {columns} FROM "
+                        f"{views.moved(rows_of(node, read, context), types)})"
+                    )
                 columns = ", ".join(f"`c{i}` AS c{place}" for place, i in enumerate(read))
                 return f"(SELECT {columns} FROM {views.name(node.table)})"
 
@@ -177,9 +204,15 @@ def bound_rendering(evaluation: EvaluationContext) -> Rendering:
 
 def _moved(relation: Relation) -> str:
     """What of other connectors' tables travels to Spark, for EXPLAIN."""
-    scans = [node for node in walk(relation) if isinstance(node, Scan) and not isinstance(node.table, SparkTable)]
+    scans = [
+        node
+        for node in walk(relation)
+        if isinstance(node, Scan) and not isinstance(node.table, SparkTable)
+    ]
     rows = {scan.table.name: scan.table.row_count() for scan in scans}
-    return ", ".join(f"{name} is the smaller side and moves: {count} rows" for name, count in rows.items())
+    return ", ".join(
+        f"{name} is the smaller side and moves: {count} rows" for name, count in rows.items()
+    )
 
 
 def _without_limit(node: Relation) -> Relation:

@@ -1,8 +1,10 @@
-"""The rows of a fragment of which only some are wanted: by their keys, which are known when the fragment is about to run.
+"""The rows of a fragment of which only some are wanted: by their keys, which are known when the
+fragment is about to run.
 
-Few keys stand in the query as a list: Spark looks them up, prunes partitions and files by them, and reads no row group
-without one. More of them go to Spark as a table that each of its tasks looks them up in, behind a range, which prunes as well
-as a list of so many would. Of too many the range alone is left.
+Few keys stand in the query as a list: Spark looks them up, prunes partitions and files by them, and
+reads no row group without one. More of them go to Spark as a table that each of its tasks looks
+them up in, behind a range, which prunes as well as a list of so many would. Of too many the range
+alone is left.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from runnel.sqltypes import Kind, SqlType
 MOST_LISTED = 1000
 """So many different values of a key stand in the text."""
 LOOSE = 4
-"""Lists for each of several keys are enough where so many times the keys wanted pass them, at most."""
+"""Lists for each of several keys are enough where so many times the keys wanted pass them, at
+most."""
 
 _LOOKED_UP = ORDERED | {Kind.BOOLEAN, Kind.REAL, Kind.DOUBLE}
 """Types whose equality is the same in Spark."""
@@ -55,7 +58,9 @@ def _columns(width: int) -> list[str]:
 class SparkRows(NarrowableRows):
     """A DataFrame of a fragment, not run yet."""
 
-    def __init__(self, spark: Spark, frame: Any, rendering: Rendering, fields: Sequence[Field]) -> None:
+    def __init__(
+        self, spark: Spark, frame: Any, rendering: Rendering, fields: Sequence[Field]
+    ) -> None:
         self._spark = spark
         self._frame = frame
         self._rendering = rendering
@@ -64,14 +69,19 @@ class SparkRows(NarrowableRows):
         self.description = ""
         self.place: Placing | None = None
 
-    def partitions(self, wanted: Sequence[tuple[tuple[Expression, ...], WantedKeys]]) -> Sequence[SourcePartition]:
+    def partitions(
+        self, wanted: Sequence[tuple[tuple[Expression, ...], WantedKeys]]
+    ) -> Sequence[SourcePartition]:
         if any(keys.is_empty for _, keys in wanted):
             return ()
-        fetch = self._spark.fetch(partial(self._narrowed, wanted), self.is_ordered, self.description)
+        fetch = self._spark.fetch(
+            partial(self._narrowed, wanted), self.is_ordered, self.description
+        )
         return partitions(fetch, self._fields, None, self.place)
 
     def _narrowed(self, wanted: Sequence[tuple[tuple[Expression, ...], WantedKeys]]) -> Any:
-        """The DataFrame of those that are wanted. Run by a thread of the fetch: Spark may take its time."""
+        """The DataFrame of those that are wanted. Run by a thread of the fetch: Spark may take its
+        time."""
         frame = self._frame
         for keys, values in wanted:
             frame = self._one(frame, keys, values)
@@ -81,7 +91,10 @@ class SparkRows(NarrowableRows):
         columns = _columns(len(self._fields) or 1)
         texts = [self._rendering.expression(key, columns) for key in keys]
         values = wanted.values
-        lists = [None if values is None else self._list(values.column(place), key.type) for place, key in enumerate(keys)]
+        lists = [
+            None if values is None else self._list(values.column(place), key.type)
+            for place, key in enumerate(keys)
+        ]
         conditions = []
         for place, (text, found, key) in enumerate(zip(texts, lists, keys, strict=True)):
             if found is not None:
@@ -93,9 +106,14 @@ class SparkRows(NarrowableRows):
         if values is None or self.is_ordered or not _is_loose(lists, values.num_rows):
             return frame
         names = [f"k{place}" for place in range(len(keys))]
-        own = [f"{self._rendering.key(key, columns)} AS {name}" for key, name in zip(keys, names, strict=True)]
+        own = [
+            f"{self._rendering.key(key, columns)} AS {name}"
+            for key, name in zip(keys, names, strict=True)
+        ]
         known = self._spark.made(values, wanted.types).toDF(*names)
-        same = [f"{SPARK.key(name, key.type)} AS {name}" for key, name in zip(keys, names, strict=True)]
+        same = [
+            f"{SPARK.key(name, key.type)} AS {name}" for key, name in zip(keys, names, strict=True)
+        ]
         return (
             frame.selectExpr("*", *own)
             .join(known.selectExpr(*same).hint("broadcast"), names, "left_semi")
@@ -103,13 +121,16 @@ class SparkRows(NarrowableRows):
         )
 
     def _list(self, values: pa.ChunkedArray, kind: SqlType) -> list[str] | None:
-        """The different values of a key as literals; None where they are many, or can't be written so."""
+        """The different values of a key as literals; None where they are many, or can't be written
+        so."""
         if kind.kind not in _LISTED:
             return None
         different = values.unique()
         return self._literals(different, kind) if len(different) <= MOST_LISTED else None
 
-    def _range(self, text: str, bounds: tuple[pa.Scalar, pa.Scalar] | None, kind: SqlType) -> list[str]:
+    def _range(
+        self, text: str, bounds: tuple[pa.Scalar, pa.Scalar] | None, kind: SqlType
+    ) -> list[str]:
         found = None if bounds is None else self._literals(bounds, kind)
         return [] if found is None else [f"{text} >= {found[0]}", f"{text} <= {found[1]}"]
 

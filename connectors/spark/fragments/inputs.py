@@ -1,4 +1,5 @@
-"""Small tables of other connectors in a query that Spark runs: their rows travel to it when the query is split."""
+"""Small tables of other connectors in a query that Spark runs: their rows travel to it when the
+query is split."""
 
 from __future__ import annotations
 
@@ -17,12 +18,30 @@ from runnel.relation.nodes import Scan
 from runnel.sqltypes import Kind, to_arrow
 
 MOST_ROWS = 100_000
-"""More rows than these don't travel to Spark: so many, of two columns, take it a second or two to take in and look up."""
+"""More rows than these don't travel to Spark: so many, of two columns, take it a second or two to
+take in and look up."""
 
 TRAVELLING = frozenset(
     {
-        *(Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.REAL, Kind.DOUBLE, Kind.DECIMAL),
-        *(Kind.VARCHAR, Kind.VARBINARY, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ, Kind.INTERVAL, Kind.INTERVAL_MONTH),
+        *(
+            Kind.BOOLEAN,
+            Kind.TINYINT,
+            Kind.SMALLINT,
+            Kind.INTEGER,
+            Kind.BIGINT,
+            Kind.REAL,
+            Kind.DOUBLE,
+            Kind.DECIMAL,
+        ),
+        *(
+            Kind.VARCHAR,
+            Kind.VARBINARY,
+            Kind.DATE,
+            Kind.TIMESTAMP,
+            Kind.TIMESTAMP_TZ,
+            Kind.INTERVAL,
+            Kind.INTERVAL_MONTH,
+        ),
     }
 )
 """Types whose every value is the same there."""
@@ -45,15 +64,25 @@ def check_columns(scan: Scan, read: tuple[int, ...]) -> None:
 
 
 def rows_of(scan: Scan, read: tuple[int, ...], context: JobContext) -> pa.Table:
-    """The rows as they are now, of the columns at `read`. The scan's predicate, where it can't fail, may have left some out."""
+    """The rows as they are now, of the columns at `read`. The scan's predicate, where it can't
+    fail, may have left some out."""
     table = scan.table
     assert isinstance(table, ReadableTable)
     advice = None if scan.predicate is None or can_fail(scan.predicate) else scan.predicate
     names = [f"c{place}" for place in range(len(read))]
-    schema = pa.schema([pa.field(name, to_arrow(table.columns[i].type)) for name, i in zip(names, read, strict=True)])
+    schema = pa.schema(
+        [
+            pa.field(name, to_arrow(table.columns[i].type))
+            for name, i in zip(names, read, strict=True)
+        ]
+    )
     partitions = table.scan(ScanRequest(read, advice)).split(context)
     try:
-        batches = [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for item in partitions for batch in _batches(item)]
+        batches = [
+            pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+            for item in partitions
+            for batch in _batches(item)
+        ]
     finally:
         for partition in partitions:
             partition.close()

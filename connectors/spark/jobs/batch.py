@@ -70,7 +70,11 @@ class BatchExecution(RuntimeExecution):
                 self.is_stopped = True
             else:
                 found = spark_error(error)
-                self.error = found if isinstance(found, Error) else internal(f"{type(found).__name__}: {found}")
+                self.error = (
+                    found
+                    if isinstance(found, Error)
+                    else internal(f"{type(found).__name__}: {found}")
+                )
         finally:
             self._is_over = True
             self._start.on_end()

@@ -1,7 +1,8 @@
 """Parquet files of a File mapping, read by Spark itself in a job that runs there.
 
-The mapping stays what it is: other statements read it here. Only where Spark's reader means the same by the files as ours does
-it take them over: Parquet on a disk, in one folder, of types whose every value is the same on both sides.
+The mapping stays what it is: other statements read it here. Only where Spark's reader means the
+same by the files as ours does it take them over: Parquet on a disk, in one folder, of types whose
+every value is the same on both sides.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ class FilesOrigin(Origin):
 
 def can_read(table: Table) -> bool:
     """Whether Spark may read the table's files in our place."""
-    if type(table) not in (FileTable, FollowTable):  # one with folders named key=value is another class
+    if type(table) not in (
+        FileTable,
+        FollowTable,
+    ):  # one with folders named key=value is another class
         return False
     assert isinstance(table, FileTable)
     options, path = table.format.options, table.path
@@ -68,10 +72,16 @@ def can_read(table: Table) -> bool:
 
 
 def taken_over(relation: Relation, owner: SessionOwner) -> Relation:
-    """The relation with tables of Spark's in the place of File mappings that it can read; small ones travel to it."""
+    """The relation with tables of Spark's in the place of File mappings that it can read; small
+    ones travel to it."""
 
     def change(node: Relation) -> Relation:
-        if not isinstance(node, Scan) or node.divert is not None or can_take(node.table) or not can_read(node.table):
+        if (
+            not isinstance(node, Scan)
+            or node.divert is not None
+            or can_take(node.table)
+            or not can_read(node.table)
+        ):
             return node
         assert isinstance(node.table, FileTable)
         return replace(node, table=_on_spark(node.table, owner))
@@ -83,7 +93,9 @@ def _on_spark(table: FileTable, owner: SessionOwner) -> SparkTable | SparkStream
     if isinstance(table, FollowTable):
         passed = {} if table.path.glob is None else {"pathGlobFilter": table.path.glob}
         options = SparkOptions("parquet", table.path.text, None, None, passed, follow=True)
-        return SparkStreamTable(table.name, table.columns, FollowedOrigin(options, table.columns), owner, {})
+        return SparkStreamTable(
+            table.name, table.columns, FollowedOrigin(options, table.columns), owner, {}
+        )
     return SparkTable(table.name, table.columns, FilesOrigin(table), owner, {})
 
 

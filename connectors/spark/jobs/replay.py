@@ -1,8 +1,10 @@
-"""What a job over streams on Spark has read, once more: each stream up to the last batch written, as a table that ends.
+"""What a job over streams on Spark has read, once more: each stream up to the last batch written,
+as a table that ends.
 
-Spark's checkpoint says after each batch how far it is in each source, in words of the source's own. So the source is asked: a
-streaming query over the stream alone is begun with a checkpoint that says that nothing was read yet, and that the first batch
-goes up to that place. Its rows come to us as those of any DataFrame; then the query ends, before it knows of a second batch.
+Spark's checkpoint says after each batch how far it is in each source, in words of the source's own.
+So the source is asked: a streaming query over the stream alone is begun with a checkpoint that says
+that nothing was read yet, and that the first batch goes up to that place. Its rows come to us as
+those of any DataFrame; then the query ends, before it knows of a second batch.
 """
 
 from __future__ import annotations
@@ -54,14 +56,19 @@ NOT_TOLD = NotTold()
 
 
 def read_so_far(relation: Relation, checkpoint: Path, written: int) -> ReadSoFar | None:
-    """What a job's query has read by its last batch. `written` is the number of the last batch that had rows, from 1 on."""
+    """What a job's query has read by its last batch. `written` is the number of the last batch that
+    had rows, from 1 on."""
     elsewhere = checkpoint / CHECKPOINT_ELSEWHERE
     if elsewhere.exists():
         raise NotSupportedError(
-            "where the job is in its streams can't be told: the Spark Connect server keeps its checkpoint",
+            "where the job is in its streams can't be told: "
+            "the Spark Connect server keeps its checkpoint",
             detail=f"it is at {elsewhere.read_text('utf-8')}",
-            hint="a job whose checkpoint is in the connection's directory can be verified: of a server on this computer, "
-            "in a session without spark.sql.streaming.checkpointLocation",
+            hint=(
+                "a job whose checkpoint is in the connection's directory can be verified: of a "
+                "server on this computer, in a session without "
+                "spark.sql.streaming.checkpointLocation"
+            ),
         )
     done = [int(item.name) for item in _entries(checkpoint / "commits") if item.name.isdecimal()]
     batch = max([written - 1, *done])
@@ -69,12 +76,17 @@ def read_so_far(relation: Relation, checkpoint: Path, written: int) -> ReadSoFar
         return None
     lines = _offsets(checkpoint, batch)
     tables = [node.table for node in walk(relation) if isinstance(node, Scan)]
-    streams = [(scan, table) for scan, table in enumerate(tables) if isinstance(table, SparkStreamTable)]
+    streams = [
+        (scan, table) for scan, table in enumerate(tables) if isinstance(table, SparkStreamTable)
+    ]
     if lines[0] != _KNOWN or len(lines) != 2 + len(streams):
         names = ", ".join(dict.fromkeys(table.name for _, table in streams))
         raise NotSupportedError(
             f"where the job is in {names} can't be told from Spark's checkpoint",
-            detail=f"it speaks of {len(lines) - 2} sources in form {lines[0]}, and the query has {len(streams)}",
+            detail=(
+                f"it speaks of {len(lines) - 2} sources in form {lines[0]}, "
+                f"and the query has {len(streams)}"
+            ),
             hint="a query that reads each stream once can be verified",
         )
     told = json.loads(lines[1])
@@ -82,19 +94,27 @@ def read_so_far(relation: Relation, checkpoint: Path, written: int) -> ReadSoFar
     inputs: dict[int, ReadableTable] = {}
     try:
         for number, ((scan, table), offset) in enumerate(zip(streams, lines[2:], strict=True)):
-            own = None if offset == NOTHING else _prepared(checkpoint, place / str(number), number, told, offset)
+            own = (
+                None
+                if offset == NOTHING
+                else _prepared(checkpoint, place / str(number), number, told, offset)
+            )
             inputs[scan] = ReplayedStream(table, own, _batch_of_files(offset))
     except BaseException:
         _remove(place)
         raise
     watermark = int(told.get("batchWatermarkMs", 0))
     return ReadSoFar(
-        batch=batch + 1, watermark=watermark * 1000 if watermark else None, inputs=inputs, close=lambda: _remove(place)
+        batch=batch + 1,
+        watermark=watermark * 1000 if watermark else None,
+        inputs=inputs,
+        close=lambda: _remove(place),
     )
 
 
 def _offsets(checkpoint: Path, batch: int) -> list[str]:
-    """The lines that Spark wrote of a batch before it ran: a version, the batch's metadata, an offset for each source."""
+    """The lines that Spark wrote of a batch before it ran: a version, the batch's metadata, an
+    offset for each source."""
     try:
         return (checkpoint / "offsets" / str(batch)).read_text("utf-8").splitlines()
     except OSError as error:
@@ -115,7 +135,9 @@ def _entries(folder: Path) -> Sequence[Path]:
     return list(folder.iterdir()) if folder.exists() else ()
 
 
-def _prepared(checkpoint: Path, place: Path, number: int, told: dict[str, Any], offset: str) -> Path:
+def _prepared(
+    checkpoint: Path, place: Path, number: int, told: dict[str, Any], offset: str
+) -> Path:
     """A checkpoint whose first batch goes from the beginning of a source to `offset`."""
     (place / "offsets").mkdir(parents=True)
     (place / "metadata").write_text(json.dumps({"id": str(uuid4())}), "utf-8")
@@ -134,8 +156,8 @@ def _remove(place: Path) -> None:
 
 
 class ReplayedStream(ReadableTable):
-    """The rows of a stream up to a place; `checkpoint` None: there were none. `batch`: of files the number of the last batch,
-    as the source counts them."""
+    """The rows of a stream up to a place; `checkpoint` None: there were none. `batch`: of files the
+    number of the last batch, as the source counts them."""
 
     connector = "Spark"
 
@@ -168,7 +190,9 @@ class _ReplayedSource(Source):
         try:
             frame = batch.frame(self._wanted)
             fields = [Field(stream.columns[i].name, stream.columns[i].type) for i in self._wanted]
-            fetch = stream.owner.get().fetch(frame, is_ordered=False, description=f"replay of {stream.name}")
+            fetch = stream.owner.get().fetch(
+                frame, is_ordered=False, description=f"replay of {stream.name}"
+            )
             found = partitions(fetch, fields)
         except BaseException:
             batch.end()
@@ -196,8 +220,14 @@ class _FirstBatch:
         spark = table.owner.get()
         with spark_errors():
             stream = table.own_frame(spark)
-            stream = stream.select(*[f"c{i}" for i in wanted]) if wanted else stream.selectExpr("TRUE AS c0")
-            writer = stream.writeStream.outputMode("append").option("checkpointLocation", spark.checkpoint(checkpoint))
+            stream = (
+                stream.select(*[f"c{i}" for i in wanted])
+                if wanted
+                else stream.selectExpr("TRUE AS c0")
+            )
+            writer = stream.writeStream.outputMode("append").option(
+                "checkpointLocation", spark.checkpoint(checkpoint)
+            )
             self._query = spark.start_stream(writer, self._take)
         patience = current()
         with patience.telling(self._is_there.set):
@@ -226,8 +256,8 @@ class _FirstBatch:
         self._may_end.set()
 
     def _take(self, frame: Any, number: int) -> None:
-        """Called by Spark, on a thread of its own. It never returns: what follows a batch that is done would be done to the
-        source, which may clean up behind itself."""
+        """Called by Spark, on a thread of its own. It never returns: what follows a batch that is
+        done would be done to the source, which may clean up behind itself."""
         if not number:
             self._frame = frame
             self._is_there.set()
@@ -243,8 +273,8 @@ class _FirstBatch:
 
 
 def _check_files(table: ReplayedStream) -> None:
-    """OperationalError where a file that was read isn't there any more, or is another one: Spark would leave it out, or take it
-    for the same. Of files on this machine."""
+    """OperationalError where a file that was read isn't there any more, or is another one: Spark
+    would leave it out, or take it for the same. Of files on this machine."""
     assert table.checkpoint is not None
     is_remote = table.table.owner.get().is_remote
     for log in _entries(table.checkpoint / "sources" / "0"):
@@ -259,7 +289,11 @@ def _check_files(table: ReplayedStream) -> None:
             if is_remote and not path.parent.exists():
                 continue  # it is on the server's machine
             try:
-                what = "was changed since" if path.stat().st_mtime_ns // 1_000_000 != entry["timestamp"] else None
+                what = (
+                    "was changed since"
+                    if path.stat().st_mtime_ns // 1_000_000 != entry["timestamp"]
+                    else None
+                )
             except OSError:
                 what = "is gone"
             if what is not None:
@@ -270,7 +304,9 @@ def _check_files(table: ReplayedStream) -> None:
 class _Read(SourcePartition):
     """A partition of the batch."""
 
-    def __init__(self, partition: SourcePartition, batch: _FirstBatch, table: ReplayedStream) -> None:
+    def __init__(
+        self, partition: SourcePartition, batch: _FirstBatch, table: ReplayedStream
+    ) -> None:
         self._partition = partition
         self._batch = batch
         self._table = table
@@ -298,15 +334,17 @@ class _Nothing(SourcePartition):
 
 
 def _gone(table: ReplayedStream, error: BaseException) -> Error:
-    """What went wrong when a stream was read again. Spark says by many conditions that something isn't there any more, all of
-    which have been there once."""
+    """What went wrong when a stream was read again. Spark says by many conditions that something
+    isn't there any more, all of which have been there once."""
     if not isinstance(error, Error):
         return internal(f"{type(error).__name__}: {error}")
     text = f"{error.message} {error.detail}"
     if not any(word in text for word in _GONE):
         return error
     return OperationalError(
-        f'"{table.name}" has no longer what was read of it', code=ErrorCode.POSITION_EXPIRED, detail=error.message
+        f'"{table.name}" has no longer what was read of it',
+        code=ErrorCode.POSITION_EXPIRED,
+        detail=error.message,
     )
 
 

@@ -1,4 +1,5 @@
-"""Named jobs that run on Spark as a whole: bounded ones as the write of a DataFrame, streams as a streaming query."""
+"""Named jobs that run on Spark as a whole: bounded ones as the write of a DataFrame, streams as a
+streaming query."""
 
 from __future__ import annotations
 
@@ -57,7 +58,9 @@ class SparkJobs(JobRuntime):
         for node in walk(write.relation):
             if isinstance(node, Scan) and not self.has(node.table) and not can_take(node.table):
                 what = "a stream" if node.table.is_unbounded else "large, or of unknown size"
-                raise Unrenderable(f'"{node.table.name}", which is not on Spark and {what},', node.position)
+                raise Unrenderable(
+                    f'"{node.table.name}", which is not on Spark and {what},', node.position
+                )
         if write.relation.is_unbounded:
             # Loaded on first use: few jobs on Spark read streams.
             from runnel.connectors.spark.jobs.streaming import StreamPlan
@@ -74,7 +77,8 @@ class SparkJobs(JobRuntime):
 
 
 _STATE_TEXT = "a query that ends"
-"""The `state_text` of each such plan, as the query starts again or is written already. It is stored, so it never changes."""
+"""The `state_text` of each such plan, as the query starts again or is written already. It is
+stored, so it never changes."""
 
 
 class BatchPlan(RuntimePlan):
@@ -87,7 +91,11 @@ class BatchPlan(RuntimePlan):
         self.text = self._fragment.text
         self.state_text = _STATE_TEXT
         self.guarantee = promise_of(write.table)
-        again = "a failure before the end begins anew" if self.guarantee is Guarantee.EXACTLY_ONCE else "rows may come twice"
+        again = (
+            "a failure before the end begins anew"
+            if self.guarantee is Guarantee.EXACTLY_ONCE
+            else "rows may come twice"
+        )
         self.notes = [
             *(f"{item}: read by Spark" for item in spark_tables(write.relation)),
             *filter(None, (self._fragment.reason, self._fragment.differs)),

@@ -1,11 +1,13 @@
 """What a job on Spark writes: batch by batch, each once.
 
-A batch is staged in the sink under the job's name; then its number and what the sink needs to commit it are written to the
-job's folder, at once; then it is committed. So whatever is cut short, the next execution knows which batches count: it has
-the last one committed, has what else was staged taken away, and takes a batch that Spark gives again for done.
+A batch is staged in the sink under the job's name; then its number and what the sink needs to
+commit it are written to the job's folder, at once; then it is committed. So whatever is cut short,
+the next execution knows which batches count: it has the last one committed, has what else was
+staged taken away, and takes a batch that Spark gives again for done.
 
-A batch that the sink refuses (a key that is there) doesn't count: its number is taken back and its rows are given up, so that
-Spark gives it again when the job is resumed. Until what is in its way is gone it is refused each time.
+A batch that the sink refuses (a key that is there) doesn't count: its number is taken back and its
+rows are given up, so that Spark gives it again when the job is resumed. Until what is in its way is
+gone it is refused each time.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ def written_batch(place: Path) -> int:
 
 
 class JobSink:
-    """The sink of one execution. Making it commits what the last one staged and has counted. Used by one thread at a time."""
+    """The sink of one execution. Making it commits what the last one staged and has counted. Used
+    by one thread at a time."""
 
     def __init__(self, spark: Spark, write: JobWrite, owner: str, place: Path) -> None:
         self._spark = spark
@@ -65,8 +68,8 @@ class JobSink:
         self._sink = self._recovered()
 
     def write(self, number: int, frame: Any) -> bool:
-        """Writes the rows of a DataFrame (c0, c1…, as a fragment gives them) as the batch of this number, from 1 on; nothing
-        where it is committed by now. Whether there were any."""
+        """Writes the rows of a DataFrame (c0, c1…, as a fragment gives them) as the batch of this
+        number, from 1 on; nothing where it is committed by now. Whether there were any."""
         if number <= self.committed:
             return True
         sink = self._sink
@@ -99,7 +102,8 @@ class JobSink:
         return True
 
     def cancel(self) -> None:
-        """Has what is being written fail, and what is to come, if its rows come to us. From any thread."""
+        """Has what is being written fail, and what is to come, if its rows come to us. From any
+        thread."""
         self._is_cancelled = True
         fetch = self._fetch
         if fetch is not None:
@@ -139,15 +143,19 @@ class JobSink:
             sink.close()
             if token is None or not isinstance(error, REFUSALS):
                 raise
-            # The last execution ended before it was told so. If what was in the way is gone by now the batch will do.
+            # The last execution ended before it was told so. If what was in the way is gone by now
+            # the batch will do.
             self._keep(number - 1, None)
             return self._recovered()
         self.committed = number
         return sink
 
     def _take_back(self, number: int) -> None:
-        """The batch isn't the last one any more. Those before it, back to one with rows, had none."""
-        with suppress(OperationalError):  # the next execution finds out; that it was refused says more
+        """The batch isn't the last one any more. Those before it, back to one with rows, had
+        none."""
+        with suppress(
+            OperationalError
+        ):  # the next execution finds out; that it was refused says more
             self._keep(number - 1, None)
 
     def _explain(self, error: Error, number: int) -> None:
@@ -156,7 +164,11 @@ class JobSink:
         told = f'batch {number} of the job is refused as a whole: no row of it is in "{name}"'
         error.detail = told if error.detail is None else f"{error.detail}; {told}"
         if isinstance(error, IntegrityError) and self._write.mode is WriteMode.INSERT:
-            again = "ALTER JOB … RESUME, which writes the batch" if self._write.relation.is_unbounded else "create the job anew"
+            again = (
+                "ALTER JOB … RESUME, which writes the batch"
+                if self._write.relation.is_unbounded
+                else "create the job anew"
+            )
             error.hint = (
                 f'take what is in the way out of "{name}", and {again}; '
                 "or DROP JOB and create it with SINK INTO, which replaces rows of the same key"

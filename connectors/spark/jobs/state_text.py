@@ -1,7 +1,8 @@
 """The text of a query over streams by which Spark's state is known again.
 
-A sub-plan over tables that end keeps no state there. It stands in the text as the tables that it reads and the columns that it
-gives: in which order these tables are joined depends on how large they are, and may be another one the next time.
+A sub-plan over tables that end keeps no state there. It stands in the text as the tables that it
+reads and the columns that it gives: in which order these tables are joined depends on how large
+they are, and may be another one the next time.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from runnel.rendering.spark.streams import render_stream
 from runnel.sqltypes import BOOLEAN
 
 _MARKED = rf"'{re.escape(ERROR_MARK)}[^']*'"
-_MESSAGE = re.compile(rf"raise_error\((?:{_MARKED}|concat\({_MARKED}(?:, (?:'[^']*'|char\(\d+\)))*\))\)")
+_MESSAGE = re.compile(
+    rf"raise_error\((?:{_MARKED}|concat\({_MARKED}(?:, (?:'[^']*'|char\(\d+\)))*\))\)"
+)
 
 
 class _Lookup(Table):
@@ -33,27 +36,35 @@ class _Lookup(Table):
         types = ", ".join(type_spelling(field.type) for field in relation.fields)
         self.name = f"{', '.join(names)} ({types})"
         # A table has columns, though nothing but the number of its rows may be asked for.
-        self.columns = tuple(TableColumn(field.name, field.type) for field in relation.fields) or (TableColumn("row", BOOLEAN),)
+        self.columns = tuple(TableColumn(field.name, field.type) for field in relation.fields) or (
+            TableColumn("row", BOOLEAN),
+        )
 
     def row_count(self) -> int | None:
         return None
 
 
 def state_text(
-    relation: Relation, scan: Callable[[Scan, tuple[int, ...]], str], order: Callable[[ImposeOrder, str], str]
+    relation: Relation,
+    scan: Callable[[Scan, tuple[int, ...]], str],
+    order: Callable[[ImposeOrder, str], str],
 ) -> str:
     """The text; `scan` and `order` say how tables and event times stand in it."""
 
     def scanned(node: Scan, read: tuple[int, ...]) -> str:
         if not isinstance(node.table, _Lookup):
             return scan(node, read)
-        return f"(SELECT {', '.join(f'{i} AS c{place}' for place, i in enumerate(read))} FROM {node.table.name})"
+        return (
+            f"(SELECT {', '.join(f'{i} AS c{place}' for place, i in enumerate(read))} "
+            f"FROM {node.table.name})"
+        )
 
     return render_stream(_without_lookups(relation), Rendering(SPARK), scanned, order)
 
 
 def without_messages(text: str) -> str:
-    """The text without the messages of errors that it may raise: no state depends on their words."""
+    """The text without the messages of errors that it may raise: no state depends on their
+    words."""
     return _MESSAGE.sub("raise_error()", text)
 
 

@@ -31,7 +31,15 @@ from runnel.errors import DataError, Error, ErrorCode, OperationalError, interna
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import is_volatile
 from runnel.foreign.fragment import Unrenderable
-from runnel.foreign.job_runtime import Commit, JobStart, JobWrite, ReadSoFar, RuntimeExecution, RuntimePlan, RuntimeProgress
+from runnel.foreign.job_runtime import (
+    Commit,
+    JobStart,
+    JobWrite,
+    ReadSoFar,
+    RuntimeExecution,
+    RuntimePlan,
+    RuntimeProgress,
+)
 from runnel.processor import JobContext
 from runnel.relation.nodes import Relation, Scan, walk
 from runnel.relation.streams import ImposeOrder
@@ -54,8 +62,14 @@ class StreamPlan(RuntimePlan):
             for expression in node.own_expressions:
                 if is_volatile(expression):
                     raise Unrenderable("a volatile function", expression.position)
-            if isinstance(node, Scan) and not node.table.is_unbounded and node.table.refresh_millis is not None:
-                raise Unrenderable(f'"{node.table.name}", which is to be read again now and then,', node.position)
+            if (
+                isinstance(node, Scan)
+                and not node.table.is_unbounded
+                and node.table.refresh_millis is not None
+            ):
+                raise Unrenderable(
+                    f'"{node.table.name}", which is to be read again now and then,', node.position
+                )
         python_calls(relation)
         self.text = render_stream(relation, Rendering(SPARK), _preview, _preview_order)
         self.state_text = state_text(relation, _preview, _preview_order)
@@ -68,7 +82,9 @@ class StreamPlan(RuntimePlan):
     def start(self, start: JobStart) -> RuntimeExecution:
         _check_checkpoint(start)
         spark = self._owner.get()
-        execution = StreamExecution(spark, start, JobSink(spark, self._write, start.owner, start.place))
+        execution = StreamExecution(
+            spark, start, JobSink(spark, self._write, start.owner, start.place)
+        )
         try:
             with ExitStack() as stack:
                 views = stack.enter_context(Views(spark))
@@ -85,8 +101,11 @@ class StreamPlan(RuntimePlan):
     def read_so_far(self, place: Path) -> ReadSoFar | None:
         return read_so_far(self._write.relation, place / CHECKPOINT, written_batch(place))
 
-    def _frame(self, spark: Spark, evaluation: EvaluationContext, views: Views, stack: ExitStack) -> Any:
-        """The streaming DataFrame; the views that its text names are needed until the query has begun."""
+    def _frame(
+        self, spark: Spark, evaluation: EvaluationContext, views: Views, stack: ExitStack
+    ) -> Any:
+        """The streaming DataFrame; the views that its text names are needed until the query has
+        begun."""
         register(spark, python_calls(self._write.relation))
         context = JobContext(0, evaluation, monotonic_ns)
 
@@ -102,21 +121,34 @@ class StreamPlan(RuntimePlan):
             elif isinstance(table, SparkTable):
                 view = views.name(table)
             else:
-                view = views.moved(rows_of(node, read, context), [table.columns[i].type for i in read])
-                return f"(SELECT {', '.join(f'c{place}' for place in range(len(read)))} FROM {view})"
-            return f"(SELECT {', '.join(f'`c{i}` AS c{place}' for place, i in enumerate(read))} FROM {view})"
+                view = views.moved(
+                    rows_of(node, read, context), [table.columns[i].type for i in read]
+                )
+                return (
+                    f"(SELECT {', '.join(f'c{place}' for place in range(len(read)))} FROM {view})"
+                )
+            return (
+                f"(SELECT {', '.join(f'`c{i}` AS c{place}' for place, i in enumerate(read))} "
+                f"FROM {view})"
+            )
 
         def order(node: ImposeOrder, text: str) -> str:
             frame = spark.frame(text)
             column = f"c{node.time}"
             with spark_errors():
                 if node.fields[node.time].type.kind is Kind.TIMESTAMP:
-                    names = [f"CAST({name} AS TIMESTAMP) AS {name}" if name == column else name for name in frame.columns]
+                    names = [
+                        f"CAST({name} AS TIMESTAMP) AS {name}" if name == column else name
+                        for name in frame.columns
+                    ]
                     frame = frame.selectExpr(*names)
-                # Spark's watermarks are of whole milliseconds: a part of one would be cut off, and rows lost as late.
+                # Spark's watermarks are of whole milliseconds: a part of one would be cut off, and
+                # rows lost as late.
                 return named(frame.withWatermark(column, f"{-(-node.lag // 1000)} milliseconds"))
 
-        return spark.frame(render_stream(self._write.relation, bound_rendering(evaluation), scan, order))
+        return spark.frame(
+            render_stream(self._write.relation, bound_rendering(evaluation), scan, order)
+        )
 
 
 class StreamExecution(RuntimeExecution):
@@ -195,7 +227,8 @@ class StreamExecution(RuntimeExecution):
         began = monotonic_ns()
         try:
             if number < self._sink.committed:
-                # Written by an execution that ended before Spark knew of it: the batch's state and watermark are Spark's still.
+                # Written by an execution that ended before Spark knew of it: the batch's state and
+                # watermark are Spark's still.
                 frame.write.format("noop").mode("append").save()
                 has_rows = True
             else:
@@ -204,11 +237,17 @@ class StreamExecution(RuntimeExecution):
             # What Spark's own report of it says is about the callback.
             if self._failure is None and not self._is_cancelled:
                 found = spark_error(error)
-                self._failure = found if isinstance(found, Error) else internal(f"{type(found).__name__}: {found}")
+                self._failure = (
+                    found
+                    if isinstance(found, Error)
+                    else internal(f"{type(found).__name__}: {found}")
+                )
             raise Told from None
         told = self._told
         if has_rows:
-            self._start.on_commit(Commit(number + 1, monotonic_ns() - began, told.state_rows, told.state_bytes))
+            self._start.on_commit(
+                Commit(number + 1, monotonic_ns() - began, told.state_rows, told.state_bytes)
+            )
 
     def _watch(self) -> None:
         try:
@@ -222,7 +261,11 @@ class StreamExecution(RuntimeExecution):
         except Exception as error:
             if self._failure is None and not self._is_asked:
                 found = spark_error(error)
-                self._failure = found if isinstance(found, Error) else internal(f"{type(found).__name__}: {found}")
+                self._failure = (
+                    found
+                    if isinstance(found, Error)
+                    else internal(f"{type(found).__name__}: {found}")
+                )
         finally:
             self._look()
             self._is_over = True
@@ -241,7 +284,9 @@ class StreamExecution(RuntimeExecution):
         self._stop_query()
 
     def _stop_query(self) -> None:
-        with suppress(Exception):  # the session may be gone, or it has failed, which the watching thread hears
+        with suppress(
+            Exception
+        ):  # the session may be gone, or it has failed, which the watching thread hears
             if self._query is not None:
                 self._query.stop()
 
@@ -267,7 +312,8 @@ class StreamExecution(RuntimeExecution):
         # Spark's begins at 1970, and what is before that is left out in silence.
         if late and self._told.watermark is None and self._failure is None:
             self._failure = DataError(
-                f"{late} rows with event times before 1970 were left out: Spark's watermark begins there",
+                f"{late} rows with event times before 1970 were left out: "
+                "Spark's watermark begins there",
                 hint="let the job run here: OPTIONS ('runtime' = 'tasklets')",
             )
             Thread(target=self._stop_query, name="runnel-spark-stop", daemon=True).start()
@@ -278,7 +324,8 @@ class StreamExecution(RuntimeExecution):
             rows_in=before.rows_in + found.numInputRows,
             rows_out=self._sink.rows,
             late_rows=before.late_rows + sum(item.numRowsDroppedByWatermark for item in states),
-            batches=before.batches + ("addBatch" in found.durationMs),  # Spark tells of idle times, too
+            batches=before.batches
+            + ("addBatch" in found.durationMs),  # Spark tells of idle times, too
             rows_per_second=found.processedRowsPerSecond,
             watermark=_microseconds(dict(found.eventTime).get("watermark")),
             state_rows=sum(item.numRowsTotal for item in states),
@@ -292,8 +339,9 @@ def _key(progress: Any) -> tuple[Any, ...]:
 
 
 def _check_checkpoint(start: JobStart) -> None:
-    """OperationalError where Spark has forgotten batches that were written. It would count from there again, and rows of new
-    batches would be left out, as those of batches that come twice are."""
+    """OperationalError where Spark has forgotten batches that were written. It would count from
+    there again, and rows of new batches would be left out, as those of batches that come twice
+    are."""
     checkpoint, written = start.place / CHECKPOINT, written_batch(start.place)
     if (checkpoint / CHECKPOINT_ELSEWHERE).exists():
         return  # that of Spark Connect is where its server can reach it
@@ -301,10 +349,13 @@ def _check_checkpoint(start: JobStart) -> None:
     begun = max(numbers, default=-1) + 1
     if begun < written:
         raise OperationalError(
-            f'job "{start.name}" can\'t go on: its checkpoint is gone, or is older than what it has written',
+            f'job "{start.name}" can\'t go on: its checkpoint is gone, '
+            "or is older than what it has written",
             code=ErrorCode.GENERIC,
             detail=f"batch {written} was written, and {checkpoint} ends with batch {begun}",
-            hint="bring the folder back, or DROP JOB and create it anew, which begins from the start",
+            hint=(
+                "bring the folder back, or DROP JOB and create it anew, which begins from the start"
+            ),
         )
 
 
@@ -321,7 +372,9 @@ def _preview(node: Scan, read: tuple[int, ...]) -> str:
         table.check_readable(read)
     else:
         check_columns(node, read)
-    columns = ", ".join(f"{quoted(table.columns[i].name)} AS c{place}" for place, i in enumerate(read))
+    columns = ", ".join(
+        f"{quoted(table.columns[i].name)} AS c{place}" for place, i in enumerate(read)
+    )
     return f"(SELECT {columns} FROM {quoted(table.name)})"
 
 
@@ -339,6 +392,7 @@ def _notes(relation: Relation, sink: Table) -> Sequence[str]:
             lines.append(f"{table.name}: read by Spark")
         else:
             lines.append(
-                f"{table.name}: its {table.row_count()} rows go to Spark when the job starts; later changes aren't seen"
+                f"{table.name}: its {table.row_count()} rows go to Spark when the job starts; "
+                "later changes aren't seen"
             )
     return [*lines, f"{sink.name}: {promise_of(sink)}", *warnings_of(relation)]  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
 """A session of Spark Connect: its driver is a server's, which takes plans and gives back Arrow.
 
-There is no JVM here to be asked. What `Spark` does by way of it is done by what the protocol has: a clone of the session that
-the server makes, global temporary views to hand over what was analysed in one session to another, tags in the place of job
-groups.
+There is no JVM here to be asked. What `Spark` does by way of it is done by what the protocol has: a
+clone of the session that the server makes, global temporary views to hand over what was analysed in
+one session to another, tags in the place of job groups.
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ import pyarrow as pa
 
 from runnel.connectors.spark.errors import spark_error
 from runnel.connectors.spark.session import start as spark_start
-from runnel.connectors.spark.session.session import CHECKPOINT_ELSEWHERE, OWN_SETTINGS, Spark, spark_errors
+from runnel.connectors.spark.session.session import (
+    CHECKPOINT_ELSEWHERE,
+    OWN_SETTINGS,
+    Spark,
+    spark_errors,
+)
 from runnel.connectors.spark.session.start import quiet
 from runnel.connectors.spark.types import travelling_schema
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
@@ -40,7 +45,10 @@ CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 
 _PACKAGES = "a Spark Connect session needs packages that are not installed"
 _PIP = "install them with: pip install 'runnel[spark_connect]'"
-_SIZE = re.compile(r"Statistics\(sizeInBytes=([\d.]+(?:E[+-]?\d+)?) (B|[KMGTPE]iB)(?:, rowCount=([\d.]+(?:E[+-]?\d+)?))?")
+_SIZE = re.compile(
+    r"Statistics\(sizeInBytes=([\d.]+(?:E[+-]?\d+)?) (B|[KMGTPE]iB)(?:, "
+    r"rowCount=([\d.]+(?:E[+-]?\d+)?))?"
+)
 _UNITS = {"B": 1, **{f"{letter}iB": 1 << (10 * power) for power, letter in enumerate("KMGTPE", 1)}}
 
 
@@ -78,7 +86,8 @@ def started(url: str, settings: Mapping[str, str]) -> RemoteSpark:
         with suppress(Exception):
             session.client.close()
         raise OperationalError(
-            f'the Spark Connect server at "{shown}" gives no session: {getattr(error, "message", type(error).__name__)}',
+            f'the Spark Connect server at "{shown}" gives no session: '
+            f"{getattr(error, 'message', type(error).__name__)}",
             code=ErrorCode.CONNECTION_PROBLEM,
             detail=getattr(error, "detail", None),
             hint="check the options of the address, such as use_ssl and token, and the settings",
@@ -89,7 +98,9 @@ def started(url: str, settings: Mapping[str, str]) -> RemoteSpark:
 def _policy() -> Any:
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
-    return DefaultPolicy(max_retries=RETRIES, initial_backoff=100, backoff_multiplier=2.5, max_backoff=5000)
+    return DefaultPolicy(
+        max_retries=RETRIES, initial_backoff=100, backoff_multiplier=2.5, max_backoff=5000
+    )
 
 
 class RemoteSpark(Spark):
@@ -110,10 +121,14 @@ class RemoteSpark(Spark):
         with self._lock:
             if self._is_stopped:
                 raise OperationalError(
-                    "the Spark session of this connection was stopped, or its server knows it no more",
+                    "the Spark session of this connection was stopped, "
+                    "or its server knows it no more",
                     # A job that would try again would find nothing else.
                     code=ErrorCode.GENERIC,
-                    hint="make a new session, open a new connection with it, and register its DataFrames there",
+                    hint=(
+                        "make a new session, open a new connection with it, and register its "
+                        "DataFrames there"
+                    ),
                 )
             if self._own is None:
                 with quiet(), spark_errors():
@@ -131,7 +146,8 @@ class RemoteSpark(Spark):
         return frame.select(*names)
 
     def brought(self, frame: Any) -> Any:
-        # What a DataFrame means is settled where it is analysed: in its own session. A view has the analysed plan.
+        # What a DataFrame means is settled where it is analysed: in its own session. A view has the
+        # analysed plan.
         name = f"runnel_frame_{uuid4().hex}"
         frame.createGlobalTempView(name)
         try:
@@ -143,17 +159,24 @@ class RemoteSpark(Spark):
         """The DataFrame as it is analysed now: what its text names may go."""
         name = self.view(frame)
         kept = self.own.table(name)
-        finalize(kept._plan, self._unused.append, name)  # dropped later: this may be called anywhere
+        finalize(
+            kept._plan, self._unused.append, name
+        )  # dropped later: this may be called anywhere
         return kept
 
     def first_rows(self, frame: Any, count: int) -> Any:
         return frame.limit(min(count, 2**31 - 1))
 
     def made(self, table: pa.Table, types: Sequence[SqlType]) -> Any:
-        columns = [item.cast(pa.int64()) if pa.types.is_duration(item.type) else item for item in table.columns]
+        columns = [
+            item.cast(pa.int64()) if pa.types.is_duration(item.type) else item
+            for item in table.columns
+        ]
         names = [f"c{i}" for i in range(len(columns))]
         with spark_errors():
-            return self.own.createDataFrame(pa.Table.from_arrays(columns, names=names), schema=travelling_schema(types))
+            return self.own.createDataFrame(
+                pa.Table.from_arrays(columns, names=names), schema=travelling_schema(types)
+            )
 
     def view(self, frame: Any) -> str:
         while self._unused:
@@ -256,17 +279,22 @@ class RemoteSpark(Spark):
     @property
     def _is_stopped(self) -> bool:
         # pyspark closes a session that its server knows no more.
-        return bool(self.session.is_stopped) or (self._own is not None and bool(self._own.is_stopped))
+        return bool(self.session.is_stopped) or (
+            self._own is not None and bool(self._own.is_stopped)
+        )
 
     def is_same(self, session: Any) -> bool:
         return self.session is session or (
-            self.session.session_id == session.session_id and self.place == "sc://" + str(session.client._builder.endpoint)
+            self.session.session_id == session.session_id
+            and self.place == "sc://" + str(session.client._builder.endpoint)
         )
 
     def close(self) -> None:
         super().close()
         with self._lock:
-            own = self._own  # which stays, stopped: what comes too late must not have another one made
+            own = (
+                self._own
+            )  # which stays, stopped: what comes too late must not have another one made
         if own is not None:
             with suppress(Exception):  # the server may be gone
                 own.stop()
@@ -277,7 +305,8 @@ class RemoteSpark(Spark):
 
 
 def _named_checkpoint(place: Path, root: str) -> str:
-    """The checkpoint of a folder of ours below a place that the server can reach: always the same."""
+    """The checkpoint of a folder of ours below a place that the server can reach: always the
+    same."""
     kept = place / CHECKPOINT_ELSEWHERE
     if not kept.exists():
         place.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,5 @@
-"""The rows of a DataFrame of Spark Connect as Arrow: the server sends partition after partition, in order."""
+"""The rows of a DataFrame of Spark Connect as Arrow: the server sends partition after partition, in
+order."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ PLANNING_SECONDS = 5.0
 
 
 class RemoteFetch(Fetch):
-    """One thread takes what comes. Memory on our side is bounded by the batches that wait: the thread stops, and with it what
-    the server sends."""
+    """One thread takes what comes. Memory on our side is bounded by the batches that wait: the
+    thread stops, and with it what the server sends."""
 
     _done = 0
     _known = 0
@@ -56,8 +57,9 @@ class RemoteFetch(Fetch):
         self._done = max(self._done, sum(stage.num_completed_tasks for stage in stages))
 
     def _cancel(self) -> None:
-        """An interrupt that comes before the server knows of the query hits nothing, so it is repeated. One that comes while it
-        plans ends the query, but not the jobs that it is about to have Spark run: it waits till they are heard of."""
+        """An interrupt that comes before the server knows of the query hits nothing, so it is
+        repeated. One that comes while it plans ends the query, but not the jobs that it is about to
+        have Spark run: it waits till they are heard of."""
         if current_thread() in self._threads:
             return  # it has failed, and there is no other
         begun, pause = monotonic(), Event()
@@ -65,6 +67,8 @@ class RemoteFetch(Fetch):
             if not self._known and monotonic() < begun + PLANNING_SECONDS:
                 pause.wait(0.05)
                 continue
-            with suppress(Exception):  # the session may be gone, and with it what was to be cancelled
+            with suppress(
+                Exception
+            ):  # the session may be gone, and with it what was to be cancelled
                 self._spark.cancel(self._group)
             pause.wait(0.2)

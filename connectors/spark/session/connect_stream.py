@@ -1,9 +1,10 @@
 """The batches of a streaming query of Spark Connect, in this process.
 
-There a function for batches runs beside the server, in another process, so it can't hand anything to us. What it can do is to
-name the batch's rows for all sessions of the server, and to wait: it is this function's name that we look for, query under
-that name what we want of the batch, and leave another name behind that says that we are done, or have failed. So a batch
-ends there when it has ended here, and a batch that fails here fails the query, as with a session of this process.
+There a function for batches runs beside the server, in another process, so it can't hand anything
+to us. What it can do is to name the batch's rows for all sessions of the server, and to wait: it is
+this function's name that we look for, query under that name what we want of the batch, and leave
+another name behind that says that we are done, or have failed. So a batch ends there when it has
+ended here, and a batch that fails here fails the query, as with a session of this process.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from uuid import uuid4
 from runnel.connectors.spark.session.session import Spark
 
 PATIENCE = 60.0
-"""Seconds without a sign of life of ours after which the function there gives up, and with it the query."""
+"""Seconds without a sign of life of ours after which the function there gives up, and with it the
+query."""
 LOOKING_SECONDS = 0.05
 IDLE_SECONDS = 0.5
 """How often to look for a batch: at first, and when there was none for a while."""
 STARTS = 4
 SLOW_WORKER = "Python worker failed to connect back"
-"""The server gives the worker for batches ten seconds to start, which may not do where the machine is busy."""
+"""The server gives the worker for batches ten seconds to start, which may not do where the machine
+is busy."""
 
 logger = logging.getLogger("runnel.spark")
 
@@ -78,7 +81,8 @@ class RemoteStream:
         return self._query.recentProgress
 
     def awaitTermination(self) -> None:  # noqa: N802 - pyspark's name
-        """Waits for the end of the query, and of what we do with its last batch; raises why it failed."""
+        """Waits for the end of the query, and of what we do with its last batch; raises why it
+        failed."""
         try:
             self._query.awaitTermination()
         finally:
@@ -89,7 +93,8 @@ class RemoteStream:
             self._forget()
 
     def close(self) -> None:
-        """Takes no more batches, as the session is about to go. From any thread; waits for nothing."""
+        """Takes no more batches, as the session is about to go. From any thread; waits for
+        nothing."""
         self._over.set()
 
     def join(self, seconds: float) -> None:
@@ -101,7 +106,8 @@ class RemoteStream:
         self._forget()
 
     def _forget(self) -> None:
-        """Takes back the names that the function there has left behind, which is ended with its query wherever it is."""
+        """Takes back the names that the function there has left behind, which is ended with its
+        query wherever it is."""
         with self._forgetting:
             if not self._is_forgotten and not self._spark.is_gone:
                 with suppress(Exception):  # the server may have ended just now
@@ -132,9 +138,13 @@ class RemoteStream:
 
     def _offered(self) -> int | None:
         """The number of the batch that waits."""
-        with suppress(Exception):  # if it is the query that has failed, whoever waits for its end is told so
+        with suppress(
+            Exception
+        ):  # if it is the query that has failed, whoever waits for its end is told so
             tables = self._spark.own.catalog.listTables(self._spark.global_views, f"{self._key}*")  # type: ignore[attr-defined]
-            numbers = [item.name.rpartition("_")[2] for item in tables if item.name.startswith(self._key)]
+            numbers = [
+                item.name.rpartition("_")[2] for item in tables if item.name.startswith(self._key)
+            ]
             return next((int(number) for number in numbers if number.isdigit()), None)
         return None
 
@@ -162,7 +172,8 @@ class RemoteStream:
 
 
 def _offering(key: str, patience: float) -> Callable[[Any, int], None]:
-    """The function for batches. It runs where Runnel needn't be installed, so it refers to nothing of it."""
+    """The function for batches. It runs where Runnel needn't be installed, so it refers to nothing
+    of it."""
 
     def offer(rows: Any, number: int) -> None:
         import time

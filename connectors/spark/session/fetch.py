@@ -1,9 +1,10 @@
 """The rows of a Spark DataFrame as Arrow, partition by partition, while later partitions still run.
 
-Spark's executors write Arrow batches themselves, so no row passes through Python. A few threads run Spark jobs of one or
-more partitions each, and take the batches over an authenticated loopback socket that Spark opens for each job. How much
-waits on our side is bounded: a thread that is ahead of the reader stops, and takes on no further partition meanwhile.
-Closing has the job group cancelled.
+Spark's executors write Arrow batches themselves, so no row passes through Python. A few threads run
+Spark jobs of one or more partitions each, and take the batches over an authenticated loopback
+socket that Spark opens for each job. How much waits on our side is bounded: a thread that is ahead
+of the reader stops, and takes on no further partition meanwhile. Closing has the job group
+cancelled.
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ HANDFUL_BYTES = 2 << 20
 SMALL_BYTES = 8 << 20
 QUICK_SECONDS = 0.5
 LARGEST_SHARE = 256
-"""Partitions that are small and quick are taken more at a time, up to so many: a job has a fixed cost."""
+"""Partitions that are small and quick are taken more at a time, up to so many: a job has a fixed
+cost."""
 FEW_PARTITIONS = 16
 FIRST_ROUNDS = 2
 SURELY_SMALL_BYTES = 4 << 20
-"""Of few partitions a job takes at first as many as keep Spark's cores busy so many times, if Spark thinks that each has no
-more bytes, which texts may belie."""
+"""Of few partitions a job takes at first as many as keep Spark's cores busy so many times, if Spark
+thinks that each has no more bytes, which texts may belie."""
 
 
 class Share:
@@ -53,8 +55,9 @@ class Share:
 
 
 class Fetch:
-    """One run of one DataFrame, or of what makes it: then that is called by a thread of the run. `is_ordered`: the batches come
-    in the order of the partitions. Taken from by any number of threads; `wakes` are called when there is something new."""
+    """One run of one DataFrame, or of what makes it: then that is called by a thread of the run.
+    `is_ordered`: the batches come in the order of the partitions. Taken from by any number of
+    threads; `wakes` are called when there is something new."""
 
     def __init__(self, spark: Spark, frame: Any, is_ordered: bool, description: str) -> None:
         self._spark = spark
@@ -90,8 +93,10 @@ class Fetch:
         return self._readers == 1
 
     def tasks(self) -> tuple[int, int]:
-        """Tasks of Spark, done and known in all: the partitions, and those of the stages before them that have begun."""
-        # Spark's tracker hears of a job some time after it was submitted, and lists stages again that a later job skips.
+        """Tasks of Spark, done and known in all: the partitions, and those of the stages before
+        them that have begun."""
+        # Spark's tracker hears of a job some time after it was submitted, and lists stages again
+        # that a later job skips.
         known, done, rows_done = self._partitions, 0, 0
         with suppress(Exception):  # the session may be gone; whoever reads the rows is told so
             tracker = self._spark.context.statusTracker()._jtracker
@@ -116,7 +121,8 @@ class Fetch:
             self._start(self._begin)
 
     def take(self) -> pa.RecordBatch | bool | None:
-        """The next batch; None if there is none now; False if there is none any more. Raises what went wrong."""
+        """The next batch; None if there is none now; False if there is none any more. Raises what
+        went wrong."""
         with self._changed:
             if self._error is not None:
                 raise self._error
@@ -130,7 +136,8 @@ class Fetch:
             return None if self._working else False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All of them, waited for: for the one reader that has a thread of its own. Ends early where the run is closed."""
+        """All of them, waited for: for the one reader that has a thread of its own. Ends early
+        where the run is closed."""
         news = Event()
         self.add_reader()
         try:
@@ -156,7 +163,8 @@ class Fetch:
         self.close()
 
     def close(self) -> None:
-        """Has cancelled what still runs, and waits for nothing: Spark may take its time, and the caller has work to do."""
+        """Has cancelled what still runs, and waits for nothing: Spark may take its time, and the
+        caller has work to do."""
         with self._changed:
             if self._is_closed:
                 return
@@ -165,7 +173,9 @@ class Fetch:
                 share.batches.clear()
             self._changed.notify_all()
             if self._working:
-                self._canceller = Thread(target=self._cancel, name=f"{self._group} cancel", daemon=True)
+                self._canceller = Thread(
+                    target=self._cancel, name=f"{self._group} cancel", daemon=True
+                )
                 self._canceller.start()
         self._wake()
 
@@ -241,7 +251,9 @@ class Fetch:
         return size is not None and size <= SURELY_SMALL_BYTES * self._partitions
 
     def _work(self, batches: Any, schema: pa.Schema) -> None:
-        self._spark.context.setLocalProperty("callSite.short", self._group)  # the name of the stage that gives rows
+        self._spark.context.setLocalProperty(
+            "callSite.short", self._group
+        )  # the name of the stage that gives rows
         while (numbers := self._claim()) is not None:
             share, partitions = numbers
             began = monotonic()
@@ -252,7 +264,9 @@ class Fetch:
                     return
             with self._changed:
                 share.is_done = True
-                self._share_size = max(self._least_size, _next_size(self._share_size, size, monotonic() - began))
+                self._share_size = max(
+                    self._least_size, _next_size(self._share_size, size, monotonic() - began)
+                )
             self._wake()
 
     def _claim(self) -> tuple[Share, Sequence[int]] | None:
@@ -265,7 +279,9 @@ class Fetch:
             self._shares.append(share)
             return share, range(first, self._next)
 
-    def _compute(self, batches: Any, schema: pa.Schema, partitions: Sequence[int]) -> Iterator[pa.RecordBatch]:
+    def _compute(
+        self, batches: Any, schema: pa.Schema, partitions: Sequence[int]
+    ) -> Iterator[pa.RecordBatch]:
         """Runs one job, which has ended when the first batch comes."""
         served = self._spark.computed(batches, partitions)
         with self._changed:
@@ -288,7 +304,9 @@ class Fetch:
 
     def _is_full(self, share: Share) -> bool:
         """Whether the reader has enough; what it waits for, in order, is never kept from it."""
-        is_awaited = self.is_ordered and not share.batches and share is next(self._candidates(), None)
+        is_awaited = (
+            self.is_ordered and not share.batches and share is next(self._candidates(), None)
+        )
         is_enough = self._waiting >= WAITING_BATCHES or self._waiting_bytes >= WAITING_BYTES
         return is_enough and not is_awaited
 
@@ -323,7 +341,8 @@ def _handfuls(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch
 
 
 def _messages(served: Any) -> Iterator[bytes]:
-    """What Spark serves on a socket, message by message. OperationalError where the stream is cut short."""
+    """What Spark serves on a socket, message by message. OperationalError where the stream is cut
+    short."""
     from pyspark.util import local_connect_and_auth
 
     stream, socket = local_connect_and_auth(served[0], served[1])
@@ -335,7 +354,9 @@ def _messages(served: Any) -> Iterator[bytes]:
                 break
             message = stream.read(length)
             if len(message) < length:
-                raise OperationalError("the rows of a Spark job were cut short", hint="look into Spark's log")
+                raise OperationalError(
+                    "the rows of a Spark job were cut short", hint="look into Spark's log"
+                )
             yield message
         served[2].getResult()  # raises what went wrong at the other end
     finally:

@@ -1,7 +1,8 @@
 """The user's Python functions in Spark: registered with our session when a query first calls them.
 
-Spark's Python workers get whole Arrow columns, as our own operators do, so a function behaves there as it does here. It must
-be one that can be pickled; on a cluster, Runnel must be installed where the executors are.
+Spark's Python workers get whole Arrow columns, as our own operators do, so a function behaves there
+as it does here. It must be one that can be pickled; on a cluster, Runnel must be installed where
+the executors are.
 """
 
 from __future__ import annotations
@@ -23,14 +24,16 @@ from runnel.rendering.spark.python import python_name
 
 
 def python_calls(relation: Relation) -> list[PythonCall]:
-    """The calls in a sub-plan. Unrenderable where one stands in a branch: Spark would call it for all rows, also for those
-    that don't take the branch."""
+    """The calls in a sub-plan. Unrenderable where one stands in a branch: Spark would call it for
+    all rows, also for those that don't take the branch."""
     calls = []
     for node in walk(relation):
         for expression in node.own_expressions:
             found = [part for part in parts_of(expression) if isinstance(part, PythonCall)]
             if found and any(_is_branching(part) for part in parts_of(expression)):
-                raise Unrenderable(f"function {found[0].function.name} in a branch", found[0].position)
+                raise Unrenderable(
+                    f"function {found[0].function.name} in a branch", found[0].position
+                )
             calls += found
     return calls
 
@@ -59,7 +62,10 @@ def _runner(call: PythonCall) -> Callable[..., Any]:
         from runnel.expressions.kernels.canonical import canonical
         from runnel.expressions.python.calls import called
 
-        own = [canonical(column, item) for column, item in zip(columns, bare.function.parameters, strict=True)]
+        own = [
+            canonical(column, item)
+            for column, item in zip(columns, bare.function.parameters, strict=True)
+        ]
         try:
             return called(bare, own, len(own[0]))
         except Error as error:

@@ -1,4 +1,5 @@
-"""Which Spark session a connection has: given to it, brought by a registered DataFrame, or started on first need."""
+"""Which Spark session a connection has: given to it, brought by a registered DataFrame, or started
+on first need."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ class SessionOwner:
         self._origin = here()
 
     def use(self, given: Any) -> None:
-        """What `connect(spark=…)` was given: a session, or where one is started when Spark is first needed: a master URL, or
-        settings of Spark's; False: none is started."""
+        """What `connect(spark=…)` was given: a session, or where one is started when Spark is first
+        needed: a master URL, or settings of Spark's; False: none is started."""
         if given is False:
             self._may_start = False
             return
@@ -46,21 +47,27 @@ class SessionOwner:
                 spark = _spark_of(session)
                 if self._master is not None and spark.place != spark_start.shown(self._master):
                     raise ProgrammingError(
-                        f'{what} belongs to a Spark session on "{spark.place}", but this connection was '
+                        f'{what} belongs to a Spark session on "{spark.place}", '
+                        "but this connection was "
                         f'opened with spark="{spark_start.shown(self._master)}"',
                         hint="open the connection with that session: runnel.connect(spark=session)",
                     )
                 self._spark = spark
             elif not _is_same_kind(self._spark, session) or not self._spark.is_same(session):
                 raise ProgrammingError(
-                    f"{what} belongs to another Spark session than the one that this connection has",
+                    f"{what} belongs to another Spark session than the one that this connection "
+                    "has",
                     detail=f"it has one on {self._spark.place}",
-                    hint="make all DataFrames with one session, or open a second connection for the other",
+                    hint=(
+                        "make all DataFrames with one session, "
+                        "or open a second connection for the other"
+                    ),
                 )
             return self._spark
 
     def get(self) -> Spark:
-        """The connection's session, started if need be: anew where one that we started has ended."""
+        """The connection's session, started if need be: anew where one that we started has
+        ended."""
         with self._lock:
             self._check_open()
             if self._spark is not None and self._is_acquired and self._spark.is_gone:
@@ -71,7 +78,9 @@ class SessionOwner:
                 raise ProgrammingError(
                     "Spark may not be started here",
                     code=ErrorCode.NOT_ALLOWED,
-                    hint="the owner says which one: runnel serve … --spark URL, or connect(spark=…)",
+                    hint=(
+                        "the owner says which one: runnel serve … --spark URL, or connect(spark=…)"
+                    ),
                 )
             if self._spark is None:
                 if self.is_remote:
@@ -95,7 +104,8 @@ class SessionOwner:
         return self._spark
 
     def close(self) -> None:
-        """Ends what runs on the session, and the session too if it was started for this connection alone."""
+        """Ends what runs on the session, and the session too if it was started for this connection
+        alone."""
         with self._lock:
             self._is_closed = True
             spark, self._spark = self._spark, None
@@ -133,12 +143,15 @@ def _check_session(session: Any, what: str) -> None:
     module = type(session).__module__
     if not (module.startswith("pyspark.sql") and type(session).__name__ == "SparkSession"):
         raise InterfaceError(
-            f"{what} takes a SparkSession or a master URL, not a value of class {type(session).__name__}",
+            f"{what} takes a SparkSession or a master URL, not a value of class "
+            f"{type(session).__name__}",
             hint="write connect(spark='local[4]') or connect(spark=session)",
         )
     if session.is_stopped if is_connect(session) else session.sparkContext._jsc is None:
         raise OperationalError(
-            f"the Spark session of {what} is stopped", code=ErrorCode.CONNECTION_PROBLEM, hint="make a new one"
+            f"the Spark session of {what} is stopped",
+            code=ErrorCode.CONNECTION_PROBLEM,
+            hint="make a new one",
         )
 
 

@@ -1,7 +1,8 @@
 """A Spark session and the copy of it in which we work.
 
-What we run goes through a copy of that session (same catalog, same cached data, settings of its own), in which the same SQL
-always means the same: ANSI errors, UTC, names without regard to case. The session itself is left as it is.
+What we run goes through a copy of that session (same catalog, same cached data, settings of its
+own), in which the same SQL always means the same: ANSI errors, UTC, names without regard to case.
+The session itself is left as it is.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ OWN_SETTINGS = {
     "spark.sql.variable.substitute": "false",
 }
 CHECKED_HERE = {"spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false"}
-"""What a checkpoint must have that is within our reach is looked at before a job is started; and a process that ends while the
-first batch is being noted leaves a file there, over which Spark would refuse to begin."""
+"""What a checkpoint must have that is within our reach is looked at before a job is started; and a
+process that ends while the first batch is being noted leaves a file there, over which Spark would
+refuse to begin."""
 
 
 CHECKPOINT_ELSEWHERE = "checkpoint.txt"
@@ -69,7 +71,8 @@ class Spark:
     """A session that runs, and our copy of it. Safe for threads."""
 
     is_remote = False
-    """Whether it is a session of Spark Connect: its driver is another process, perhaps on another machine."""
+    """Whether it is a session of Spark Connect: its driver is another process, perhaps on another
+    machine."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
@@ -91,7 +94,8 @@ class Spark:
             return self._own
 
     def frame(self, text: str) -> Any:
-        """The DataFrame of a query in our session. What Spark finds wrong with it is one of our errors."""
+        """The DataFrame of a query in our session. What Spark finds wrong with it is one of our
+        errors."""
         self._check_alive()
         with spark_errors():
             own = self.own
@@ -100,7 +104,9 @@ class Spark:
     def selected(self, frame: Any, names: Sequence[str]) -> Any:
         """Some columns of a DataFrame, by their names; at least one."""
         # Not by its own select, which asks Java several times for each name.
-        return _frame(frame.sparkSession, frame._jdf.select(names[0], self._sequence(tuple(names[1:]))))
+        return _frame(
+            frame.sparkSession, frame._jdf.select(names[0], self._sequence(tuple(names[1:])))
+        )
 
     def _sequence(self, names: tuple[str, ...]) -> Any:
         """A sequence of Scala's, kept: scans ask for few different ones."""
@@ -121,20 +127,27 @@ class Spark:
         return _frame(own, dataset.ofRows(own._jsparkSession, plan))
 
     def first_rows(self, frame: Any, count: int) -> Any:
-        """A DataFrame of our session cut to `count` rows *in each partition*: whoever reads it stops when he has enough, so
-        that Spark needn't run them all, as its own LIMIT would."""
-        # Spark's LIMIT is a GlobalLimit over a LocalLimit: the latter is what counts within a partition.
+        """A DataFrame of our session cut to `count` rows *in each partition*: whoever reads it
+        stops when he has enough, so that Spark needn't run them all, as its own LIMIT would."""
+        # Spark's LIMIT is a GlobalLimit over a LocalLimit: the latter is what counts within a
+        # partition.
         return self._of_plan(frame.limit(min(count, 2**31 - 1))._jdf.logicalPlan().child())
 
     def made(self, table: pa.Table, types: Sequence[SqlType]) -> Any:
-        """A DataFrame of our session with the rows of a table, whose columns are of these canonical types: c0, c1…."""
+        """A DataFrame of our session with the rows of a table, whose columns are of these canonical
+        types: c0, c1…."""
         from pyspark.sql.types import StructType
 
-        columns = [item.cast(pa.int64()) if pa.types.is_duration(item.type) else item for item in table.columns]
+        columns = [
+            item.cast(pa.int64()) if pa.types.is_duration(item.type) else item
+            for item in table.columns
+        ]
         names = [f"c{i}" for i in range(len(columns))]
         with spark_errors(), quiet():
             schema = StructType.fromDDL(travelling_schema(types))
-            return self.own.createDataFrame(pa.Table.from_arrays(columns, names=names), schema=schema)
+            return self.own.createDataFrame(
+                pa.Table.from_arrays(columns, names=names), schema=schema
+            )
 
     def view(self, frame: Any) -> str:
         """Names a DataFrame of our session, for queries in it."""
@@ -146,8 +159,11 @@ class Spark:
         with suppress(Exception):  # the session may be gone
             self.own._jsparkSession.catalog().dropTempView(name)
 
-    def register_function(self, name: str, make: Callable[[], tuple[Callable[..., Any], str]]) -> None:
-        """Makes a function of Arrow columns known to our session, once: what runs, and Spark's name of its type."""
+    def register_function(
+        self, name: str, make: Callable[[], tuple[Callable[..., Any], str]]
+    ) -> None:
+        """Makes a function of Arrow columns known to our session, once: what runs, and Spark's name
+        of its type."""
         with self._lock:
             if name not in self._known:
                 with spark_errors(), quiet():
@@ -178,7 +194,10 @@ class Spark:
         view, session = f"runnel_rows_{uuid4().hex}", frame.sparkSession
         frame.createOrReplaceTempView(view)
         try:
-            session.sql(f"INSERT INTO IDENTIFIER(:target) BY NAME SELECT * FROM {view}", args={"target": table})
+            session.sql(
+                f"INSERT INTO IDENTIFIER(:target) BY NAME SELECT * FROM {view}",
+                args={"target": table},
+            )
         finally:
             session.catalog.dropTempView(view)
 
@@ -193,11 +212,13 @@ class Spark:
         return place.resolve().as_uri()
 
     def start_stream(self, writer: Any, take: Callable[[Any, int], None]) -> Any:
-        """Starts a streaming query that gives its batches to `take`, one after the other, on a thread of its own."""
+        """Starts a streaming query that gives its batches to `take`, one after the other, on a
+        thread of its own."""
         return writer.foreachBatch(take).start()
 
     def name(self, kind: str) -> str:
-        """A name that is used once: Spark remembers which it was told to cancel, also what is to come by them."""
+        """A name that is used once: Spark remembers which it was told to cancel, also what is to
+        come by them."""
         return f"runnel-{kind}-{uuid4().hex}"
 
     @contextmanager
@@ -207,8 +228,8 @@ class Spark:
         yield
 
     def computed(self, batches: Any, partitions: Sequence[int]) -> Any:
-        """Runs a job that computes these partitions of an RDD of bytes, and waits for it. Returns where its rows are served:
-        port, secret, and the server."""
+        """Runs a job that computes these partitions of an RDD of bytes, and waits for it. Returns
+        where its rows are served: port, secret, and the server."""
         return self._run_job(self._java_context, batches, list(partitions))
 
     # Kept, as py4j asks Java again each time it is given a name.
@@ -253,7 +274,9 @@ class Spark:
 
     def is_same(self, session: Any) -> bool:
         """Whether that is the session."""
-        return self.session is session or bool(self.session._jsparkSession.equals(session._jsparkSession))
+        return self.session is session or bool(
+            self.session._jsparkSession.equals(session._jsparkSession)
+        )
 
     def stop(self) -> None:
         """Gives back a session that was started for us."""
@@ -279,12 +302,19 @@ class Spark:
 
     def _check_alive(self) -> None:
         if self.is_gone:
-            how = "was stopped" if self.context._jsc is None else "is gone: its Java process has ended"
+            how = (
+                "was stopped"
+                if self.context._jsc is None
+                else "is gone: its Java process has ended"
+            )
             raise OperationalError(
                 f"the Spark session of this connection {how}",
                 # A job that would try again would find nothing else.
                 code=ErrorCode.GENERIC,
-                hint="make a new session, open a new connection with it, and register its DataFrames there",
+                hint=(
+                    "make a new session, open a new connection with it, and register its "
+                    "DataFrames there"
+                ),
             )
 
 

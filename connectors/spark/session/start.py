@@ -1,7 +1,9 @@
-"""Starting Spark in this process, once for all connections that need it, and stopping it after the last of them.
+"""Starting Spark in this process, once for all connections that need it, and stopping it after the
+last of them.
 
-Spark has one context per process. A context that the program made itself is used as it is, and never stopped. One that we
-started is shared by the connections that asked for it, and stopped when the last of them closes.
+Spark has one context per process. A context that the program made itself is used as it is, and
+never stopped. One that we started is shared by the connections that asked for it, and stopped when
+the last of them closes.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # On a small heap and few processors faster than what Java takes by itself; an executor has its own options.
+    # On a small heap and few processors faster than what Java takes by itself; an executor has its
+    # own options.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xshare:auto",
 }
 _LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -48,22 +51,25 @@ _ours: dict[Any, int] = {}
 
 
 class _Inheritance:
-    """The context that this process has from the one that it was forked from: what talks to that's Java through the same
-    sockets would be in its way."""
+    """The context that this process has from the one that it was forked from: what talks to that's
+    Java through the same sockets would be in its way."""
 
     def __init__(self) -> None:
         self.context: Any = None
         watch(self)
 
     def leave(self) -> None:
-        known = getattr(sys.modules.get("pyspark"), "SparkContext", None)  # pyspark may be half imported
+        known = getattr(
+            sys.modules.get("pyspark"), "SparkContext", None
+        )  # pyspark may be half imported
         self.context = None if known is None else known._active_spark_context
         pin(self.context)
         for context in _ours:
             pin(context)
             process = getattr(context._gateway, "proc", None)
             if process is not None and process.stdin is not None:
-                # Java ends when nobody has the other end of this pipe: it is to end with the parent.
+                # Java ends when nobody has the other end of this pipe: it is to end with the
+                # parent.
                 process.stdin.close()
         _ours.clear()
 
@@ -73,7 +79,8 @@ _inherited = _Inheritance()
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Leaves out pyspark's warnings, such as those on the version of pandas, through which nothing goes here."""
+    """Leaves out pyspark's warnings, such as those on the version of pandas, through which nothing
+    goes here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -86,13 +93,15 @@ def require_pyspark() -> Any:
             return import_module("pyspark")
     except ImportError as error:
         raise InterfaceError(
-            'the package "pyspark" is not installed', detail=str(error), hint="install it with: pip install 'runnel[spark]'"
+            'the package "pyspark" is not installed',
+            detail=str(error),
+            hint="install it with: pip install 'runnel[spark]'",
         ) from error
 
 
 def acquire(master: str | None, settings: Mapping[str, str] = _NOTHING) -> Any:
-    """The session of this process's Spark, started if there is none; `release` gives it back. OperationalError where the
-    one that runs has another master than `master`, or other settings."""
+    """The session of this process's Spark, started if there is none; `release` gives it back.
+    OperationalError where the one that runs has another master than `master`, or other settings."""
     with _lock:
         pyspark = require_pyspark()
         context = pyspark.SparkContext._active_spark_context
@@ -120,7 +129,8 @@ def has_ended(context: Any) -> bool:
 
 
 def _forget(pyspark: Any, context: Any) -> None:
-    """Takes what is left in this process of a Java process that has ended for what it is: pyspark would go on asking it."""
+    """Takes what is left in this process of a Java process that has ended for what it is: pyspark
+    would go on asking it."""
     _ours.pop(context, None)
     with quiet(), suppress(Exception):  # there is nobody to be told
         context._gateway.shutdown()
@@ -131,7 +141,9 @@ def _forget(pyspark: Any, context: Any) -> None:
 def _disown(pyspark: Any) -> None:
     """Has pyspark start a Java process of its own the next time."""
     import_module("pyspark.sql").SparkSession._instantiatedSession = None
-    pyspark.SparkContext._gateway = pyspark.SparkContext._jvm = pyspark.SparkContext._active_spark_context = None
+    pyspark.SparkContext._gateway = pyspark.SparkContext._jvm = (
+        pyspark.SparkContext._active_spark_context
+    ) = None
 
 
 def _check_fits(context: Any, master: str | None, settings: Mapping[str, str]) -> None:
@@ -139,13 +151,17 @@ def _check_fits(context: Any, master: str | None, settings: Mapping[str, str]) -
     hint = "stop that session first, or hand it over: runnel.connect(spark=session)"
     if master is not None and context.master != master:
         raise OperationalError(
-            f'Spark can\'t be started on "{master}": this process runs one on "{context.master}" already', hint=hint
+            f'Spark can\'t be started on "{master}": '
+            f'this process runs one on "{context.master}" already',
+            hint=hint,
         )
     there = context.getConf()
     for name, value in settings.items():
         if there.get(name) != value:
             raise OperationalError(
-                f"Spark can't be started with the setting {name}: this process runs one without it already", hint=hint
+                f"Spark can't be started with the setting {name}: "
+                "this process runs one without it already",
+                hint=hint,
             )
 
 
@@ -163,16 +179,21 @@ def release(session: Any) -> None:
 
 
 def read_given(given: str | Mapping[str, Any]) -> tuple[str, Mapping[str, str]]:
-    """The master URL, or the address of a Spark Connect server, and Spark's settings, as `connect(spark=…)` was given them."""
+    """The master URL, or the address of a Spark Connect server, and Spark's settings, as
+    `connect(spark=…)` was given them."""
     if isinstance(given, str):
         return check_master(given), _NOTHING
     settings = {str(name): _text(value) for name, value in given.items()}
-    master = settings.pop("spark.remote", None) or settings.pop("spark.master", None) or DEFAULT_MASTER
+    master = (
+        settings.pop("spark.remote", None) or settings.pop("spark.master", None) or DEFAULT_MASTER
+    )
     for name in settings:
         if not name.startswith("spark."):
             raise ProgrammingError(
                 f'"{name}" is not a setting of Spark',
-                hint='its settings begin with "spark.", such as spark.master and spark.driver.memory',
+                hint=(
+                    'its settings begin with "spark.", such as spark.master and spark.driver.memory'
+                ),
             )
     return check_master(master), settings
 
@@ -183,7 +204,9 @@ def _text(value: Any) -> str:
 
 def check_master(text: str) -> str:
     """A master URL as the user gave it; ProgrammingError for what can't be one."""
-    if text in ("local", "yarn") or text.startswith(("local[", "local-cluster[", "spark://", "k8s://", "sc://")):
+    if text in ("local", "yarn") or text.startswith(
+        ("local[", "local-cluster[", "spark://", "k8s://", "sc://")
+    ):
         return text
     raise ProgrammingError(
         f'"{text}" is not the master URL of a Spark',
@@ -214,7 +237,9 @@ def _start(pyspark: Any, master: str, settings: Mapping[str, str]) -> Any:
         try:
             gateway = pyspark.SparkContext._gateway
             if gateway is None:
-                gateway = import_module("pyspark.java_gateway").launch_gateway(conf, {"stderr": said})
+                gateway = import_module("pyspark.java_gateway").launch_gateway(
+                    conf, {"stderr": said}
+                )
             return pyspark.SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
             said.seek(0)
@@ -229,13 +254,15 @@ def _start(pyspark: Any, master: str, settings: Mapping[str, str]) -> Any:
             raise OperationalError(
                 f'Spark can\'t be started on "{master}"',
                 code=ErrorCode.CONNECTION_PROBLEM,
-                detail=f"{type(error).__name__}: {error}" + (f"; its process said: {lines[-2000:]}" if lines else ""),
+                detail=f"{type(error).__name__}: {error}"
+                + (f"; its process said: {lines[-2000:]}" if lines else ""),
                 hint=f"it needs Java 17 or later, and used {java}",
             ) from error
 
 
 def check_reachable(shown_as: str, addresses: Sequence[str], what: str) -> None:
-    """OperationalError where nothing listens at any of the addresses (host:port): Spark itself tries for minutes."""
+    """OperationalError where nothing listens at any of the addresses (host:port): Spark itself
+    tries for minutes."""
     reasons = []
     for address in addresses:
         host, _, port = address.rpartition(":")
@@ -269,14 +296,18 @@ def _java() -> str:
         raise OperationalError(
             "Spark needs Java 17 or later, and there is none on the PATH",
             code=ErrorCode.CONNECTION_PROBLEM,
-            hint='install one, such as "apt install openjdk-17-jre-headless" or "brew install openjdk@17", or set JAVA_HOME',
+            hint=(
+                'install one, such as "apt install openjdk-17-jre-headless" or "brew install '
+                'openjdk@17", or set JAVA_HOME'
+            ),
         )
     return found
 
 
 @contextmanager
 def _worker_python() -> Iterator[None]:
-    """Spark's Python workers are to be this Python, which has pyarrow, unless the program said otherwise."""
+    """Spark's Python workers are to be this Python, which has pyarrow, unless the program said
+    otherwise."""
     if "PYSPARK_PYTHON" in os.environ:
         yield
         return

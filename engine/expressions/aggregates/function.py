@@ -1,4 +1,5 @@
-"""What an aggregate function is: how a call is bound, which states it keeps, and how its value comes from them."""
+"""What an aggregate function is: how a call is bound, which states it keeps, and how its value
+comes from them."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ Finish = Callable[[list[pa.Array], Aggregate, EvaluationContext], pa.Array]
 
 
 class Given(NamedTuple):
-    """A call as it stands in the text. `within_group`: the order is that of WITHIN GROUP, not one in the brackets."""
+    """A call as it stands in the text. `within_group`: the order is that of WITHIN GROUP, not one
+    in the brackets."""
 
     name: str
     arguments: tuple[Expression, ...]
@@ -28,7 +30,8 @@ class Given(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """What binding makes of a call: its arguments, converted, the order that matters, and the type of the value."""
+    """What binding makes of a call: its arguments, converted, the order that matters, and the type
+    of the value."""
 
     arguments: tuple[Expression, ...]
     order: tuple[SortKey, ...]
@@ -47,13 +50,15 @@ def both(call: Aggregate) -> int:
 class AggregateFunction:
     """One entry of AGGREGATES.
 
-    `accepts` says which types the first argument may have; a bare NULL is taken as `null_type`. `result` gives the type of
-    the value. `states(type)` are the states over the first argument, `finish` makes the value of their columns.
+    `accepts` says which types the first argument may have; a bare NULL is taken as `null_type`.
+    `result` gives the type of the value. `states(type)` are the states over the first argument,
+    `finish` makes the value of their columns.
     `ignores_distinct`: repeated arguments change nothing. `keeps_nulls`: NULL arguments count.
 
-    A function with other than one argument has a `bind` of its own, and `call_states` where states depend on more than
-    the first argument's type. The first `evaluated(call)` arguments and the keys of the order are given to the states, row by
-    row; those after them are constants that `finish` looks up. `sql_names` are further names.
+    A function with other than one argument has a `bind` of its own, and `call_states` where states
+    depend on more than the first argument's type. The first `evaluated(call)` arguments and the
+    keys of the order are given to the states, row by row; those after them are constants that
+    `finish` looks up. `sql_names` are further names.
     """
 
     name: str
@@ -71,10 +76,14 @@ class AggregateFunction:
     sql_names: tuple[str, ...] = ()
 
 
-def bound_argument(function: AggregateFunction, argument: Expression, position: Position | None, name: str = "") -> Expression:
+def bound_argument(
+    function: AggregateFunction, argument: Expression, position: Position | None, name: str = ""
+) -> Expression:
     """The first argument, if the function (called by `name`) takes its type."""
     if argument.type.kind is Kind.NULL and function.null_type.kind is not Kind.NULL:
-        return Cast(operand=argument, type=function.null_type, implicit=True, position=argument.position)
+        return Cast(
+            operand=argument, type=function.null_type, implicit=True, position=argument.position
+        )
     if not function.accepts(argument.type):
         raise refused_type(name or function.name, argument, position)
     return argument
@@ -98,13 +107,15 @@ def as_double(name: str, argument: Expression, position: Position | None) -> Exp
 
 
 def check_arguments(given: Given, least: int, most: int | None = None) -> None:
-    """ProgrammingError for a wrong number of arguments, or a WITHIN GROUP that the function hasn't."""
+    """ProgrammingError for a wrong number of arguments, or a WITHIN GROUP that the function
+    hasn't."""
     most = least if most is None else most
     count = len(given.arguments)
     if not least <= count <= most:
         number = str(least) if least == most else f"{least} to {most}"
         raise ProgrammingError(
-            f"aggregate function {given.name.upper()} takes {number} argument{'s' * (most != 1)}, not {count}",
+            f"aggregate function {given.name.upper()} takes {number} argument{'s' * (most != 1)}, "
+            f"not {count}",
             position=given.position,
         )
 

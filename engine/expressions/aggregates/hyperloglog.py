@@ -1,9 +1,10 @@
 """The sketch behind APPROX_DISTINCT: HyperLogLog, vectorised over groups, mergeable across stages.
 
-Registers as in Flajolet, Fusy, Gandouet and Meunier (2007) over our own 64-bit hash, of which 12 bits choose one of 4,096
-registers (a standard error of 1.04 / √4096 = 1.6 %). The estimate is the improved raw estimator of Ertl, "New cardinality
-estimation algorithms for HyperLogLog sketches" (2017), which needs no tables of corrections and is all but exact for few
-values. A sketch is a list of its registers that aren't zero, each as number << 6 | value, so that groups of few values are
+Registers as in Flajolet, Fusy, Gandouet and Meunier (2007) over our own 64-bit hash, of which 12
+bits choose one of 4,096 registers (a standard error of 1.04 / √4096 = 1.6 %). The estimate is the
+improved raw estimator of Ertl, "New cardinality estimation algorithms for HyperLogLog sketches"
+(2017), which needs no tables of corrections and is all but exact for few values. A sketch is a list
+of its registers that aren't zero, each as number << 6 | value, so that groups of few values are
 small.
 """
 
@@ -68,10 +69,14 @@ def _codes(sketches: pa.Array) -> tuple[Indexes, Indexes]:
     """All registers, and the sketch of each."""
     lengths = np.zeros(0, np.int64)
     if len(sketches):
-        offsets = np.frombuffer(sketches.buffers()[1], np.int32, len(sketches) + 1, 4 * sketches.offset)
+        offsets = np.frombuffer(
+            sketches.buffers()[1], np.int32, len(sketches) + 1, 4 * sketches.offset
+        )
         valid = validity(sketches)
         lengths = np.diff(offsets) if valid is None else np.diff(offsets) * valid
-    return numbers(sketches.flatten(), np.int32).astype(np.int64), np.repeat(np.arange(len(sketches)), lengths)
+    return numbers(sketches.flatten(), np.int32).astype(np.int64), np.repeat(
+        np.arange(len(sketches)), lengths
+    )
 
 
 def _sketches(groups: Indexes, codes: Indexes, number: int) -> pa.Array:
@@ -89,7 +94,10 @@ def _sketches(groups: Indexes, codes: Indexes, number: int) -> pa.Array:
 
 def estimates(sketches: pa.Array) -> Indexes:
     """About how many different values each sketch has seen; 0 for NULL."""
-    parts = [_estimates(sketches.slice(at, _GROUPS_AT_ONCE)) for at in range(0, len(sketches), _GROUPS_AT_ONCE)]
+    parts = [
+        _estimates(sketches.slice(at, _GROUPS_AT_ONCE))
+        for at in range(0, len(sketches), _GROUPS_AT_ONCE)
+    ]
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
@@ -98,7 +106,11 @@ def _estimates(sketches: pa.Array) -> Indexes:
     count = len(sketches)
     width = _REST_BITS + 2
     values = codes & ((1 << _VALUE_BITS) - 1)
-    histogram = np.bincount(owners * width + values, minlength=count * width).reshape(count, width).astype(np.float64)
+    histogram = (
+        np.bincount(owners * width + values, minlength=count * width)
+        .reshape(count, width)
+        .astype(np.float64)
+    )
     histogram[:, 0] = REGISTERS - histogram[:, 1:].sum(axis=1)
     z = REGISTERS * _tau(1.0 - histogram[:, width - 1] / REGISTERS)
     for value in range(width - 2, 0, -1):

@@ -1,7 +1,9 @@
-"""States of statistical aggregates, and folds of bits: vectorised over groups, exact under combination up to rounding.
+"""States of statistical aggregates, and folds of bits: vectorised over groups, exact under
+combination up to rounding.
 
-States of parts are combined by the update formulas of Chan, Golub and LeVeque (1979) and Pébay (2008): sums of powers of
-differences from the mean, moved to the common mean, which loses no precision where the mean is large against the spread.
+States of parts are combined by the update formulas of Chan, Golub and LeVeque (1979) and Pébay
+(2008): sums of powers of differences from the mean, moved to the common mean, which loses no
+precision where the mean is large against the spread.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from runnel.expressions.aggregates.states import Column, Request, State, Work, c
 
 
 def grouped_rows(lists: pa.Array) -> tuple[Indexes, Indexes, int]:
-    """Row numbers that were collected per group, NULLs left out, as (row numbers, the group of each, number of groups)."""
+    """Row numbers that were collected per group, NULLs left out, as (row numbers, the group of
+    each, number of groups)."""
     items = lists.flatten()
     lengths = _lengths(lists)
     groups = np.repeat(np.arange(len(lists)), lengths)
@@ -40,7 +43,8 @@ def _lengths(lists: pa.Array) -> Any:
 
 @frozen
 class Comoments(State):
-    """Of pairs of DOUBLEs without a NULL: count, both means, and the sums of squares and of products of the differences."""
+    """Of pairs of DOUBLEs without a NULL: count, both means, and the sums of squares and of
+    products of the differences."""
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
@@ -82,7 +86,8 @@ class Comoments(State):
 
 @frozen
 class HigherMoments(State):
-    """Of DOUBLEs: count, mean, and the sums of the second, third and fourth powers of the differences from it."""
+    """Of DOUBLEs: count, mean, and the sums of the second, third and fourth powers of the
+    differences from it."""
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
@@ -98,7 +103,9 @@ class HigherMoments(State):
             counts = np.bincount(groups, minlength=number)
             mean = np.bincount(groups, x, number) / np.maximum(counts, 1)
             d = x - mean[groups]
-            return _exported(counts, [mean, *(np.bincount(groups, d**power, number) for power in (2, 3, 4))])
+            return _exported(
+                counts, [mean, *(np.bincount(groups, d**power, number) for power in (2, 3, 4))]
+            )
 
         return [Request(positions, "list")], collect
 
@@ -140,13 +147,20 @@ _FOLDS: dict[str, Any] = {
     "xor": np.bitwise_xor,
     "product": np.multiply,
 }
-_DTYPES = {pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64, pa.float64(): np.float64}
+_DTYPES = {
+    pa.int8(): np.int8,
+    pa.int16(): np.int16,
+    pa.int32(): np.int32,
+    pa.int64(): np.int64,
+    pa.float64(): np.float64,
+}
 
 
 @frozen
 class Folded(State):
-    """All arguments that aren't NULL, folded by an operation ("and", "or", "xor" of bits, "product"). A product of finite
-    numbers that isn't finite is a DataError, at the position of the call."""
+    """All arguments that aren't NULL, folded by an operation ("and", "or", "xor" of bits,
+    "product"). A product of finite numbers that isn't finite is a DataError, at the position of the
+    call."""
 
     operation: str
     type: pa.DataType
@@ -166,7 +180,8 @@ class Folded(State):
         return self._fold(columns[0])
 
     def _check_overflow(self, products: Any, are_finite: Any) -> None:
-        """DataError where a product of finite numbers isn't finite; `are_finite` says of which groups all numbers are."""
+        """DataError where a product of finite numbers isn't finite; `are_finite` says of which
+        groups all numbers are."""
         if (are_finite & ~np.isfinite(products)).any():
             raise DataError("DOUBLE overflow in PRODUCT", position=self.position)
 
@@ -183,7 +198,9 @@ class Folded(State):
                 with np.errstate(over="ignore", invalid="ignore"):
                     folded[groups[starts]] = _FOLDS[self.operation].reduceat(values, starts)
                 if self.operation == "product" and not np.isfinite(folded).all():
-                    self._check_overflow(folded[groups[starts]], np.logical_and.reduceat(np.isfinite(values), starts))
+                    self._check_overflow(
+                        folded[groups[starts]], np.logical_and.reduceat(np.isfinite(values), starts)
+                    )
                 some[groups[starts]] = True
             return [from_numbers(folded, self.type, some)]
 

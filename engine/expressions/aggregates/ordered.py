@@ -1,7 +1,8 @@
-"""Aggregates that depend on the order of rows: ARRAY_AGG and STRING_AGG with ORDER BY, FIRST, LAST, ARG_MIN, ARG_MAX.
+"""Aggregates that depend on the order of rows: ARRAY_AGG and STRING_AGG with ORDER BY, FIRST, LAST,
+ARG_MIN, ARG_MAX.
 
-The rows of a group are kept with their keys and sorted at the end, all groups in one sort; where one row decides, only
-that one is kept.
+The rows of a group are kept with their keys and sorted at the end, all groups in one sort; where
+one row decides, only that one is kept.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ from runnel.expressions.aggregates.function import (
     directions_of,
     same,
 )
-from runnel.expressions.aggregates.ordered_groups import Groups, key_types, no_states, null_where_empty, rows_states
+from runnel.expressions.aggregates.ordered_groups import (
+    Groups,
+    key_types,
+    no_states,
+    null_where_empty,
+    rows_states,
+)
 from runnel.expressions.aggregates.rows import Best
 from runnel.expressions.aggregates.states import First, Items, State
 from runnel.expressions.context import EvaluationContext, Frame
@@ -53,7 +60,9 @@ def _list(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) 
         return columns[0]
     groups = Groups(columns[0], call)
     offsets = indexes(np.append(groups.starts, len(groups.group))).cast(pa.int32())
-    return null_where_empty(pa.ListArray.from_arrays(offsets, groups.columns[0], type=to_arrow(call.type)), groups)
+    return null_where_empty(
+        pa.ListArray.from_arrays(offsets, groups.columns[0], type=to_arrow(call.type)), groups
+    )
 
 
 def _bind_joined(function: AggregateFunction, given: Given) -> Bound:
@@ -63,10 +72,13 @@ def _bind_joined(function: AggregateFunction, given: Given) -> Bound:
     if len(given.arguments) == 2:
         separator = given.arguments[1]
         if separator.type.kind is Kind.NULL:
-            separator = Cast(operand=separator, type=VARCHAR, implicit=True, position=separator.position)
+            separator = Cast(
+                operand=separator, type=VARCHAR, implicit=True, position=separator.position
+            )
         if separator.type.kind is not Kind.VARCHAR:
             raise ProgrammingError(
-                f"the separator of {given.name.upper()} must be VARCHAR, not {separator.type}", position=separator.position
+                f"the separator of {given.name.upper()} must be VARCHAR, not {separator.type}",
+                position=separator.position,
             )
     return Bound((value, separator), given.order, VARCHAR)
 
@@ -120,7 +132,15 @@ def _first_states(call: Aggregate) -> tuple[State, ...]:
     if not call.order and not keeps_nulls:
         return (First(to_arrow(call.type)),)
     is_last = call.function == "last"
-    return (Best(to_arrow(call.type), tuple(key_types(call)), directions_of(call.order), is_last, keeps_nulls),)
+    return (
+        Best(
+            to_arrow(call.type),
+            tuple(key_types(call)),
+            directions_of(call.order),
+            is_last,
+            keeps_nulls,
+        ),
+    )
 
 
 def _bind_argument_of(function: AggregateFunction, given: Given) -> Bound:
@@ -129,7 +149,8 @@ def _bind_argument_of(function: AggregateFunction, given: Given) -> Bound:
     key = given.arguments[1]
     if not comparable(key.type):
         raise ProgrammingError(
-            f"{given.name.upper()} can't compare values of type {key.type}", position=key.position or given.position
+            f"{given.name.upper()} can't compare values of type {key.type}",
+            position=key.position or given.position,
         )
     if key.type.kind is Kind.NULL:
         key = Cast(operand=key, type=DOUBLE, implicit=True, position=key.position)
@@ -150,7 +171,14 @@ def _value(columns: list[pa.Array], call: Aggregate, context: EvaluationContext)
 
 _LISTS = [
     AggregateFunction(
-        "array_agg", anything, array, no_states, _list, keeps_nulls=True, bind=_bind_list, call_states=_list_states
+        "array_agg",
+        anything,
+        array,
+        no_states,
+        _list,
+        keeps_nulls=True,
+        bind=_bind_list,
+        call_states=_list_states,
     ),
     AggregateFunction(
         "string_agg",

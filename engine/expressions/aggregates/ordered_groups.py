@@ -1,4 +1,5 @@
-"""Groups whose rows were kept, in order: what aggregates that depend on the order of rows are computed from."""
+"""Groups whose rows were kept, in order: what aggregates that depend on the order of rows are
+computed from."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from runnel.sqltypes import SqlType, to_arrow
 
 
 class Groups:
-    """The rows of all groups in order, one group after the other. `columns` are the fields that Rows has kept."""
+    """The rows of all groups in order, one group after the other. `columns` are the fields that
+    Rows has kept."""
 
     def __init__(self, kept: pa.Array, call: Aggregate) -> None:
         lengths = lengths_of(kept)

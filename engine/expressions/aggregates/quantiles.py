@@ -1,4 +1,5 @@
-"""Aggregates over a group's rows in order: PERCENTILE_CONT, PERCENTILE_DISC (and QUANTILE, MEDIAN), MODE."""
+"""Aggregates over a group's rows in order: PERCENTILE_CONT, PERCENTILE_DISC (and QUANTILE, MEDIAN),
+MODE."""
 
 from __future__ import annotations
 
@@ -22,7 +23,12 @@ from runnel.expressions.aggregates.function import (
     numeric,
     same,
 )
-from runnel.expressions.aggregates.ordered_groups import Groups, no_states, null_where_empty, rows_states
+from runnel.expressions.aggregates.ordered_groups import (
+    Groups,
+    no_states,
+    null_where_empty,
+    rows_states,
+)
 from runnel.expressions.aggregates.states import State, filled
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import evaluate_constant, is_volatile
@@ -36,7 +42,9 @@ def _bind_quantile(function: AggregateFunction, given: Given) -> Bound:
     if given.within_group:
         check_arguments(given, 1)
         if len(given.order) != 1:
-            raise ProgrammingError(f"{given.name.upper()} sorts by one expression", position=given.position)
+            raise ProgrammingError(
+                f"{given.name.upper()} sorts by one expression", position=given.position
+            )
         (key,), fraction = given.order, given.arguments[0]
     else:
         if len(given.arguments) == 1 and not given.order:
@@ -58,7 +66,9 @@ def _bind_quantile(function: AggregateFunction, given: Given) -> Bound:
         value = as_double(given.name, value, given.position)
     fraction, is_list = _bound_fraction(fraction, given)
     kind = function.result(value.type)
-    return Bound((value, fraction), (key._replace(expression=value),), array(kind) if is_list else kind)
+    return Bound(
+        (value, fraction), (key._replace(expression=value),), array(kind) if is_list else kind
+    )
 
 
 def _bound_fraction(fraction: Expression, given: Given) -> tuple[Expression, bool]:
@@ -67,7 +77,8 @@ def _bound_fraction(fraction: Expression, given: Given) -> tuple[Expression, boo
     inner = fraction.type.element if is_list else fraction.type
     if inner is None or not (inner.is_numeric or inner.kind is Kind.NULL):
         raise ProgrammingError(
-            f"the fraction of {given.name.upper()} must be a number from 0 to 1, not {fraction.type}",
+            f"the fraction of {given.name.upper()} must be a number from 0 to 1, "
+            f"not {fraction.type}",
             position=fraction.position or given.position,
         )
     wanted = array(DOUBLE) if is_list else DOUBLE
@@ -91,7 +102,8 @@ def _fractions(call: Aggregate, context: EvaluationContext) -> list[float | None
     for item in fractions:
         if item is not None and not 0 <= item <= 1:
             raise DataError(
-                f"the fraction of {call.function.upper()} must be from 0 to 1, not {item}", position=call.arguments[1].position
+                f"the fraction of {call.function.upper()} must be from 0 to 1, not {item}",
+                position=call.arguments[1].position,
             )
     return fractions
 
@@ -160,7 +172,9 @@ def _mode(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) 
     if rows > 1:
         comparable_value = sortable(value)
         equal = pc.equal(comparable_value.slice(1), comparable_value.slice(0, rows - 1))
-        begins[1:] = ~filled(equal.cast(pa.int8()), np.int8).astype(np.bool_) | (groups.group[1:] != groups.group[:-1])
+        begins[1:] = ~filled(equal.cast(pa.int8()), np.int8).astype(np.bool_) | (
+            groups.group[1:] != groups.group[:-1]
+        )
     runs = np.flatnonzero(begins)
     lengths = np.diff(np.concatenate((runs, [rows])))
     best = np.lexsort((runs, -lengths, groups.group[runs]))
@@ -197,6 +211,8 @@ FUNCTIONS = [
         sql_names=("quantile", "quantile_disc", "approx_quantile", "approx_percentile"),
         **_QUANTILE,
     ),
-    AggregateFunction("mode", comparable, same, no_states, _mode, bind=_bind_mode, call_states=_states),
+    AggregateFunction(
+        "mode", comparable, same, no_states, _mode, bind=_bind_mode, call_states=_states
+    ),
 ]
 _FUNCTIONS = {function.name: function for function in FUNCTIONS}

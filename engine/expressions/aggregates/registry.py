@@ -1,6 +1,8 @@
-"""The aggregate functions: how they are bound, which states they keep, and how their value comes from the states.
+"""The aggregate functions: how they are bound, which states they keep, and how their value comes
+from the states.
 
-The table AGGREGATES is read by the binder (`aggregate_call`) and by every operator that aggregates: over groups, over windows.
+The table AGGREGATES is read by the binder (`aggregate_call`) and by every operator that aggregates:
+over groups, over windows.
 """
 
 from __future__ import annotations
@@ -34,7 +36,16 @@ from runnel.expressions.aggregates.function import (
     refused_type,
     same,
 )
-from runnel.expressions.aggregates.states import Count, Extreme, Moments, State, SumDecimal, SumDouble, SumInteger, filled
+from runnel.expressions.aggregates.states import (
+    Count,
+    Extreme,
+    Moments,
+    State,
+    SumDecimal,
+    SumDouble,
+    SumInteger,
+    filled,
+)
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Aggregate, Call, Case, Cast, Expression, Literal, SortKey
 from runnel.sqltypes import (
@@ -55,7 +66,11 @@ def _first_column(columns: list[pa.Array], call: Aggregate, context: EvaluationC
 
 
 def _count(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
-    return from_numbers(filled(columns[0], np.int64), pa.int64()) if columns[0].null_count else columns[0]
+    return (
+        from_numbers(filled(columns[0], np.int64), pa.int64())
+        if columns[0].null_count
+        else columns[0]
+    )
 
 
 def _sum_states(kind: SqlType) -> tuple[State, ...]:
@@ -84,11 +99,14 @@ def _sum(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -
 
 def _overflow(call: Aggregate) -> DataError:
     hint = "cast the argument to DECIMAL" if call.type.is_integer else "cast the argument to DOUBLE"
-    return DataError(f"{call.type} overflow in {call.function.upper()}", hint=hint, position=call.position)
+    return DataError(
+        f"{call.type} overflow in {call.function.upper()}", hint=hint, position=call.position
+    )
 
 
 def _average_type(kind: SqlType) -> SqlType:
-    """A DECIMAL average has the whole digits of its arguments and at least 16 after the point, where 38 hold them."""
+    """A DECIMAL average has the whole digits of its arguments and at least 16 after the point,
+    where 38 hold them."""
     if kind.kind is not Kind.DECIMAL:
         return DOUBLE
     whole = kind.precision - kind.scale
@@ -112,7 +130,9 @@ def _divided_decimal(total: pa.Array, counts: pa.Array, result: SqlType) -> pa.A
     from runnel.expressions.numbers.decimal_division import quotients
 
     dividend = pc.cast(total, pa.decimal256(76, result.scale))
-    divisor = pc.cast(from_numbers(np.maximum(filled(counts, np.int64), 1), pa.int64()), pa.decimal128(19, 0))
+    divisor = pc.cast(
+        from_numbers(np.maximum(filled(counts, np.int64), 1), pa.int64()), pa.decimal128(19, 0)
+    )
     return pc.cast(quotients(dividend, divisor).view(dividend.type), to_arrow(result))
 
 
@@ -124,7 +144,9 @@ def _spread(is_sample: bool, is_deviation: bool) -> Finish:
         counts = filled(columns[0], np.int64)
         squares = filled(columns[2], np.float64)
         values = squares / np.maximum(counts - is_sample, 1)
-        return from_numbers(np.sqrt(values) if is_deviation else values, pa.float64(), counts >= least)
+        return from_numbers(
+            np.sqrt(values) if is_deviation else values, pa.float64(), counts >= least
+        )
 
     return finish
 
@@ -147,19 +169,39 @@ SPREADS = {
 def _definitions() -> list[AggregateFunction]:
     smallest, largest = _extreme("min"), _extreme("max")
     functions = [
-        AggregateFunction("count_star", anything, bigint, lambda _: (Count(of_rows=True),), _count, arguments=0),
+        AggregateFunction(
+            "count_star", anything, bigint, lambda _: (Count(of_rows=True),), _count, arguments=0
+        ),
         AggregateFunction("count", anything, bigint, lambda _: (Count(),), _count, null_type=NULL),
         AggregateFunction("sum", numeric, _sum_type, _sum_states, _sum),
-        AggregateFunction("avg", numeric, _average_type, lambda kind: (*_sum_states(kind), Count()), _average, DOUBLE),
+        AggregateFunction(
+            "avg",
+            numeric,
+            _average_type,
+            lambda kind: (*_sum_states(kind), Count()),
+            _average,
+            DOUBLE,
+        ),
         AggregateFunction("min", comparable, same, smallest, _first_column, ignores_distinct=True),
         AggregateFunction("max", comparable, same, largest, _first_column, ignores_distinct=True),
     ]
     # false < true: AND is the smallest, OR the largest.
     for name, states in (("bool_and", smallest), ("every", smallest), ("bool_or", largest)):
-        functions.append(AggregateFunction(name, boolean, same, states, _first_column, BOOLEAN, ignores_distinct=True))
+        functions.append(
+            AggregateFunction(
+                name, boolean, same, states, _first_column, BOOLEAN, ignores_distinct=True
+            )
+        )
     for name, (is_sample, is_deviation) in SPREADS.items():
         functions.append(
-            AggregateFunction(name, numeric, double, lambda _: (Moments(),), _spread(is_sample, is_deviation), DOUBLE)
+            AggregateFunction(
+                name,
+                numeric,
+                double,
+                lambda _: (Moments(),),
+                _spread(is_sample, is_deviation),
+                DOUBLE,
+            )
         )
     return functions
 
@@ -175,7 +217,9 @@ AGGREGATES: Mapping[str, AggregateFunction] = {
 }
 """All aggregate functions by the key that `Aggregate.function` carries."""
 
-_SQL_NAMES = {name: item.name for item in AGGREGATES.values() for name in (item.name, *item.sql_names)}
+_SQL_NAMES = {
+    name: item.name for item in AGGREGATES.values() for name in (item.name, *item.sql_names)
+}
 _REWRITTEN = frozenset({"median", "count_if", "countif"})
 """Names that stand for a call of another function."""
 
@@ -200,8 +244,9 @@ def aggregate_call(
     order: Sequence[SortKey] = (),
     within_group: bool = False,
 ) -> Aggregate:
-    """Binds an aggregate; COUNT without arguments is COUNT(*). `order` is ORDER BY in the brackets, or that of WITHIN GROUP.
-    ProgrammingError for an unknown name, a wrong number of arguments or a type that doesn't fit."""
+    """Binds an aggregate; COUNT without arguments is COUNT(*). `order` is ORDER BY in the brackets,
+    or that of WITHIN GROUP. ProgrammingError for an unknown name, a wrong number of arguments or a
+    type that doesn't fit."""
     given = Given(name, tuple(arguments), tuple(order), within_group, position)
     key = name.lower()
     if key in ("count_if", "countif"):
@@ -217,7 +262,9 @@ def aggregate_call(
     function = AGGREGATES.get(_SQL_NAMES.get(key, ""))
     if function is None:
         raise ProgrammingError(
-            f'aggregate function "{name}" does not exist', hint=suggest(name, aggregate_names()), position=position
+            f'aggregate function "{name}" does not exist',
+            hint=suggest(name, aggregate_names()),
+            position=position,
         )
     if within_group and function.name not in WITHIN_GROUP:
         raise ProgrammingError(f"{name.upper()} can't have WITHIN GROUP", position=position)
@@ -261,7 +308,11 @@ def _row_without_nulls(arguments: Sequence[Expression], position: Position | Non
     present = [build.call("is_not_null", [item], position) for item in arguments]
     row = build.call("row", arguments, position)
     return Case(
-        conditions=(build.call("and", present, position),), results=(row,), otherwise=None, type=row.type, position=position
+        conditions=(build.call("and", present, position),),
+        results=(row,),
+        otherwise=None,
+        type=row.type,
+        position=position,
     )
 
 
@@ -273,9 +324,17 @@ def _count_if(given: Given, distinct: bool, predicate: Expression | None) -> Agg
     if distinct:
         raise ProgrammingError(f"{given.name.upper()} can't have DISTINCT", position=given.position)
     if condition.type.kind is Kind.NULL:
-        condition = Cast(operand=condition, type=BOOLEAN, implicit=True, position=condition.position)
-    both = condition if predicate is None else Call(function="and", arguments=(predicate, condition), type=BOOLEAN)
-    return Aggregate(function="count_star", arguments=(), type=BIGINT, predicate=both, position=given.position)
+        condition = Cast(
+            operand=condition, type=BOOLEAN, implicit=True, position=condition.position
+        )
+    both = (
+        condition
+        if predicate is None
+        else Call(function="and", arguments=(predicate, condition), type=BOOLEAN)
+    )
+    return Aggregate(
+        function="count_star", arguments=(), type=BIGINT, predicate=both, position=given.position
+    )
 
 
 def function_of(call: Aggregate) -> AggregateFunction:
@@ -299,27 +358,39 @@ def states_of(call: Aggregate) -> tuple[State, ...]:
 
 
 class RowArguments(NamedTuple):
-    """What is evaluated for each row and given to the states. `has_flag`: the last one says which rows count."""
+    """What is evaluated for each row and given to the states. `has_flag`: the last one says which
+    rows count."""
 
     expressions: tuple[Expression, ...]
     has_flag: bool
 
 
 def row_arguments(call: Aggregate) -> RowArguments:
-    """The arguments and keys of a call. A row that the FILTER clause leaves out counts as NULL, and nothing else is evaluated
-    for it; where NULLs count, the condition itself follows as a flag."""
+    """The arguments and keys of a call. A row that the FILTER clause leaves out counts as NULL, and
+    nothing else is evaluated for it; where NULLs count, the condition itself follows as a flag."""
     function = function_of(call)
-    arguments = [*call.arguments[: function.evaluated(call)], *(key.expression for key in call.order)]
+    arguments = [
+        *call.arguments[: function.evaluated(call)],
+        *(key.expression for key in call.order),
+    ]
     predicate = call.predicate
     if predicate is None:
         return RowArguments(tuple(arguments), False)
     if not arguments:
         arguments = [Literal(value=True, type=BOOLEAN)]
     kept = [
-        Case(conditions=(predicate,), results=(item,), otherwise=None, type=item.type, position=item.position)
+        Case(
+            conditions=(predicate,),
+            results=(item,),
+            otherwise=None,
+            type=item.type,
+            position=item.position,
+        )
         for item in arguments
     ]
-    return RowArguments((*kept, predicate) if function.keeps_nulls else tuple(kept), function.keeps_nulls)
+    return RowArguments(
+        (*kept, predicate) if function.keeps_nulls else tuple(kept), function.keeps_nulls
+    )
 
 
 _SPREADS = frozenset(AGGREGATES[name].finish for name in SPREADS)

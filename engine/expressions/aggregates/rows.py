@@ -1,4 +1,5 @@
-"""States of aggregates that look at whole rows: those that keep all of them, and those that keep the best one."""
+"""States of aggregates that look at whole rows: those that keep all of them, and those that keep
+the best one."""
 
 from __future__ import annotations
 
@@ -10,14 +11,23 @@ import pyarrow as pa
 
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Mask, from_numbers, indexes, numbers, validity
-from runnel.expressions.aggregates.states import Column, Items, Request, State, Work, contiguous, filled
+from runnel.expressions.aggregates.states import (
+    Column,
+    Items,
+    Request,
+    State,
+    Work,
+    contiguous,
+    filled,
+)
 from runnel.expressions.kernels.sorting import Direction, sortable, sorted_rows
 
 
 @frozen
 class Rows(State):
-    """All rows of `fields` in a list of structs, in the order in which they arrived; NULL without any. A row whose first
-    field is NULL doesn't count, unless `keeps_nulls`; then an argument beyond the fields says which rows count."""
+    """All rows of `fields` in a list of structs, in the order in which they arrived; NULL without
+    any. A row whose first field is NULL doesn't count, unless `keeps_nulls`; then an argument
+    beyond the fields says which rows count."""
 
     fields: tuple[pa.DataType, ...]
     keeps_nulls: bool = False
@@ -39,7 +49,9 @@ class Rows(State):
         if len(columns) > width:
             return self._items.accumulate([rows, columns[width]], num_rows)
         valid = None if self.keeps_nulls else validity(columns[0])
-        return self._items.accumulate([rows] if valid is None else [rows, flag_column(valid)], num_rows)
+        return self._items.accumulate(
+            [rows] if valid is None else [rows, flag_column(valid)], num_rows
+        )
 
     def combine(self, columns: Sequence[pa.Array]) -> Work:
         return self._items.combine(columns)
@@ -47,9 +59,10 @@ class Rows(State):
 
 @frozen
 class Best(State):
-    """The value of the first row by an order of keys, or of the last one; of rows that are equal the one that arrived first
-    (or last). Without keys the order is that of arrival. Rows with a NULL as value don't count unless `keeps_nulls`, those
-    with a NULL among the keys don't if `needs_keys`. An argument beyond the keys says which rows count."""
+    """The value of the first row by an order of keys, or of the last one; of rows that are equal
+    the one that arrived first (or last). Without keys the order is that of arrival. Rows with a
+    NULL as value don't count unless `keeps_nulls`, those with a NULL among the keys don't if
+    `needs_keys`. An argument beyond the keys says which rows count."""
 
     value: pa.DataType
     keys: tuple[pa.DataType, ...] = ()
@@ -68,7 +81,9 @@ class Best(State):
         valid = None
         if len(columns) > width:
             valid = filled(columns[width].cast(pa.int8()), np.int8) != 0
-        needed = ([] if self.keeps_nulls else columns[:1]) + (columns[1:width] if self.needs_keys else [])
+        needed = ([] if self.keeps_nulls else columns[:1]) + (
+            columns[1:width] if self.needs_keys else []
+        )
         for column in needed:
             valid = _both(valid, validity(column))
         return self._best(columns[:width], num_rows, valid)
@@ -78,7 +93,10 @@ class Best(State):
 
     def _best(self, columns: Sequence[pa.Array], num_rows: int, valid: Mask | None) -> Work:
         if self.keys:
-            order = numbers(sorted_rows([sortable(item) for item in columns[1:]], list(self.directions)), np.uint64)
+            order = numbers(
+                sorted_rows([sortable(item) for item in columns[1:]], list(self.directions)),
+                np.uint64,
+            )
             order = order.astype(np.int64)
             places = np.empty(num_rows, np.int64)
             places[order] = np.arange(num_rows)

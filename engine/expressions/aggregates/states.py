@@ -1,11 +1,12 @@
 """Partial states of aggregates, vectorised over groups.
 
-A state is some columns with one row per group. It is made from argument rows (`accumulate`), and made from states of parts
-of the rows (`combine`). Both say what they want as requests to one group-by; `collect` then turns the results, one value
-per group, into the state's columns. A NULL in a state means "no rows yet" and changes nothing when it is combined.
+A state is some columns with one row per group. It is made from argument rows (`accumulate`), and
+made from states of parts of the rows (`combine`). Both say what they want as requests to one
+group-by; `collect` then turns the results, one value per group, into the state's columns. A NULL in
+a state means "no rows yet" and changes nothing when it is combined.
 
-States may be wider than their `types` while they stay within one operator; `export` brings them to those types before they
-travel on an edge.
+States may be wider than their `types` while they stay within one operator; `export` brings them to
+those types before they travel on an edge.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _LARGEST_128 = 10**38
 
 
 class Request(NamedTuple):
-    """One aggregation by the group-by: `function` is Arrow's name without "hash_"; no column for "count_all"."""
+    """One aggregation by the group-by: `function` is Arrow's name without "hash_"; no column for
+    "count_all"."""
 
     column: Column | None
     function: str
@@ -68,7 +70,9 @@ class State(ABC):
 
     def export(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
         """The columns in the types that travel."""
-        return [c if c.type == t else pc.cast(c, t) for c, t in zip(columns, self.types, strict=True)]
+        return [
+            c if c.type == t else pc.cast(c, t) for c, t in zip(columns, self.types, strict=True)
+        ]
 
     def placed(self, position: Position | None) -> State:
         """The state of a call that stands there, for the errors of the state itself."""
@@ -96,8 +100,9 @@ class Count(State):
 
 @frozen
 class SumInteger(State):
-    """A sum that is never wrong: in 64 bits where the number of rows times the largest argument proves that it fits, else
-    in 128. It travels as a DECIMAL, so that a sum of parts that is in range again is no overflow."""
+    """A sum that is never wrong: in 64 bits where the number of rows times the largest argument
+    proves that it fits, else in 128. It travels as a DECIMAL, so that a sum of parts that is in
+    range again is no overflow."""
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
@@ -116,7 +121,8 @@ class SumInteger(State):
 
 
 def _narrowed(column: pa.Array) -> pa.Array:
-    """Whole numbers in 64 bits where all of them fit: these are added up in a fraction of the time."""
+    """Whole numbers in 64 bits where all of them fit: these are added up in a fraction of the
+    time."""
     if not pa.types.is_decimal(column.type):
         return column
     words = numbers(column, np.dtype((np.int64, 2)))
@@ -174,12 +180,15 @@ class SumDecimal(State):
 
 def sum_overflow(position: Position | None) -> DataError:
     """The error for finite DOUBLEs whose sum isn't finite."""
-    return DataError("DOUBLE overflow in SUM", hint="cast the argument to DECIMAL", position=position)
+    return DataError(
+        "DOUBLE overflow in SUM", hint="cast the argument to DECIMAL", position=position
+    )
 
 
 @frozen
 class SumDouble(State):
-    """A sum of REAL or DOUBLE. Finite values whose sum is not finite are a DataError, at the position of the call."""
+    """A sum of REAL or DOUBLE. Finite values whose sum is not finite are a DataError, at the
+    position of the call."""
 
     position: Position | None = field(default=None, compare=False, repr=False)
 
@@ -198,7 +207,10 @@ class SumDouble(State):
 
     def _sum(self, column: Column) -> Work:
         def collect(results: list[pa.Array]) -> list[pa.Array]:
-            if np.isinf(filled(results[0], np.float64)).any() and not pc.any(pc.is_inf(column)).as_py():
+            if (
+                np.isinf(filled(results[0], np.float64)).any()
+                and not pc.any(pc.is_inf(column)).as_py()
+            ):
                 raise sum_overflow(self.position)
             return results
 
@@ -262,8 +274,9 @@ class First(State):
 
 @frozen
 class Moments(State):
-    """Count, mean and the sum of squared differences from it (M2) of DOUBLE arguments; combined by the method of Chan, Golub
-    and LeVeque (1979), which loses no precision where the mean is large against the spread."""
+    """Count, mean and the sum of squared differences from it (M2) of DOUBLE arguments; combined by
+    the method of Chan, Golub and LeVeque (1979), which loses no precision where the mean is large
+    against the spread."""
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
@@ -271,7 +284,11 @@ class Moments(State):
 
     def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
         column = arguments[0]
-        requests = [Request(column, "count"), Request(column, "mean"), Request(column, "variance", pc.VarianceOptions(ddof=0))]
+        requests = [
+            Request(column, "count"),
+            Request(column, "mean"),
+            Request(column, "variance", pc.VarianceOptions(ddof=0)),
+        ]
 
         def collect(results: list[pa.Array]) -> list[pa.Array]:
             counts, means, variances = results
@@ -305,8 +322,8 @@ class Moments(State):
 
 @frozen
 class Items(State):
-    """All arguments in a list, in the order in which they arrived; NULL without any. With `of_kept` the second argument says
-    which rows count, and NULLs among them do; else NULLs don't."""
+    """All arguments in a list, in the order in which they arrived; NULL without any. With `of_kept`
+    the second argument says which rows count, and NULLs among them do; else NULLs don't."""
 
     type: pa.DataType
     keeps_nulls: bool
@@ -345,7 +362,9 @@ class Items(State):
             rows, groups, number = members(results[0])
             ordered = lists.take(indexes(rows))
             lengths = filled(pc.list_value_length(ordered), np.int32)
-            ends = np.concatenate(([0], np.cumsum(np.bincount(groups, lengths, number)))).astype(np.int32)
+            ends = np.concatenate(([0], np.cumsum(np.bincount(groups, lengths, number)))).astype(
+                np.int32
+            )
             return [_lists(ordered.flatten(), ends, self.types[0])]
 
         return [Request(positions, "list")], collect
@@ -368,7 +387,8 @@ def lists_offsets(lists: pa.Array) -> pa.Array:
 
 
 def members(lists: pa.Array) -> tuple[Any, Any, int]:
-    """Row numbers that were collected per group, as (row numbers, the group of each, number of groups)."""
+    """Row numbers that were collected per group, as (row numbers, the group of each, number of
+    groups)."""
     rows = numbers(lists.flatten(), np.int64)
     lengths = filled(pc.list_value_length(lists), np.int32)
     return rows, np.repeat(np.arange(len(lists)), lengths), len(lists)

@@ -1,4 +1,5 @@
-"""Aggregates of statistics and of bits: CORR, COVAR_…, REGR_…, SKEWNESS, KURTOSIS, PRODUCT, BIT_…, APPROX_DISTINCT."""
+"""Aggregates of statistics and of bits: CORR, COVAR_…, REGR_…, SKEWNESS, KURTOSIS, PRODUCT, BIT_…,
+APPROX_DISTINCT."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ from runnel.expressions.nodes import Aggregate
 from runnel.sqltypes import BIGINT, DOUBLE, SqlType, to_arrow
 
 Pairs = Callable[..., tuple[Numbers, Any]]
-"""Of count, means, Sxx, Syy and Sxy per group: the values, and which of them there are. The first argument is y, as in
-PostgreSQL: REGR_SLOPE(y, x)."""
+"""Of count, means, Sxx, Syy and Sxy per group: the values, and which of them there are. The first
+argument is y, as in PostgreSQL: REGR_SLOPE(y, x)."""
 
 
 def _bind_pair(function: AggregateFunction, given: Given) -> Bound:
@@ -92,7 +93,9 @@ def _skewness(n: Any, mean: Any, m2: Any, m3: Any, m4: Any) -> tuple[Any, Any]:
 def _kurtosis(n: Any, mean: Any, m2: Any, m3: Any, m4: Any) -> tuple[Any, Any]:
     """The excess of a sample, adjusted: G2 of Joanes and Gill."""
     excess = n * m4 / (m2 * m2)
-    return (n - 1.0) / ((n - 2.0) * (n - 3.0)) * ((n + 1.0) * excess - 3.0 * (n - 1.0)), (n > 3) & (m2 > 0)
+    return (n - 1.0) / ((n - 2.0) * (n - 3.0)) * ((n + 1.0) * excess - 3.0 * (n - 1.0)), (n > 3) & (
+        m2 > 0
+    )
 
 
 def _kurtosis_pop(n: Any, mean: Any, m2: Any, m3: Any, m4: Any) -> tuple[Any, Any]:
@@ -117,18 +120,42 @@ def _functions() -> list[AggregateFunction]:
         result = bigint if name == "regr_count" else double
         functions.append(
             AggregateFunction(
-                name, numeric, result, lambda _: (Comoments(),), _of_pairs(compute), DOUBLE, 2, bind=_bind_pair, evaluated=both
+                name,
+                numeric,
+                result,
+                lambda _: (Comoments(),),
+                _of_pairs(compute),
+                DOUBLE,
+                2,
+                bind=_bind_pair,
+                evaluated=both,
             )
         )
-    for name, moments in (("skewness", _skewness), ("kurtosis", _kurtosis), ("kurtosis_pop", _kurtosis_pop)):
+    for name, moments in (
+        ("skewness", _skewness),
+        ("kurtosis", _kurtosis),
+        ("kurtosis_pop", _kurtosis_pop),
+    ):
         finish = _of_pairs(moments)
         functions.append(
-            AggregateFunction(name, numeric, double, lambda _: (HigherMoments(),), finish, DOUBLE, bind=_bind_double)
+            AggregateFunction(
+                name,
+                numeric,
+                double,
+                lambda _: (HigherMoments(),),
+                finish,
+                DOUBLE,
+                bind=_bind_double,
+            )
         )
-    product = AggregateFunction("product", numeric, double, _folding("product"), _folded, DOUBLE, bind=_bind_double)
+    product = AggregateFunction(
+        "product", numeric, double, _folding("product"), _folded, DOUBLE, bind=_bind_double
+    )
     functions.append(product)
     functions += [
-        AggregateFunction(f"bit_{fold}", integral, same, _folding(fold), _folded, ignores_distinct=fold != "xor")
+        AggregateFunction(
+            f"bit_{fold}", integral, same, _folding(fold), _folded, ignores_distinct=fold != "xor"
+        )
         for fold in ("and", "or", "xor")
     ]
     functions.append(

@@ -1,6 +1,8 @@
-"""The functions that only OVER gives a meaning: how they are bound. Aggregates may stand before OVER too.
+"""The functions that only OVER gives a meaning: how they are bound. Aggregates may stand before
+OVER too.
 
-The table WINDOW_FUNCTIONS is read by the binder (`window_function_call`), by the window operator and by whoever renders.
+The table WINDOW_FUNCTIONS is read by the binder (`window_function_call`), by the window operator
+and by whoever renders.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ Bind = Callable[[str, Sequence[Expression]], tuple[tuple[Expression, ...], SqlTy
 
 @frozen
 class WindowFunction:
-    """One entry of WINDOW_FUNCTIONS. It takes `least` to `most` arguments, which `bind` converts, giving the result's type.
-    `uses_frame`: the frame matters, not only the order. `takes_ignore_nulls`: IGNORE NULLS may follow."""
+    """One entry of WINDOW_FUNCTIONS. It takes `least` to `most` arguments, which `bind` converts,
+    giving the result's type.
+    `uses_frame`: the frame matters, not only the order. `takes_ignore_nulls`: IGNORE NULLS may
+        follow."""
 
     name: str
     least: int
@@ -52,7 +56,9 @@ def _value(name: str, arguments: Sequence[Expression]) -> tuple[tuple[Expression
 
 
 def _nth(name: str, arguments: Sequence[Expression]) -> tuple[tuple[Expression, ...], SqlType]:
-    return (arguments[0], _whole_number(name, arguments[1], "the second argument")), arguments[0].type
+    return (arguments[0], _whole_number(name, arguments[1], "the second argument")), arguments[
+        0
+    ].type
 
 
 def _shifted(name: str, arguments: Sequence[Expression]) -> tuple[tuple[Expression, ...], SqlType]:
@@ -67,7 +73,10 @@ def _shifted(name: str, arguments: Sequence[Expression]) -> tuple[tuple[Expressi
 WINDOW_FUNCTIONS: Mapping[str, WindowFunction] = {
     item.name: item
     for item in (
-        *(WindowFunction(name, 0, 0, _numbering(BIGINT)) for name in ("row_number", "rank", "dense_rank")),
+        *(
+            WindowFunction(name, 0, 0, _numbering(BIGINT))
+            for name in ("row_number", "rank", "dense_rank")
+        ),
         *(WindowFunction(name, 0, 0, _numbering(DOUBLE)) for name in ("percent_rank", "cume_dist")),
         WindowFunction("ntile", 1, 1, _ntile),
         WindowFunction("lag", 1, 3, _shifted, takes_ignore_nulls=True),
@@ -85,13 +94,21 @@ def is_window_function(name: str) -> bool:
     return name.lower() in WINDOW_FUNCTIONS
 
 
-def window_function_call(name: str, arguments: Sequence[Expression], position: Position | None = None) -> Aggregate:
-    """Binds a window function; ProgrammingError for a wrong number of arguments or a type that doesn't fit."""
+def window_function_call(
+    name: str, arguments: Sequence[Expression], position: Position | None = None
+) -> Aggregate:
+    """Binds a window function; ProgrammingError for a wrong number of arguments or a type that
+    doesn't fit."""
     function = WINDOW_FUNCTIONS[name.lower()]
     if not function.least <= len(arguments) <= function.most:
-        wanted = str(function.least) if function.least == function.most else f"{function.least} to {function.most}"
+        wanted = (
+            str(function.least)
+            if function.least == function.most
+            else f"{function.least} to {function.most}"
+        )
         raise ProgrammingError(
-            f"{name.upper()} takes {wanted} argument{'s' * (wanted != '1')}, not {len(arguments)}", position=position
+            f"{name.upper()} takes {wanted} argument{'s' * (wanted != '1')}, not {len(arguments)}",
+            position=position,
         )
     bound, result = function.bind(name, arguments)
     return Aggregate(function=function.name, arguments=bound, type=result, position=position)

@@ -1,7 +1,8 @@
 """CAST: which conversion serves which pair of types, and what its errors say.
 
-The conversions themselves are in `cast_numbers`, `cast_parse` (from text), `cast_format` (to text), `cast_temporal` and
-`cast_nested`. A fraction becomes an integer by cutting, a DECIMAL of fewer digits by rounding half up; nothing wraps.
+The conversions themselves are in `cast_numbers`, `cast_parse` (from text), `cast_format` (to text),
+`cast_temporal` and `cast_nested`. A fraction becomes an integer by cutting, a DECIMAL of fewer
+digits by rounding half up; nothing wraps.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ Conversion = Callable[[Datum, EvaluationContext], Datum]
 
 
 def compile_cast(source: SqlType, target: SqlType, position: Position | None = None) -> Conversion:
-    """The conversion of data of type `source` to `target` (`sqltypes.can_cast` must hold). It raises DataErrors that name
-    the value, both types, and the position."""
+    """The conversion of data of type `source` to `target` (`sqltypes.can_cast` must hold). It
+    raises DataErrors that name the value, both types, and the position."""
     conversion = conversion_of(source, target)
 
     def run(datum: Datum, context: EvaluationContext) -> Datum:
@@ -65,7 +66,9 @@ def cast_can_fail(source: SqlType, target: SqlType) -> bool:
         rounds = exact.scale > target.scale
         return exact.precision - exact.scale + rounds > target.precision - target.scale
     if source.is_numeric:
-        return not target.is_approximate or (source.kind is Kind.DOUBLE and target.kind is Kind.REAL)
+        return not target.is_approximate or (
+            source.kind is Kind.DOUBLE and target.kind is Kind.REAL
+        )
     return False
 
 
@@ -73,7 +76,8 @@ _NOT_ALL_HAVE_TEXT = frozenset({Kind.VARBINARY, Kind.DATE, Kind.TIMESTAMP, Kind.
 
 
 def depends_on_session(source: SqlType, target: SqlType) -> bool:
-    """Whether a cast reads the session's zone or date: any between an instant and something else, and TIME to a date."""
+    """Whether a cast reads the session's zone or date: any between an instant and something else,
+    and TIME to a date."""
     kinds = {source.kind, target.kind}
     return (Kind.TIMESTAMP_TZ in kinds and kinds - {Kind.TIMESTAMP_TZ, Kind.NULL} != set()) or (
         source.kind is Kind.TIME and target.kind is Kind.TIMESTAMP
@@ -103,20 +107,32 @@ def _same(datum: Datum, context: EvaluationContext) -> Datum:
 
 
 def _null(target: SqlType, datum: Datum, context: EvaluationContext) -> Datum:
-    return null_scalar(target) if isinstance(datum, pa.Scalar) else pa.nulls(len(datum), to_arrow(target))
+    return (
+        null_scalar(target)
+        if isinstance(datum, pa.Scalar)
+        else pa.nulls(len(datum), to_arrow(target))
+    )
 
 
 def _explained(
-    error: Exception, found: list[object] | None, source: SqlType, target: SqlType, position: Position | None
+    error: Exception,
+    found: list[object] | None,
+    source: SqlType,
+    target: SqlType,
+    position: Position | None,
 ) -> DataError:
     """The error with the first value that fails, if it was found."""
     if found is None:
-        return DataError(f"cannot convert {source} to {target}", detail=str(error), position=position)
+        return DataError(
+            f"cannot convert {source} to {target}", detail=str(error), position=position
+        )
     (value,) = found
     if source.kind is Kind.VARCHAR:
         message = f"cannot parse VARCHAR value {shown(value)} to {target}"
     elif isinstance(error, DataError):
-        return DataError(error.message, detail=f"the value is {shown(value)}", hint=error.hint, position=position)
+        return DataError(
+            error.message, detail=f"the value is {shown(value)}", hint=error.hint, position=position
+        )
     elif source.is_numeric:
         message = f"numeric overflow while converting {shown(value)} from {source} to {target}"
     else:

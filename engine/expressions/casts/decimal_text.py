@@ -1,7 +1,7 @@
 """Text as DECIMAL, rounded half up.
 
-Arrow's cast is fast, but multiplies the digits by 10^scale in 128 bits and does not notice every overflow. So it is given only
-text for which the product fits.
+Arrow's cast is fast, but multiplies the digits by 10^scale in 128 bits and does not notice every
+overflow. So it is given only text for which the product fits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _WITH_EXPONENT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+")
 
 
 def text_to_decimal(text: Datum, arrow: pa.DataType) -> Datum:
-    """Text without spaces around it; ArrowInvalid where it isn't a number or has too many digits."""
+    """Text without spaces around it; ArrowInvalid where it isn't a number or has too many
+    digits."""
     if has_exponent(text):
         text = over_first(lambda array: _without_exponents(array, arrow.scale))(text)
     with suppress(pa.ArrowInvalid):
@@ -34,22 +35,28 @@ def text_to_decimal(text: Datum, arrow: pa.DataType) -> Datum:
         raise pa.ArrowInvalid("too many digits")
     # One digit more than the scale decides how it is rounded: 39 digits at most.
     places = arrow.scale + 1
-    shortened = pc.replace_substring_regex(text, rf"^([+-]?[0-9]*\.[0-9]{{{places}}})[0-9]+$", r"\1")
+    shortened = pc.replace_substring_regex(
+        text, rf"^([+-]?[0-9]*\.[0-9]{{{places}}})[0-9]+$", r"\1"
+    )
     return to_scale(pc.cast(shortened, pa.decimal256(_WIDE, places)), arrow)
 
 
 def exact_decimals(text: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """Plain digits that the type holds without rounding; ArrowInvalid for any other text, also for what `text_to_decimal`
-    reads."""
+    """Plain digits that the type holds without rounding; ArrowInvalid for any other text, also for
+    what `text_to_decimal` reads."""
     if has_exponent(text):
         raise pa.ArrowInvalid("an exponent")
     return _exact(text, arrow)
 
 
 def _exact(text: Datum, arrow: pa.DataType) -> Datum:
-    """Text without exponents by Arrow's cast, which is given nothing that overflows: n characters are a number below 10^n, so
-    that n and the scale may be 38 together in 128 bits, 76 in 256."""
-    longest = pc.max(pc.binary_length(text)).as_py() if isinstance(text, pa.Array) else len(text.as_py() or "")
+    """Text without exponents by Arrow's cast, which is given nothing that overflows: n characters
+    are a number below 10^n, so that n and the scale may be 38 together in 128 bits, 76 in 256."""
+    longest = (
+        pc.max(pc.binary_length(text)).as_py()
+        if isinstance(text, pa.Array)
+        else len(text.as_py() or "")
+    )
     if (longest or 0) + arrow.scale <= MAX_PRECISION:
         return pc.cast(text, arrow)
     if longest + arrow.scale <= _WIDE:
@@ -58,7 +65,8 @@ def _exact(text: Datum, arrow: pa.DataType) -> Datum:
 
 
 def has_exponent(text: Datum) -> bool:
-    """Whether an e is anywhere in the text. Its bytes are searched, which takes a hundredth of the cast's time."""
+    """Whether an e is anywhere in the text. Its bytes are searched, which takes a hundredth of the
+    cast's time."""
     octets = (text.as_py() or "").encode() if isinstance(text, pa.Scalar) else _octets(text)
     return b"e" in octets or b"E" in octets
 
@@ -75,7 +83,8 @@ def _octets(text: pa.Array) -> bytes:
 
 
 def _without_exponents(texts: pa.Array, scale: int) -> pa.Array:
-    """Numbers written out, once per distinct text: what Arrow reads with an exponent must come out exact."""
+    """Numbers written out, once per distinct text: what Arrow reads with an exponent must come out
+    exact."""
     encoded = texts.dictionary_encode()
     written = [_written_out(text, scale) for text in encoded.dictionary.to_pylist()]
     return pack(written, VARCHAR).take(encoded.indices)

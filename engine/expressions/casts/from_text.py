@@ -1,6 +1,8 @@
-"""Casts from text. Spaces around a value don't count; what isn't wholly a value of the type is refused.
+"""Casts from text. Spaces around a value don't count; what isn't wholly a value of the type is
+refused.
 
-Arrow reads the usual forms at full speed; what it refuses is brought to its form with regular expressions and read again.
+Arrow reads the usual forms at full speed; what it refuses is brought to its form with regular
+expressions and read again.
 """
 
 from __future__ import annotations
@@ -27,7 +29,11 @@ _DATE = r"(?P<year>[0-9]{1,4})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
 _SECONDS = r"(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]{1,9}))?)?"
 _TIME = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})" + _SECONDS
 _CLOCK = r"(?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{1,2})" + _SECONDS + ")?"
-_OFFSET = r"(?: ?(?P<zone>Z|z|(?P<sign>[+-])(?P<zone_hour>0?[0-9]|1[0-5])(?::?(?P<zone_minute>[0-5][0-9]))?))?"
+_OFFSET = (
+    r"(?: "
+    r"?(?P<zone>Z|z|(?P<sign>[+-])(?P<zone_hour>0?[0-9]|1[0-5])(?::?(?P<zone_minute>[0-5][0-9]))?))"
+    r"?"
+)
 _MINUTE_US = pack_scalar(60_000_000, BIGINT)
 _SIXTY = pack_scalar(60, BIGINT)
 _MINUS_ONE = pack_scalar(-1, BIGINT)
@@ -136,7 +142,9 @@ def _to_timestamp(datum: Datum, context: EvaluationContext) -> Datum:
 
 
 def _moment(group: Callable[[str], Datum]) -> Datum:
-    return pc.cast(pc.binary_join_element_wise(_date_text(group), _time_text(group), _SPACE), _TIMESTAMP_TYPE)
+    return pc.cast(
+        pc.binary_join_element_wise(_date_text(group), _time_text(group), _SPACE), _TIMESTAMP_TYPE
+    )
 
 
 def _to_instant(datum: Datum, context: EvaluationContext) -> Datum:
@@ -146,7 +154,9 @@ def _to_instant(datum: Datum, context: EvaluationContext) -> Datum:
     except pa.ArrowInvalid:
         group = _groups(pc.utf8_trim_whitespace(datum), f"^{_DATE}(?:[T ]{_CLOCK}{_OFFSET})?$")
         moment = _moment(group)
-        minutes = pc.add(pc.multiply(_number(group("zone_hour")), _SIXTY), _number(group("zone_minute")))
+        minutes = pc.add(
+            pc.multiply(_number(group("zone_hour")), _SIXTY), _number(group("zone_minute"))
+        )
         sign = pc.if_else(pc.equal(group("sign"), _DASH), _MINUS_ONE, _ONE)
         shift = pc.cast(pc.multiply(pc.multiply(minutes, sign), _MINUTE_US), pa.duration("us"))
         with_offset = pc.cast(pc.subtract_checked(moment, shift), pa.timestamp("us", "UTC"))

@@ -38,13 +38,15 @@ def _array(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Con
 
 
 def list_like(lists: pa.Array, items: pa.Array, sql_type: SqlType) -> pa.Array:
-    """Lists of type `sql_type` as long as `lists`, of `items` that stand for those of `lists.flatten()`."""
+    """Lists of type `sql_type` as long as `lists`, of `items` that stand for those of
+    `lists.flatten()`."""
     buffers = [validity(lists), _compact_offsets(lists)]
     return pa.Array.from_buffers(to_arrow(sql_type), len(lists), buffers, children=[items])
 
 
 def _compact_offsets(array: pa.Array) -> pa.Buffer:
-    """Offsets into `array.flatten()`, which leaves out what stands in NULL lists and before a slice."""
+    """Offsets into `array.flatten()`, which leaves out what stands in NULL lists and before a
+    slice."""
     lengths = pc.fill_null(pc.list_value_length(array), _ZERO)
     counts = numbers(lengths, np.int32)
     offsets = np.zeros(len(array) + 1, dtype=np.int32)
@@ -56,11 +58,16 @@ _ZERO = pack_scalar(0, INTEGER)
 
 
 def _row(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Conversion:
-    inner = [conversion_of(first, second) for (_, first), (_, second) in zip(source.fields, target.fields, strict=True)]
+    inner = [
+        conversion_of(first, second)
+        for (_, first), (_, second) in zip(source.fields, target.fields, strict=True)
+    ]
     arrow = to_arrow(target)
 
     def run(array: pa.Array, context: EvaluationContext) -> pa.Array:
-        children = [change(item, context) for change, item in zip(inner, array.flatten(), strict=True)]
+        children = [
+            change(item, context) for change, item in zip(inner, array.flatten(), strict=True)
+        ]
         return pa.Array.from_buffers(arrow, len(array), [validity(array)], children=children)
 
     return run
@@ -69,7 +76,10 @@ def _row(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Conve
 def _map(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Conversion:
     assert source.element is not None and target.element is not None
     assert source.key is not None and target.key is not None
-    keys, items = conversion_of(source.key, target.key), conversion_of(source.element, target.element)
+    keys, items = (
+        conversion_of(source.key, target.key),
+        conversion_of(source.element, target.element),
+    )
 
     arrow = to_arrow(target)
 
@@ -78,7 +88,9 @@ def _map(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Conve
         columns = [keys(compact.keys, context), items(compact.items, context)]
         entries = pa.StructArray.from_arrays(columns, fields=[arrow.key_field, arrow.item_field])
         offsets = compact.offsets.buffers()[1]
-        return pa.Array.from_buffers(arrow, len(array), [validity(compact), offsets], children=[entries])
+        return pa.Array.from_buffers(
+            arrow, len(array), [validity(compact), offsets], children=[entries]
+        )
 
     return run
 
@@ -89,19 +101,34 @@ _CHANGES = {Kind.ARRAY: _array, Kind.ROW: _row, Kind.MAP: _map}
 def _to_json(array: pa.Array, source: SqlType) -> pa.Array:
     """Row by row: there is no kernel that writes nested values."""
     write = _plain if _is_plain(source) else _written
-    return pack([None if value is None else write(value) for value in python_values(array, source)], VARCHAR)
+    return pack(
+        [None if value is None else write(value) for value in python_values(array, source)], VARCHAR
+    )
 
 
 def _is_plain(sql_type: SqlType) -> bool:
-    """Whether Python's writer has a way for all values: it has none for DECIMALs, which are numbers with all their digits, nor
-    for keys of MAPs that are dates, times or binaries."""
+    """Whether Python's writer has a way for all values: it has none for DECIMALs, which are numbers
+    with all their digits, nor for keys of MAPs that are dates, times or binaries."""
     if sql_type.key is not None and not (sql_type.key.kind in _NAMES and _is_plain(sql_type.key)):
         return False
-    inner = [item for item in (sql_type.element, *(item for _, item in sql_type.fields)) if item is not None]
+    inner = [
+        item
+        for item in (sql_type.element, *(item for _, item in sql_type.fields))
+        if item is not None
+    ]
     return sql_type.kind is not Kind.DECIMAL and all(map(_is_plain, inner))
 
 
-_NAMES = {Kind.VARCHAR, Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.REAL, Kind.DOUBLE}
+_NAMES = {
+    Kind.VARCHAR,
+    Kind.BOOLEAN,
+    Kind.TINYINT,
+    Kind.SMALLINT,
+    Kind.INTEGER,
+    Kind.BIGINT,
+    Kind.REAL,
+    Kind.DOUBLE,
+}
 
 
 def _plain(value: Any) -> str:

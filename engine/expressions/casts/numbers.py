@@ -1,4 +1,5 @@
-"""Casts between numbers and booleans: fractions are cut toward zero, ranges are checked, NaN and infinities refused."""
+"""Casts between numbers and booleans: fractions are cut toward zero, ranges are checked, NaN and
+infinities refused."""
 
 from __future__ import annotations
 
@@ -13,7 +14,15 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.function import Datum, over_first
 from runnel.expressions.kernels.buffers import pack_scalar, validity
 from runnel.expressions.numbers.decimals import to_scale
-from runnel.sqltypes import DOUBLE, INTEGER_WIDTHS, MAX_PRECISION, Kind, SqlType, as_decimal, to_arrow
+from runnel.sqltypes import (
+    DOUBLE,
+    INTEGER_WIDTHS,
+    MAX_PRECISION,
+    Kind,
+    SqlType,
+    as_decimal,
+    to_arrow,
+)
 
 Conversion = Callable[[Datum, EvaluationContext], Datum]
 
@@ -23,7 +32,11 @@ def conversion(source: SqlType, target: SqlType) -> Conversion:
     arrow = to_arrow(target)
     kernel: Callable[[Datum], Datum]
     if target.kind is Kind.DECIMAL:
-        kernel = _exact_to_decimal(source, arrow) if source.is_exact else _float_to_decimal(source, arrow)
+        kernel = (
+            _exact_to_decimal(source, arrow)
+            if source.is_exact
+            else _float_to_decimal(source, arrow)
+        )
     elif target.is_integer and source.is_approximate:
         kernel = _float_to_integer(target)
     elif target.is_integer and source.kind is Kind.DECIMAL:
@@ -57,7 +70,8 @@ def _exact_to_decimal(source: SqlType, arrow: pa.DataType) -> Callable[[Datum], 
 
 
 def _float_to_decimal(source: SqlType, arrow: pa.DataType) -> Callable[[Datum], Datum]:
-    """By the shortest text that reads back as the same float, so that 0.1 is 0.1 and 2.675 rounds half up."""
+    """By the shortest text that reads back as the same float, so that 0.1 is 0.1 and 2.675 rounds
+    half up."""
     from runnel.expressions.casts.decimal_text import text_to_decimal  # few queries need it
 
     def run(datum: Datum) -> Datum:
@@ -69,7 +83,9 @@ def _float_to_decimal(source: SqlType, arrow: pa.DataType) -> Callable[[Datum], 
 
 def _float_to_integer(target: SqlType) -> Callable[[Datum], Datum]:
     width = INTEGER_WIDTHS[target.kind]
-    low, high = (pack_scalar(value, DOUBLE) for value in (-(2.0 ** (width - 1)), 2.0 ** (width - 1)))
+    low, high = (
+        pack_scalar(value, DOUBLE) for value in (-(2.0 ** (width - 1)), 2.0 ** (width - 1))
+    )
     arrow = to_arrow(target)
     options = pc.CastOptions(target_type=arrow, allow_float_truncate=True)
 
@@ -103,14 +119,19 @@ def _to_float(source: SqlType, target: SqlType) -> Callable[[Datum], Datum]:
 
 
 def _decimal_to_double(array: pa.Array) -> pa.Array:
-    """The nearest DOUBLE. (Arrow's cast multiplies by a power of ten that isn't exact, and misses it.) Where the digits and
-    the power of ten are whole numbers that a DOUBLE holds, their quotient is it; else reading the text is."""
-    words = np.frombuffer(array.buffers()[1], dtype=np.int64, count=2 * len(array), offset=16 * array.offset)
+    """The nearest DOUBLE. (Arrow's cast multiplies by a power of ten that isn't exact, and misses
+    it.) Where the digits and the power of ten are whole numbers that a DOUBLE holds, their quotient
+    is it; else reading the text is."""
+    words = np.frombuffer(
+        array.buffers()[1], dtype=np.int64, count=2 * len(array), offset=16 * array.offset
+    )
     low, high = words[::2], words[1::2]
     scale = array.type.scale
     if scale <= 22 and not ((low >> 63) - high).any() and (np.abs(low) <= 2**53).all():
         quotient = low / 10.0**scale
-        return pa.Array.from_buffers(pa.float64(), len(array), [validity(array), pa.py_buffer(quotient)])
+        return pa.Array.from_buffers(
+            pa.float64(), len(array), [validity(array), pa.py_buffer(quotient)]
+        )
     return pc.cast(pc.cast(array, pa.string()), pa.float64())
 
 

@@ -1,4 +1,5 @@
-"""Casts among DATE, TIME, TIMESTAMP and TIMESTAMP WITH TIME ZONE. Local time is the session zone's."""
+"""Casts among DATE, TIME, TIMESTAMP and TIMESTAMP WITH TIME ZONE. Local time is the session
+zone's."""
 
 from __future__ import annotations
 
@@ -49,12 +50,14 @@ def _is_far(datum: Datum) -> bool:
 
 
 def instant(datum: Datum, zone: str) -> Datum:
-    """Local times in `zone` as instants, as PostgreSQL: a time that the clock skips is taken with the offset before the gap;
-    one that it shows twice is the second of the two."""
+    """Local times in `zone` as instants, as PostgreSQL: a time that the clock skips is taken with
+    the offset before the gap; one that it shows twice is the second of the two."""
     if zone == "UTC":
         return pc.cast(datum, _UTC)
     try:
-        moment = pc.cast(pc.assume_timezone(datum, zone, ambiguous="latest", nonexistent="raise"), _UTC)
+        moment = pc.cast(
+            pc.assume_timezone(datum, zone, ambiguous="latest", nonexistent="raise"), _UTC
+        )
     except pa.ArrowInvalid:
         moment = _across_gaps(datum, zone)
     if _is_far(datum):
@@ -66,9 +69,12 @@ def instant(datum: Datum, zone: str) -> Datum:
 
 
 def _across_gaps(datum: Datum, zone: str) -> Datum:
-    """The same where some times are skipped. Of 02:30 in a gap from 02:00 (+01) to 03:00, `earliest` is the last instant before
-    the gap, 00:59:59.999999 UTC; its offset, +01, makes 02:30 the instant 01:30 UTC."""
-    before = pc.cast(pc.assume_timezone(datum, zone, ambiguous="latest", nonexistent="earliest"), _UTC)
+    """The same where some times are skipped. Of 02:30 in a gap from 02:00 (+01) to 03:00,
+    `earliest` is the last instant before the gap, 00:59:59.999999 UTC; its offset, +01, makes 02:30
+    the instant 01:30 UTC."""
+    before = pc.cast(
+        pc.assume_timezone(datum, zone, ambiguous="latest", nonexistent="earliest"), _UTC
+    )
     wall = pc.local_timestamp(pc.cast(before, zoned(zone)))
     offset = pc.subtract(pc.cast(wall, pa.int64()), pc.cast(before, pa.int64()))
     return pc.cast(pc.subtract(pc.cast(datum, pa.int64()), offset), _UTC)
@@ -89,7 +95,9 @@ def _date_to_instant(datum: Datum, context: EvaluationContext) -> Datum:
 
 
 def _time_to_timestamp(datum: Datum, context: EvaluationContext) -> Datum:
-    return pc.add(pc.cast(today(context), _NAIVE), pc.cast(pc.cast(datum, pa.int64()), pa.duration("us")))
+    return pc.add(
+        pc.cast(today(context), _NAIVE), pc.cast(pc.cast(datum, pa.int64()), pa.duration("us"))
+    )
 
 
 def _time_to_instant(datum: Datum, context: EvaluationContext) -> Datum:

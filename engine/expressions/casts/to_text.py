@@ -75,7 +75,8 @@ def _decimal(datum: Datum, context: EvaluationContext) -> Datum:
 
 
 def _decimal_digits(array: pa.Array) -> pa.Array:
-    """Digits without an exponent (Arrow writes small values with one): the unscaled number with the point put in."""
+    """Digits without an exponent (Arrow writes small values with one): the unscaled number with the
+    point put in."""
     scale = array.type.scale
     digits = pc.cast(pc.abs(array.view(pa.decimal128(array.type.precision, 0))), pa.string())
     padded = pc.utf8_lpad(digits, scale + 1, "0")
@@ -113,7 +114,10 @@ def _check_years(number: Datum, kind: Kind) -> None:
     first, last = RANGES[kind]
     if low is not None and (low < first or high > last):
         name = "TIMESTAMP WITH TIME ZONE" if kind is Kind.TIMESTAMP_TZ else kind.name
-        raise DataError(f"a {name} outside the years 1 to 9999 can't be converted to VARCHAR", hint=OUTSIDE_YEARS)
+        raise DataError(
+            f"a {name} outside the years 1 to 9999 can't be converted to VARCHAR",
+            hint=OUTSIDE_YEARS,
+        )
 
 
 def _instant(datum: Datum, context: EvaluationContext) -> Datum:

@@ -1,7 +1,7 @@
 """TRY_CAST: a conversion that gives NULL where a value can't be converted.
 
-The whole array is tried first. When it fails it is halved, so that a few bad values cost a few more calls; where there are
-many, each distinct value is tried once.
+The whole array is tried first. When it fails it is halved, so that a few bad values cost a few more
+calls; where there are many, each distinct value is tried once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ Conversion = Callable[[Datum, EvaluationContext], Datum]
 _FEW = 64
 
 
-def attempted(conversion: Conversion, datum: Datum, source: SqlType, target: SqlType, context: EvaluationContext) -> Datum:
+def attempted(
+    conversion: Conversion,
+    datum: Datum,
+    source: SqlType,
+    target: SqlType,
+    context: EvaluationContext,
+) -> Datum:
     """The converted values, NULL for those that the conversion refuses."""
     if isinstance(datum, pa.Scalar):
         try:
@@ -39,7 +45,9 @@ def attempted(conversion: Conversion, datum: Datum, source: SqlType, target: Sql
     return _halved(conversion, encoded.dictionary, target, context).take(encoded.indices)
 
 
-def _halved(conversion: Conversion, array: pa.Array, target: SqlType, context: EvaluationContext) -> pa.Array:
+def _halved(
+    conversion: Conversion, array: pa.Array, target: SqlType, context: EvaluationContext
+) -> pa.Array:
     """The parts that convert, put together again; without recursion deeper than the halvings."""
     if len(array) == 0:
         return pa.nulls(0, to_arrow(target))

@@ -1,7 +1,8 @@
 """JSON_OBJECT, JSON_ARRAY and TO_JSON: JSON made of values of any type.
 
-Numbers and truth values are written as such, a DECIMAL with all digits of its scale; dates and times, intervals, binaries and
-UUIDs as strings; ARRAY, ROW and MAP as arrays and objects; a JSON argument goes in as it is.
+Numbers and truth values are written as such, a DECIMAL with all digits of its scale; dates and
+times, intervals, binaries and UUIDs as strings; ARRAY, ROW and MAP as arrays and objects; a JSON
+argument goes in as it is.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from runnel.expressions.casts.cast import conversion_of
 from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.coercion import convert
 from runnel.expressions.context import EvaluationContext, Frame
-from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, over_arrays, over_first
+from runnel.expressions.function import (
+    Bound,
+    Datum,
+    Function,
+    Kernel,
+    always_may_fail,
+    over_arrays,
+    over_first,
+)
 from runnel.expressions.json import text as json_text
 from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.kernels.per_value import per_value
@@ -29,7 +38,16 @@ _NULL, _EMPTY, _COLON, _COMMA = (pack_scalar(text, VARCHAR) for text in ("null",
 _BRACES = tuple(pack_scalar(text, VARCHAR) for text in "{}")
 _BRACKETS = tuple(pack_scalar(text, VARCHAR) for text in "[]")
 _AS_THEY_ARE = frozenset(
-    {Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DECIMAL, Kind.REAL, Kind.DOUBLE}
+    {
+        Kind.BOOLEAN,
+        Kind.TINYINT,
+        Kind.SMALLINT,
+        Kind.INTEGER,
+        Kind.BIGINT,
+        Kind.DECIMAL,
+        Kind.REAL,
+        Kind.DOUBLE,
+    }
 )
 
 Writer = Callable[[Datum, EvaluationContext], Datum]
@@ -64,7 +82,10 @@ def _bind_object(name: str, arguments: Sequence[Expression], position: Position 
     for place, argument in enumerate(rest):
         is_name = place % 2 == 0
         if is_name and (argument.type.is_nested or argument.type.kind is Kind.JSON):
-            raise ProgrammingError(f"a name in JSON_OBJECT can't be {argument.type}", position=argument.position or position)
+            raise ProgrammingError(
+                f"a name in JSON_OBJECT can't be {argument.type}",
+                position=argument.position or position,
+            )
         bound.append(convert(argument, VARCHAR) if is_name else argument)
     return tuple(bound), JSON
 
@@ -85,7 +106,9 @@ def _compile_object(call: Call) -> Kernel:
             if any_true(pc.is_null(name)):
                 raise DataError("a name in JSON_OBJECT is NULL")
             key = over_first(json_text.quoted)(name)
-            part = pc.binary_join_element_wise(key, _text(write(value, frame.context), keeps), _COLON)
+            part = pc.binary_join_element_wise(
+                key, _text(write(value, frame.context), keeps), _COLON
+            )
             parts.append(part)
         return _enclosed(parts, _BRACES, keeps)
 
@@ -97,7 +120,10 @@ def _compile_array(call: Call) -> Kernel:
     writers = [writer(item.type) for item in call.arguments[1:]]
 
     def run(frame: Frame, nulls: Datum, *arguments: Datum) -> Datum:
-        parts = [_text(write(value, frame.context), keeps) for write, value in zip(writers, arguments, strict=True)]
+        parts = [
+            _text(write(value, frame.context), keeps)
+            for write, value in zip(writers, arguments, strict=True)
+        ]
         return _enclosed(parts, _BRACKETS, keeps)
 
     return run
@@ -114,7 +140,9 @@ def _enclosed(parts: list[Datum], ends: tuple[pa.Scalar, ...], keeps_nulls: bool
     if keeps_nulls:
         inner = pc.binary_join_element_wise(*parts, _COMMA)
     else:
-        led = [pc.coalesce(pc.binary_join_element_wise(_COMMA, part, _EMPTY), _EMPTY) for part in parts]
+        led = [
+            pc.coalesce(pc.binary_join_element_wise(_COMMA, part, _EMPTY), _EMPTY) for part in parts
+        ]
         inner = pc.utf8_slice_codeunits(pc.binary_join_element_wise(*led, _EMPTY), 1)
     return pc.binary_join_element_wise(ends[0], inner, ends[1], _EMPTY)
 
@@ -129,20 +157,28 @@ def _bind_list(name: str, arguments: Sequence[Expression], position: Position | 
 
 
 def _compile_lists(call: Call) -> Kernel:
-    """JSON_OBJECTAGG over collected rows: the array of names and the array of values of each group."""
+    """JSON_OBJECTAGG over collected rows: the array of names and the array of values of each
+    group."""
     keeps = _keeps_nulls(call)
     _, names, values = call.arguments
     assert names.type.element is not None and values.type.element is not None
     to_text, write = conversion_of(names.type.element, VARCHAR), writer(values.type.element)
 
     def run(frame: Frame, nulls: Datum, keys: pa.Array, items: pa.Array) -> pa.Array:
-        names_written, values_written = to_text(keys.flatten(), frame.context), write(items.flatten(), frame.context)
+        names_written, values_written = (
+            to_text(keys.flatten(), frame.context),
+            write(items.flatten(), frame.context),
+        )
         if names_written.null_count:
             raise DataError("a name in JSON_OBJECTAGG is NULL")
-        pairs = pc.binary_join_element_wise(over_first(json_text.quoted)(names_written), _text(values_written, keeps), _COLON)
+        pairs = pc.binary_join_element_wise(
+            over_first(json_text.quoted)(names_written), _text(values_written, keeps), _COLON
+        )
         return _joined(keys, pairs, _BRACES)
 
-    return lambda frame, nulls, keys, items: over_arrays(lambda a, b: run(frame, nulls, a, b))(keys, items)
+    return lambda frame, nulls, keys, items: over_arrays(lambda a, b: run(frame, nulls, a, b))(
+        keys, items
+    )
 
 
 def _compile_items(call: Call) -> Kernel:
@@ -177,11 +213,18 @@ def _indented(value: Any, indent: str, json: Any) -> str:
     deeper = indent + "    "
     if isinstance(value, dict) and value:
         rows = [
-            f"{deeper}{json.dumps(name, ensure_ascii=False)}: {_indented(item, deeper, json)}" for name, item in value.items()
+            f"{deeper}{json.dumps(name, ensure_ascii=False)}: {_indented(item, deeper, json)}"
+            for name, item in value.items()
         ]
         return "{\n" + ",\n".join(rows) + "\n" + indent + "}"
     if isinstance(value, list) and value:
-        return "[\n" + ",\n".join(deeper + _indented(item, deeper, json) for item in value) + "\n" + indent + "]"
+        return (
+            "[\n"
+            + ",\n".join(deeper + _indented(item, deeper, json) for item in value)
+            + "\n"
+            + indent
+            + "]"
+        )
     return json_text.write(value)
 
 
@@ -213,7 +256,11 @@ def _patched(value: Any, patch: Any) -> Any:
 
 
 def _built(
-    name: str, arguments: str, bind: Any, compile_call: Callable[[Call], Kernel], names: tuple[str, ...] = ()
+    name: str,
+    arguments: str,
+    bind: Any,
+    compile_call: Callable[[Call], Kernel],
+    names: tuple[str, ...] = (),
 ) -> Function:
     return Function(
         name=name,
@@ -234,11 +281,22 @@ def _has_instants(call: Call) -> bool:
 
 
 FUNCTIONS = (
-    _built("json_object", "[KEY] name VALUE x | name : x, … [NULL | ABSENT ON NULL]", _bind_object, _compile_object),
+    _built(
+        "json_object",
+        "[KEY] name VALUE x | name : x, … [NULL | ABSENT ON NULL]",
+        _bind_object,
+        _compile_object,
+    ),
     _built("json_array", "x ANY, … [NULL | ABSENT ON NULL]", _bind_list, _compile_array),
     _built("json_array_of_list", "nulls, x ARRAY", _bind_list, _compile_items),
     _built("json_object_of_lists", "nulls, names ARRAY, x ARRAY", _bind_list, _compile_lists),
-    _built("to_json", "x ANY", signature(ANY, result=JSON), _compile_to_json, ("TO_JSON", "TO_JSONB", "ROW_TO_JSON")),
+    _built(
+        "to_json",
+        "x ANY",
+        signature(ANY, result=JSON),
+        _compile_to_json,
+        ("TO_JSON", "TO_JSONB", "ROW_TO_JSON"),
+    ),
     *(
         named(
             name,

@@ -1,7 +1,8 @@
-"""JSON_VALUE, JSON_QUERY, JSON_EXISTS and IS JSON: parts of JSON texts, found by a path, once per distinct text.
+"""JSON_VALUE, JSON_QUERY, JSON_EXISTS and IS JSON: parts of JSON texts, found by a path, once per
+distinct text.
 
-A text that isn't JSON, and a result that the function can't give, is an error, which ON ERROR deals with (NULL unless it says
-otherwise).
+A text that isn't JSON, and a result that the function can't give, is an error, which ON ERROR deals
+with (NULL unless it says otherwise).
 """
 
 from __future__ import annotations
@@ -56,17 +57,22 @@ def _path(argument: Expression, name: str, position: Position | None) -> Express
         return convert(argument, VARCHAR)
     if argument.type.kind is not Kind.VARCHAR:
         raise ProgrammingError(
-            f"the path of {name.upper()} must be VARCHAR, not {argument.type}", position=argument.position or position
+            f"the path of {name.upper()} must be VARCHAR, not {argument.type}",
+            position=argument.position or position,
         )
     if isinstance(argument, Literal):
         try:
             compile_path(argument.value)
         except DataError as error:
-            raise ProgrammingError(error.message, hint=error.hint, position=argument.position or position) from None
+            raise ProgrammingError(
+                error.message, hint=error.hint, position=argument.position or position
+            ) from None
     return argument
 
 
-def _bind_with(result: Callable[[Sequence[Expression]], SqlType], count: int) -> Callable[..., Bound]:
+def _bind_with(
+    result: Callable[[Sequence[Expression]], SqlType], count: int
+) -> Callable[..., Bound]:
     """Arguments: the document, the path (without one: $), and what the planner adds."""
 
     def bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
@@ -92,7 +98,9 @@ def _scalar(text: str, path: str) -> Any:
     if not found:
         return _NOTHING
     if len(found) > 1:
-        raise DataError("JSON_VALUE evaluated to multiple values", hint="use JSON_QUERY with an array wrapper")
+        raise DataError(
+            "JSON_VALUE evaluated to multiple values", hint="use JSON_QUERY with an array wrapper"
+        )
     if isinstance(found[0], dict | list):
         raise DataError("JSON_VALUE found an object or an array", hint="use JSON_QUERY")
     return plain(found[0])
@@ -113,7 +121,8 @@ def _outcome(text: str, path: str) -> str:
 
 
 def _compile_outcome(call: Call) -> Kernel:
-    """What came out of JSON_VALUE: 'FOUND', 'EMPTY' or 'ERROR', the last also where the value isn't of the wanted type."""
+    """What came out of JSON_VALUE: 'FOUND', 'EMPTY' or 'ERROR', the last also where the value isn't
+    of the wanted type."""
     types = [item.type for item in call.arguments[:2]]
     plain = kernel_of(_outcome, types, VARCHAR)
     texts = kernel_of(_quiet_text, types, VARCHAR)
@@ -180,7 +189,9 @@ def _compile_value(call: Call) -> Kernel:
         value = texts(document, path)
         if target == VARCHAR:
             return value
-        return conversion(value, frame.context) if on_error == "ERROR" else converted(frame, value)[0]
+        return (
+            conversion(value, frame.context) if on_error == "ERROR" else converted(frame, value)[0]
+        )
 
     return run
 
@@ -188,7 +199,11 @@ def _compile_value(call: Call) -> Kernel:
 def _bind_value(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     bound, result = _bind_with(lambda given: given[-1].type, 4)(name, arguments, position)
     if not can_cast(VARCHAR, result) or result.is_nested:
-        raise ProgrammingError(f"JSON_VALUE can't return {result}", hint="use CAST(JSON_QUERY(…) AS …)", position=position)
+        raise ProgrammingError(
+            f"JSON_VALUE can't return {result}",
+            hint="use CAST(JSON_QUERY(…) AS …)",
+            position=position,
+        )
     return bound, result
 
 
@@ -215,7 +230,9 @@ def _queried(found: list[Any], wrapper: str, on_empty: str) -> str | None:
         if on_empty == "ERROR":
             raise DataError("JSON_QUERY evaluated to no value", hint="add NULL ON EMPTY")
         return _EMPTIES[on_empty]
-    if wrapper == "UNCONDITIONAL" or (wrapper == "CONDITIONAL" and (len(found) > 1 or not isinstance(found[0], dict | list))):
+    if wrapper == "UNCONDITIONAL" or (
+        wrapper == "CONDITIONAL" and (len(found) > 1 or not isinstance(found[0], dict | list))
+    ):
         return json_text.write(found)
     if len(found) > 1:
         raise DataError("JSON_QUERY evaluated to multiple values", hint="add WITH ARRAY WRAPPER")
@@ -246,24 +263,41 @@ def _is_json(document: str, kind: str) -> bool:
         value = json_text.parse(document)
     except DataError:
         return False
-    return not isinstance(value, dict | list) if kind == "scalar" else isinstance(value, _KINDS[kind])
+    return (
+        not isinstance(value, dict | list) if kind == "scalar" else isinstance(value, _KINDS[kind])
+    )
 
 
 def _compile_is_json(call: Call) -> Kernel:
     kernel = per_value(_is_json)(call)
     if call.arguments[0].type.kind is not Kind.JSON or _text_of(call.arguments[1]) != "value":
         return kernel
-    return lambda document, kind: pc.if_else(pc.is_valid(document), pack_scalar(True, BOOLEAN), null_scalar(BOOLEAN))
+    return lambda document, kind: pc.if_else(
+        pc.is_valid(document), pack_scalar(True, BOOLEAN), null_scalar(BOOLEAN)
+    )
 
 
 def _bind_is_json(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     document = arguments[0]
     if document.type.kind not in (Kind.JSON, Kind.VARCHAR, Kind.NULL):
-        raise ProgrammingError(f"cannot apply IS JSON to {document.type}", position=document.position or position)
-    return (convert(document, VARCHAR) if document.type.kind is Kind.NULL else document, *arguments[1:]), BOOLEAN
+        raise ProgrammingError(
+            f"cannot apply IS JSON to {document.type}", position=document.position or position
+        )
+    return (
+        convert(document, VARCHAR) if document.type.kind is Kind.NULL else document,
+        *arguments[1:],
+    ), BOOLEAN
 
 
-def _function(name: str, arguments: str, result: str, bind: Any, compile_call: Any, *, needs_frame: bool = False) -> Function:
+def _function(
+    name: str,
+    arguments: str,
+    result: str,
+    bind: Any,
+    compile_call: Any,
+    *,
+    needs_frame: bool = False,
+) -> Function:
     """One that the planner calls by its key, having read its clauses."""
     return Function(
         name=name,

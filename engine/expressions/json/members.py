@@ -20,17 +20,26 @@ _NOTHING = object()
 
 
 def _bind_arrow(result: SqlType) -> Callable[..., Bound]:
-    """The key is a name, a subscript from 0 (negative from the end), or a path that begins with `$`."""
+    """The key is a name, a subscript from 0 (negative from the end), or a path that begins with
+    `$`."""
 
     def bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-        shown = {"json_arrow": "'->' operator", "json_arrow_text": "'->>' operator"}.get(name, name.upper())
+        shown = {"json_arrow": "'->' operator", "json_arrow_text": "'->>' operator"}.get(
+            name, name.upper()
+        )
         if len(arguments) < 2:
-            raise ProgrammingError(f"{shown} takes a JSON and a name, a subscript or a path", position=position)
+            raise ProgrammingError(
+                f"{shown} takes a JSON and a name, a subscript or a path", position=position
+            )
         document, *keys = arguments
         if document.type.kind is Kind.VARCHAR and isinstance(document, Literal):
             document = convert(document, JSON)
         if document.type.kind not in (Kind.JSON, Kind.NULL, Kind.VARCHAR):
-            raise ProgrammingError(f"cannot apply {shown} to {document.type}", hint="CAST it to JSON", position=position)
+            raise ProgrammingError(
+                f"cannot apply {shown} to {document.type}",
+                hint="CAST it to JSON",
+                position=position,
+            )
         bound = []
         for key in keys:
             if key.type.is_integer:
@@ -38,8 +47,13 @@ def _bind_arrow(result: SqlType) -> Callable[..., Bound]:
             elif key.type.kind in (Kind.VARCHAR, Kind.NULL):
                 bound.append(convert(key, VARCHAR))
             else:
-                raise ProgrammingError(f"cannot apply {shown} to {key.type}", position=key.position or position)
-        return (document if document.type.kind is not Kind.NULL else convert(document, JSON), *bound), result
+                raise ProgrammingError(
+                    f"cannot apply {shown} to {key.type}", position=key.position or position
+                )
+        return (
+            document if document.type.kind is not Kind.NULL else convert(document, JSON),
+            *bound,
+        ), result
 
     return bind
 
@@ -103,10 +117,16 @@ def _contains(document: str, part: str) -> bool:
 def _within(whole: Any, part: Any) -> bool:
     """As PostgreSQL's @>: objects by their names, arrays as sets."""
     if isinstance(part, dict):
-        return isinstance(whole, dict) and all(name in whole and _within(whole[name], item) for name, item in part.items())
+        return isinstance(whole, dict) and all(
+            name in whole and _within(whole[name], item) for name, item in part.items()
+        )
     if isinstance(part, list):
-        return isinstance(whole, list) and all(any(_within(item, wanted) for item in whole) for wanted in part)
-    return whole is part or (type(whole) is not bool and type(part) is not bool and bool(whole == part))
+        return isinstance(whole, list) and all(
+            any(_within(item, wanted) for item in whole) for wanted in part
+        )
+    return whole is part or (
+        type(whole) is not bool and type(part) is not bool and bool(whole == part)
+    )
 
 
 def _operator(name: str, result: SqlType, of_row: Callable[..., Any]) -> Function:
@@ -122,17 +142,36 @@ def _operator(name: str, result: SqlType, of_row: Callable[..., Any]) -> Functio
 
 
 def _simple(
-    name: str, arguments: str, result: SqlType, bind: Any, of_row: Callable[..., Any], sql_names: tuple[str, ...] = ()
+    name: str,
+    arguments: str,
+    result: SqlType,
+    bind: Any,
+    of_row: Callable[..., Any],
+    sql_names: tuple[str, ...] = (),
 ) -> Function:
     return named(
-        name, arguments, str(result), bind, per_value(of_row), sql_names=sql_names, can_fail=always_may_fail, family="JSON"
+        name,
+        arguments,
+        str(result),
+        bind,
+        per_value(of_row),
+        sql_names=sql_names,
+        can_fail=always_may_fail,
+        family="JSON",
     )
 
 
 FUNCTIONS = (
     _operator("json_arrow", JSON, _arrow),
     _operator("json_arrow_text", VARCHAR, _arrow_text),
-    _simple("json_extract", "x JSON, key VARCHAR or BIGINT, …", JSON, _bind_arrow(JSON), _arrow, ("JSON_EXTRACT_PATH",)),
+    _simple(
+        "json_extract",
+        "x JSON, key VARCHAR or BIGINT, …",
+        JSON,
+        _bind_arrow(JSON),
+        _arrow,
+        ("JSON_EXTRACT_PATH",),
+    ),
     _simple(
         "json_extract_string",
         "x JSON, key VARCHAR or BIGINT, …",
@@ -142,7 +181,11 @@ FUNCTIONS = (
         ("JSON_EXTRACT_PATH_TEXT",),
     ),
     _simple(
-        "json_array_length", "x JSON [, path VARCHAR]", BIGINT, signature(JSON, VARCHAR, result=BIGINT, optional=1), _length
+        "json_array_length",
+        "x JSON [, path VARCHAR]",
+        BIGINT,
+        signature(JSON, VARCHAR, result=BIGINT, optional=1),
+        _length,
     ),
     _simple("json_keys", "x JSON", array(VARCHAR), signature(JSON, result=array(VARCHAR)), _keys),
     _simple(
@@ -153,7 +196,13 @@ FUNCTIONS = (
         _type,
         ("JSON_TYPEOF",),
     ),
-    _simple("json_contains", "x JSON, part JSON", BOOLEAN, signature(JSON, JSON, result=BOOLEAN), _contains),
+    _simple(
+        "json_contains",
+        "x JSON, part JSON",
+        BOOLEAN,
+        signature(JSON, JSON, result=BOOLEAN),
+        _contains,
+    ),
     named(
         "json_valid",
         "x VARCHAR",

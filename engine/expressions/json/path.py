@@ -1,10 +1,12 @@
-"""The JSON path language: `$`, `.name`, `.*`, `..name`, `['a', 'b']`, `[0, 2]`, `[0 to 2]`, `[*]`, `[last]`, `?(@.price < 10)`.
+"""The JSON path language: `$`, `.name`, `.*`, `..name`, `['a', 'b']`, `[0, 2]`, `[0 to 2]`, `[*]`,
+`[last]`, `?(@.price < 10)`.
 
-A path is compiled to a function from a value to the list of what it finds, in document order. It is lax: a step that doesn't
-apply to a value finds nothing there. Negative subscripts count from the end, `[1:3]` leaves its end out. A filter keeps the
-items of an array, or the value itself, for which it is true; it compares with == (or =), != (<>), <, <=, >, >=, and
-`like_regex`, joins with &&, || and !, and a bare path asks whether there is something. Values of different kinds are not equal,
-and no comparison of order between them is true.
+A path is compiled to a function from a value to the list of what it finds, in document order. It is
+lax: a step that doesn't apply to a value finds nothing there. Negative subscripts count from the
+end, `[1:3]` leaves its end out. A filter keeps the items of an array, or the value itself, for
+which it is true; it compares with == (or =), != (<>), <, <=, >, >=, and `like_regex`, joins with
+&&, || and !, and a bare path asks whether there is something. Values of different kinds are not
+equal, and no comparison of order between them is true.
 """
 
 from __future__ import annotations
@@ -107,8 +109,14 @@ class _Reader:
         return _ESCAPE.sub(_unescaped, self.next()[1:-1])
 
     def error(self) -> DataError:
-        place = "at its end" if not self._path[self._start :].strip() else f'at "{self._path[self._start :].strip()[:20]}"'
-        return DataError(f"invalid JSON path '{self._path}' {place}", hint="a path is written like $.a.b[0]")
+        place = (
+            "at its end"
+            if not self._path[self._start :].strip()
+            else f'at "{self._path[self._start :].strip()[:20]}"'
+        )
+        return DataError(
+            f"invalid JSON path '{self._path}' {place}", hint="a path is written like $.a.b[0]"
+        )
 
 
 def _unescaped(match: re.Match[str]) -> str:
@@ -188,12 +196,15 @@ def _range(reader: _Reader) -> Range:
     if reader.accept(":"):
         end = None if reader.peek() in ("]", ",") else _place(reader)
         return lambda length: range(
-            max(first(length), 0) if first is not None else 0, min(end(length), length) if end is not None else length
+            max(first(length), 0) if first is not None else 0,
+            min(end(length), length) if end is not None else length,
         )
     if first is None:
         raise reader.error()
     single = first
-    return lambda length: range(single(length), single(length) + 1) if 0 <= single(length) < length else range(0)
+    return lambda length: (
+        range(single(length), single(length) + 1) if 0 <= single(length) < length else range(0)
+    )
 
 
 def _place(reader: _Reader) -> Callable[[int], int]:
@@ -209,14 +220,24 @@ def _place(reader: _Reader) -> Callable[[int], int]:
 
 
 def _whole(reader: _Reader) -> int:
-    if reader.kind != "number" or not reader.peek().lstrip("-").isdigit() or len(reader.peek()) > 18:
+    if (
+        reader.kind != "number"
+        or not reader.peek().lstrip("-").isdigit()
+        or len(reader.peek()) > 18
+    ):
         raise reader.error()
     return int(reader.next())
 
 
 def _members(names: tuple[str, ...]) -> Step:
     def run(found: list[Any], root: Any) -> list[Any]:
-        return [value[name] for value in found if isinstance(value, dict) for name in names if name in value]
+        return [
+            value[name]
+            for value in found
+            if isinstance(value, dict)
+            for name in names
+            if name in value
+        ]
 
     return run
 
@@ -236,7 +257,13 @@ def _all() -> Step:
 
 def _items(ranges: list[Range]) -> Step:
     def run(found: list[Any], root: Any) -> list[Any]:
-        return [value[i] for value in found if isinstance(value, list) for part in ranges for i in part(len(value))]
+        return [
+            value[i]
+            for value in found
+            if isinstance(value, list)
+            for part in ranges
+            for i in part(len(value))
+        ]
 
     return run
 
@@ -260,7 +287,9 @@ def _filter(test: Test) -> Step:
     def run(found: list[Any], root: Any) -> list[Any]:
         kept: list[Any] = []
         for value in found:
-            kept += [item for item in (value if isinstance(value, list) else [value]) if test(item, root)]
+            kept += [
+                item for item in (value if isinstance(value, list) else [value]) if test(item, root)
+            ]
         return kept
 
     return run
@@ -272,14 +301,22 @@ def _or(reader: _Reader, depth: int) -> Test:
     tests = [_and(reader, depth)]
     while reader.accept("||"):
         tests.append(_and(reader, depth))
-    return tests[0] if len(tests) == 1 else lambda value, root: any(test(value, root) for test in tests)
+    return (
+        tests[0]
+        if len(tests) == 1
+        else lambda value, root: any(test(value, root) for test in tests)
+    )
 
 
 def _and(reader: _Reader, depth: int) -> Test:
     tests = [_not(reader, depth)]
     while reader.accept("&&"):
         tests.append(_not(reader, depth))
-    return tests[0] if len(tests) == 1 else lambda value, root: all(test(value, root) for test in tests)
+    return (
+        tests[0]
+        if len(tests) == 1
+        else lambda value, root: all(test(value, root) for test in tests)
+    )
 
 
 def _not(reader: _Reader, depth: int) -> Test:

@@ -1,7 +1,8 @@
 """JSON text: reading it into Python values that lose nothing, and writing it, compactly.
 
-Numbers with a point or an exponent are Decimals, so that their digits stay as they are; an object's last value counts where
-a name comes twice. NaN and infinities, which Python's reader takes, are no JSON.
+Numbers with a point or an exponent are Decimals, so that their digits stay as they are; an object's
+last value counts where a name comes twice. NaN and infinities, which Python's reader takes, are no
+JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def _integer(digits: str) -> Any:
     return int(digits) if len(digits) < _LONGEST_NUMBER else Decimal(digits)
 
 
-_decode: Callable[[str], Any] = json.JSONDecoder(parse_int=_integer, parse_float=Decimal, parse_constant=_constant).decode
+_decode: Callable[[str], Any] = json.JSONDecoder(
+    parse_int=_integer, parse_float=Decimal, parse_constant=_constant
+).decode
 _quote: Callable[[str], str] = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -61,7 +64,9 @@ def write(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        return "{" + ",".join([f"{_quote(name)}:{write(item)}" for name, item in value.items()]) + "}"
+        return (
+            "{" + ",".join([f"{_quote(name)}:{write(item)}" for name, item in value.items()]) + "}"
+        )
     if isinstance(value, list):
         return "[" + ",".join([write(item) for item in value]) + "]"
     return str(value)
@@ -81,7 +86,9 @@ def quoted(texts: pa.Array) -> pa.Array:
     """Texts as JSON strings."""
     if any_true(pc.match_substring_regex(texts, r'["\\\x00-\x1f]')):
         encoded = texts.dictionary_encode()
-        written = [None if text is None else _quote(text) for text in encoded.dictionary.to_pylist()]
+        written = [
+            None if text is None else _quote(text) for text in encoded.dictionary.to_pylist()
+        ]
         return pack(written, VARCHAR).take(encoded.indices)
     return pc.binary_join_element_wise(_MARK, texts, _MARK, _NOTHING)
 

@@ -1,7 +1,8 @@
 """Arrow arrays and scalars from a few Python values, packed straight into buffers.
 
-`pa.array` and `pa.scalar` import pandas on first use where it is installed (0.3 s); literals and arguments must not pay
-for that. The values must already be of the right Python class and within range; `values.py` is the door that checks.
+`pa.array` and `pa.scalar` import pandas on first use where it is installed (0.3 s); literals and
+arguments must not pay for that. The values must already be of the right Python class and within
+range; `values.py` is the door that checks.
 """
 
 from __future__ import annotations
@@ -30,12 +31,16 @@ _MICROSECOND = timedelta(microseconds=1)
 def microseconds(value: time) -> int:
     """The time of day in µs; DataError for one with a zone, which TIME has not."""
     if value.tzinfo is not None:
-        raise DataError(f"time {value} has a time zone, which TIME can't keep", hint="take it off: value.replace(tzinfo=None)")
+        raise DataError(
+            f"time {value} has a time zone, which TIME can't keep",
+            hint="take it off: value.replace(tzinfo=None)",
+        )
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """A finite Decimal as an integer number of 10^-scale; digits beyond are cut, the caller has seen to them."""
+    """A finite Decimal as an integer number of 10^-scale; digits beyond are cut, the caller has
+    seen to them."""
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     shift = exponent + scale
@@ -118,7 +123,8 @@ def null_scalar(sql_type: SqlType) -> pa.Scalar:
 
 
 def validity(array: pa.Array) -> pa.Buffer | None:
-    """The bitmap of an array's values that aren't NULL, from bit 0 on (an array's own begins at its offset)."""
+    """The bitmap of an array's values that aren't NULL, from bit 0 on (an array's own begins at its
+    offset)."""
     return None if array.null_count == 0 else array.is_valid().buffers()[1]
 
 
@@ -138,9 +144,14 @@ def _validity(values: Sequence[Any]) -> pa.Buffer | None:
 
 def _pack_bytes(values: Sequence[Any], is_text: bool) -> tuple[pa.Buffer, pa.Buffer]:
     try:
-        parts = [b"" if value is None else value.encode() if is_text else bytes(value) for value in values]
+        parts = [
+            b"" if value is None else value.encode() if is_text else bytes(value)
+            for value in values
+        ]
     except UnicodeEncodeError as error:
-        raise DataError(f"a text has a character that isn't valid Unicode: {error.object[error.start]!a}") from None
+        raise DataError(
+            f"a text has a character that isn't valid Unicode: {error.object[error.start]!a}"
+        ) from None
     ends = [0]
     for part in parts:
         ends.append(ends[-1] + len(part))
@@ -152,13 +163,18 @@ def _pack_decimals(values: Sequence[Any], scale: int) -> pa.Buffer:
     return pa.py_buffer(b"".join(number.to_bytes(16, "little", signed=True) for number in numbers))
 
 
-def pack_nested(values: Sequence[Any], sql_type: SqlType, pack_items: Callable[[Sequence[Any], SqlType], pa.Array]) -> pa.Array:
+def pack_nested(
+    values: Sequence[Any],
+    sql_type: SqlType,
+    pack_items: Callable[[Sequence[Any], SqlType], pa.Array],
+) -> pa.Array:
     """Lists, dicts (of ROWs: with every field) as an array; `pack_items` packs what is inside."""
     arrow = to_arrow(sql_type)
     validity = _validity(values)
     if sql_type.kind is Kind.ROW:
         children = [
-            pack_items([None if value is None else value[name] for value in values], item) for name, item in sql_type.fields
+            pack_items([None if value is None else value[name] for value in values], item)
+            for name, item in sql_type.fields
         ]
         return pa.Array.from_buffers(arrow, len(values), [validity], children=children)
     assert sql_type.element is not None
@@ -172,13 +188,18 @@ def pack_nested(values: Sequence[Any], sql_type: SqlType, pack_items: Callable[[
         child = pack_items(flat, sql_type.element)
     else:
         assert sql_type.key is not None
-        entries = [pack_items([key for key, _ in flat], sql_type.key), pack_items([item for _, item in flat], sql_type.element)]
+        entries = [
+            pack_items([key for key, _ in flat], sql_type.key),
+            pack_items([item for _, item in flat], sql_type.element),
+        ]
         child = pa.Array.from_buffers(_entries_type(arrow), len(flat), [None], children=entries)
     return pa.Array.from_buffers(arrow, len(values), [validity, offsets], children=[child])
 
 
 def _entries_type(arrow: pa.DataType) -> pa.DataType:
-    return pa.struct([pa.field("key", arrow.key_type, nullable=False), pa.field("value", arrow.item_type)])
+    return pa.struct(
+        [pa.field("key", arrow.key_type, nullable=False), pa.field("value", arrow.item_type)]
+    )
 
 
 FALSE = pack_scalar(False, SqlType(Kind.BOOLEAN))

@@ -1,6 +1,8 @@
-"""Bringing data of any Arrow type to the one Arrow type of its SQL type: what a scan does at the door.
+"""Bringing data of any Arrow type to the one Arrow type of its SQL type: what a scan does at the
+door.
 
-What is canonical already is handed through without a copy. The rest is cast, recursively through lists, structs and maps.
+What is canonical already is handed through without a copy. The rest is cast, recursively through
+lists, structs and maps.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from runnel.sqltypes import SqlType, to_arrow
 
 
 def canonical(array: pa.Array | pa.ChunkedArray, sql_type: SqlType) -> pa.Array:
-    """`array`, of any type that `sqltypes.from_arrow` maps to `sql_type`, in the canonical type. DataError where a value
-    doesn't survive: nanoseconds that aren't whole microseconds, a uint64 or decimal beyond 38 digits, a date out of range."""
+    """`array`, of any type that `sqltypes.from_arrow` maps to `sql_type`, in the canonical type.
+    DataError where a value doesn't survive: nanoseconds that aren't whole microseconds, a uint64 or
+    decimal beyond 38 digits, a date out of range."""
     if isinstance(array, pa.ChunkedArray):
         chunks = [canonical(chunk, sql_type) for chunk in array.chunks]
         if len(chunks) == 1:
@@ -30,7 +33,10 @@ def canonical(array: pa.Array | pa.ChunkedArray, sql_type: SqlType) -> pa.Array:
     except pa.ArrowException as error:
         found = first_failure(lambda part: _brought(part, target), (array,))
         shown_value = "" if found is None else f" {shown(found[0])}"
-        raise DataError(f"value{shown_value} of Arrow type {array.type} doesn't fit {sql_type}", detail=str(error)) from None
+        raise DataError(
+            f"value{shown_value} of Arrow type {array.type} doesn't fit {sql_type}",
+            detail=str(error),
+        ) from None
 
 
 def _brought(array: pa.Array, target: pa.DataType) -> pa.Array:
@@ -63,7 +69,9 @@ def _list(array: pa.Array, target: pa.DataType) -> pa.Array:
     values = _brought(array.flatten(), target.value_type)
     lengths = pc.fill_null(pc.cast(pc.list_value_length(array), pa.int32()), _ZERO)
     offsets = pa.concat_arrays([_FIRST, pc.cast(pc.cumulative_sum_checked(lengths), pa.int32())])
-    return pa.Array.from_buffers(target, len(array), [validity(array), offsets.buffers()[1]], children=[values])
+    return pa.Array.from_buffers(
+        target, len(array), [validity(array), offsets.buffers()[1]], children=[values]
+    )
 
 
 _FIRST = pa.arange(0, 1).cast(pa.int32())
@@ -73,8 +81,12 @@ _ZERO = _FIRST[0]
 def _map(array: pa.Array, target: pa.DataType) -> pa.Array:
     compact = array.take(pa.arange(0, len(array)))
     keys, items = _brought(compact.keys, target.key_type), _brought(compact.items, target.item_type)
-    entries = pa.StructArray.from_arrays([keys, items], fields=[_field(target, 0), _field(target, 1)])
-    return pa.Array.from_buffers(target, len(array), [validity(array), compact.offsets.buffers()[1]], children=[entries])
+    entries = pa.StructArray.from_arrays(
+        [keys, items], fields=[_field(target, 0), _field(target, 1)]
+    )
+    return pa.Array.from_buffers(
+        target, len(array), [validity(array), compact.offsets.buffers()[1]], children=[entries]
+    )
 
 
 def _field(target: pa.DataType, index: int) -> pa.Field:

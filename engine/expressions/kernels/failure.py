@@ -1,4 +1,5 @@
-"""Telling which row made a kernel fail. Only the slow path comes here: a kernel has already raised."""
+"""Telling which row made a kernel fail. Only the slow path comes here: a kernel has already
+raised."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from runnel.expressions.nodes import INFIX, Call
 
 
 def first_failure(kernel: Kernel, arguments: Sequence[Datum]) -> list[Any] | None:
-    """The argument values of the first row on which the kernel raises, found by halving; None where no single row does."""
+    """The argument values of the first row on which the kernel raises, found by halving; None where
+    no single row does."""
     arrays = [datum for datum in arguments if not isinstance(datum, pa.Scalar)]
     low, high = 0, len(arrays[0]) if arrays else 1
     while high - low > 1:
@@ -28,15 +30,21 @@ def first_failure(kernel: Kernel, arguments: Sequence[Datum]) -> list[Any] | Non
     return [_value(datum if isinstance(datum, pa.Scalar) else datum[low]) for datum in arguments]
 
 
-def call_failure(error: Exception, call: Call, kernel: Kernel, arguments: Sequence[Datum]) -> DataError:
-    """What a kernel raised, in our words: with the values of the first row that fails, and the call's position."""
+def call_failure(
+    error: Exception, call: Call, kernel: Kernel, arguments: Sequence[Datum]
+) -> DataError:
+    """What a kernel raised, in our words: with the values of the first row that fails, and the
+    call's position."""
     if isinstance(error, TooManyRows):
         return error
     found = first_failure(kernel, arguments)
     detail = None if found is None else f"in {described(call, found)}"
     if isinstance(error, DataError) and error.message not in ("overflow", "out of range"):
         return DataError(
-            error.message, detail=error.detail or detail, hint=error.hint, position=error.position or call.position
+            error.message,
+            detail=error.detail or detail,
+            hint=error.hint,
+            position=error.position or call.position,
         )
     text = str(error)
     lower = text.lower()
@@ -59,7 +67,16 @@ def _where(call: Call) -> str:
 
 
 _OVERFLOWS = (
-    *("overflow", "out of range", "out of bounds", "does not fit", "precision", "not in range", "too large", "too big"),
+    *(
+        "overflow",
+        "out of range",
+        "out of bounds",
+        "does not fit",
+        "precision",
+        "not in range",
+        "too large",
+        "too big",
+    ),
     "was truncated converting",
 )
 
@@ -70,19 +87,29 @@ def described(call: Call, values: Sequence[Any]) -> str:
     infix = INFIX.get(call.function)
     if infix is not None and len(texts) == 2:
         return f"{texts[0]} {infix} {texts[1]}"
-    return f"-({texts[0]})" if call.function == "negate" else f"{call.function.upper()}({', '.join(texts)})"
+    return (
+        f"-({texts[0]})"
+        if call.function == "negate"
+        else f"{call.function.upper()}({', '.join(texts)})"
+    )
 
 
 def _fails(kernel: Kernel, arguments: Sequence[Datum], low: int, high: int) -> bool:
     try:
-        kernel(*(datum if isinstance(datum, pa.Scalar) else datum.slice(low, high - low) for datum in arguments))
+        kernel(
+            *(
+                datum if isinstance(datum, pa.Scalar) else datum.slice(low, high - low)
+                for datum in arguments
+            )
+        )
     except FAULTS:
         return True
     return False
 
 
 def _value(scalar: pa.Scalar) -> Any:
-    """The scalar in Python; the number behind it where Python has no such value (a year beyond 9999)."""
+    """The scalar in Python; the number behind it where Python has no such value (a year beyond
+    9999)."""
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):

@@ -1,10 +1,11 @@
-"""Kernels whose options are fixed when they are called, for arguments that are the same for every row, and what to do for
-the others.
+"""Kernels whose options are fixed when they are called, for arguments that are the same for every
+row, and what to do for the others.
 
-Most text kernels of Arrow take a pattern, a length or a separator as an option: one for the whole call. `by_option` runs
-such a kernel where the arguments after the first are scalars, which is nearly always. Where they differ from row to row
-either a Python function works through the rows, the one place in the engine where that is accepted, or the kernel runs once
-for each combination of options, over the rows that have it.
+Most text kernels of Arrow take a pattern, a length or a separator as an option: one for the whole
+call. `by_option` runs such a kernel where the arguments after the first are scalars, which is
+nearly always. Where they differ from row to row either a Python function works through the rows,
+the one place in the engine where that is accepted, or the kernel runs once for each combination of
+options, over the rows that have it.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ MakeKernel = Callable[..., Callable[[Datum], Datum]]
 def by_option(
     make_kernel: MakeKernel, of_row: Callable[..., Any] | None = None, *, takes_nulls: bool = False
 ) -> Callable[[Call], Kernel]:
-    """Compiles a call whose first argument is data. `make_kernel(*options)` gives a kernel over the data; `of_row(value,
-    *options)` is the value of one row, without which rows are grouped by their options. NULL anywhere makes NULL; with
-    `takes_nulls` (which needs `of_row`) only a NULL first argument does, and a NULL option is None. Made kernels are kept
-    while the options stay the same."""
+    """Compiles a call whose first argument is data. `make_kernel(*options)` gives a kernel over the
+    data; `of_row(value, *options)` is the value of one row, without which rows are grouped by their
+    options. NULL anywhere makes NULL; with `takes_nulls` (which needs `of_row`) only a NULL first
+    argument does, and a NULL option is None. Made kernels are kept while the options stay the
+    same."""
 
     def compile_call(call: Call) -> Kernel:
         types = [item.type for item in call.arguments]
@@ -46,7 +48,12 @@ def by_option(
                 return cached(*(option.as_py() for option in options))(value)
             if of_row is None:
                 return _by_group((value, *options), types[1:], result, cached)
-            return _row_by_row((value, *options), types, result, _of_value(of_row) if takes_nulls else _of_all(of_row))
+            return _row_by_row(
+                (value, *options),
+                types,
+                result,
+                _of_value(of_row) if takes_nulls else _of_all(of_row),
+            )
 
         return run
 
@@ -55,12 +62,21 @@ def by_option(
 
 def null_like(datum: Datum, sql_type: SqlType) -> Datum:
     """NULL as a scalar, or for every row of an array."""
-    return null_scalar(sql_type) if isinstance(datum, pa.Scalar) else pa.nulls(len(datum), to_arrow(sql_type))
+    return (
+        null_scalar(sql_type)
+        if isinstance(datum, pa.Scalar)
+        else pa.nulls(len(datum), to_arrow(sql_type))
+    )
 
 
-def _row_by_row(arguments: tuple[Datum, ...], types: list[SqlType], result: SqlType, of_row: Callable[..., Any]) -> pa.Array:
+def _row_by_row(
+    arguments: tuple[Datum, ...], types: list[SqlType], result: SqlType, of_row: Callable[..., Any]
+) -> pa.Array:
     rows = next(len(item) for item in arguments if not isinstance(item, pa.Scalar))
-    columns = [python_values(spread(item, rows), item_type) for item, item_type in zip(arguments, types, strict=True)]
+    columns = [
+        python_values(spread(item, rows), item_type)
+        for item, item_type in zip(arguments, types, strict=True)
+    ]
     return pack([of_row(*row) for row in zip(*columns, strict=True)], result)
 
 
@@ -72,11 +88,16 @@ def _of_value(of_row: Callable[..., Any]) -> Callable[..., Any]:
     return lambda value, *options: None if value is None else of_row(value, *options)
 
 
-def _by_group(arguments: tuple[Datum, ...], types: list[SqlType], result: SqlType, make: MakeKernel) -> pa.Array:
+def _by_group(
+    arguments: tuple[Datum, ...], types: list[SqlType], result: SqlType, make: MakeKernel
+) -> pa.Array:
     """Runs the kernel of each combination of options over the rows that have it."""
     rows = next(len(item) for item in arguments if not isinstance(item, pa.Scalar))
     values = spread(arguments[0], rows)
-    columns = [python_values(spread(item, rows), kind) for item, kind in zip(arguments[1:], types, strict=True)]
+    columns = [
+        python_values(spread(item, rows), kind)
+        for item, kind in zip(arguments[1:], types, strict=True)
+    ]
     groups: dict[tuple[Any, ...], list[int]] = {}
     for row, options in enumerate(zip(*columns, strict=True)):
         groups.setdefault(options, []).append(row)
@@ -85,12 +106,18 @@ def _by_group(arguments: tuple[Datum, ...], types: list[SqlType], result: SqlTyp
     for options, members in groups.items():
         is_null = any(option is None for option in options)
         chosen = None if is_null else values.take(pack(members, BIGINT))
-        parts.append(pa.nulls(len(members), to_arrow(result)) if chosen is None else make(*options)(chosen))
+        parts.append(
+            pa.nulls(len(members), to_arrow(result)) if chosen is None else make(*options)(chosen)
+        )
         order.extend(members)
     places = [0] * rows
     for place, row in enumerate(order):
         places[row] = place
-    return pa.concat_arrays(parts).take(pack(places, BIGINT)) if parts else pa.nulls(0, to_arrow(result))
+    return (
+        pa.concat_arrays(parts).take(pack(places, BIGINT))
+        if parts
+        else pa.nulls(0, to_arrow(result))
+    )
 
 
 def of_distinct(function: Callable[[Any], Any], source: SqlType, result: SqlType) -> Kernel:
@@ -100,6 +127,8 @@ def of_distinct(function: Callable[[Any], Any], source: SqlType, result: SqlType
         if isinstance(datum, pa.Scalar):
             return run(pa.repeat(datum, 1))[0]
         encoded = datum.dictionary_encode()
-        return pack([function(value) for value in python_values(encoded.dictionary, source)], result).take(encoded.indices)
+        return pack(
+            [function(value) for value in python_values(encoded.dictionary, source)], result
+        ).take(encoded.indices)
 
     return run

@@ -1,5 +1,5 @@
-"""Kernels made of a Python function over values, for what no Arrow kernel does. The function is called once per distinct value,
-or combination of values where several arguments vary."""
+"""Kernels made of a Python function over values, for what no Arrow kernel does. The function is
+called once per distinct value, or combination of values where several arguments vary."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from runnel.sqltypes import Kind, SqlType
 
 
 def per_value(function: Callable[..., Any], *, is_strict: bool = True) -> Callable[[Call], Kernel]:
-    """Compiles a call to a kernel of `function`, which gets the Python values of the arguments. `is_strict`: NULL anywhere
-    gives NULL, without a call."""
+    """Compiles a call to a kernel of `function`, which gets the Python values of the arguments.
+    `is_strict`: NULL anywhere gives NULL, without a call."""
 
     def compile_call(call: Call) -> Kernel:
         types = [item.type for item in call.arguments]
@@ -28,16 +28,27 @@ def per_value(function: Callable[..., Any], *, is_strict: bool = True) -> Callab
     return compile_call
 
 
-def kernel_of(function: Callable[..., Any], types: Sequence[SqlType], result: SqlType, *, is_strict: bool = True) -> Kernel:
+def kernel_of(
+    function: Callable[..., Any],
+    types: Sequence[SqlType],
+    result: SqlType,
+    *,
+    is_strict: bool = True,
+) -> Kernel:
     """The kernel of `function` for arguments of some types."""
     has_floats = any(item.kind in (Kind.REAL, Kind.DOUBLE) for item in types)
 
     def run(*arguments: Datum) -> Datum:
         varying = [i for i, item in enumerate(arguments) if not isinstance(item, pa.Scalar)]
-        if is_strict and any(isinstance(item, pa.Scalar) and not item.is_valid for item in arguments):
+        if is_strict and any(
+            isinstance(item, pa.Scalar) and not item.is_valid for item in arguments
+        ):
             return null_scalar(result) if not varying else null_like(arguments[varying[0]], result)
         if not varying:
-            columns = [python_values(spread(item, 1), kind) for item, kind in zip(arguments, types, strict=True)]
+            columns = [
+                python_values(spread(item, 1), kind)
+                for item, kind in zip(arguments, types, strict=True)
+            ]
             return pack([function(*(column[0] for column in columns))], result)[0]
         if len(varying) == 1 and _can_encode(arguments[varying[0]], is_strict):
             place = varying[0]
@@ -45,7 +56,9 @@ def kernel_of(function: Callable[..., Any], types: Sequence[SqlType], result: Sq
             return _over(arguments, place, encoded.dictionary).take(encoded.indices)
         rows = len(arguments[varying[0]])
         columns = [
-            python_values(item, kind) if i in varying else python_values(spread(item, 1), kind) * rows
+            python_values(item, kind)
+            if i in varying
+            else python_values(spread(item, 1), kind) * rows
             for i, (item, kind) in enumerate(zip(arguments, types, strict=True))
         ]
         return computed(columns)
@@ -58,7 +71,10 @@ def kernel_of(function: Callable[..., Any], types: Sequence[SqlType], result: Sq
         return computed(columns)
 
     def computed(columns: list[list[Any]]) -> pa.Array:
-        return pack(_once_per_combination(function, columns, is_strict=is_strict, has_floats=has_floats), result)
+        return pack(
+            _once_per_combination(function, columns, is_strict=is_strict, has_floats=has_floats),
+            result,
+        )
 
     return run
 

@@ -1,7 +1,8 @@
 """Arrow arrays of canonical types as lists of Python values: what a fetch gives.
 
-Every type is converted column-wise: numpy's `tolist` for numbers, dates and timestamps, slices of one decoded buffer for
-text. (`Array.to_pylist` goes through a scalar object per value and takes about ten times as long.)
+Every type is converted column-wise: numpy's `tolist` for numbers, dates and timestamps, slices of
+one decoded buffer for text. (`Array.to_pylist` goes through a scalar object per value and takes
+about ten times as long.)
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ _NUMPY = {
 
 
 def python_values(array: pa.Array, sql_type: SqlType) -> list[Any]:
-    """The values of a canonical array: None for NULL, Decimal, datetime (aware, in UTC, for TIMESTAMP WITH TIME ZONE),
-    timedelta, int (months) for a year-month interval, uuid.UUID, list for ARRAY, dict for ROW and MAP."""
+    """The values of a canonical array: None for NULL, Decimal, datetime (aware, in UTC, for
+    TIMESTAMP WITH TIME ZONE), timedelta, int (months) for a year-month interval, uuid.UUID, list
+    for ARRAY, dict for ROW and MAP."""
     if isinstance(array, pa.ChunkedArray):
         return [value for chunk in array.chunks for value in python_values(chunk, sql_type)]
     if sql_type.kind is Kind.NULL or array.null_count == len(array):
@@ -67,13 +69,16 @@ def _booleans(array: pa.Array, sql_type: SqlType) -> Any:
 
 
 def _moments(array: pa.Array, sql_type: SqlType) -> Any:
-    """Dates and timestamps. What stands in the slots of NULLs may be no date at all, so it is set to 0."""
+    """Dates and timestamps. What stands in the slots of NULLs may be no date at all, so it is set
+    to 0."""
     values = numbers(array, "int32" if sql_type.kind is Kind.DATE else "int64")
     if array.null_count:
         values = np.where(numbers(pc.cast(array.is_valid(), pa.uint8()), "bool"), values, 0)
     first, last = RANGES[sql_type.kind]
     if len(values) and (values.min() < first or values.max() > last):
-        raise DataError(f"a {sql_type} outside the years 1 to 9999 has no Python value", hint=OUTSIDE_YEARS)
+        raise DataError(
+            f"a {sql_type} outside the years 1 to 9999 has no Python value", hint=OUTSIDE_YEARS
+        )
     return values.astype(_NUMPY[sql_type.kind]).tolist()
 
 
@@ -124,7 +129,9 @@ def _binaries(array: pa.Array, sql_type: SqlType) -> list[Any]:
 
 
 def _offsets(array: pa.Array) -> Any:
-    return np.frombuffer(array.buffers()[1], dtype="int32", count=len(array) + 1, offset=array.offset * 4).tolist()
+    return np.frombuffer(
+        array.buffers()[1], dtype="int32", count=len(array) + 1, offset=array.offset * 4
+    ).tolist()
 
 
 def _content(array: pa.Array) -> memoryview:
@@ -132,7 +139,9 @@ def _content(array: pa.Array) -> memoryview:
     buffer = array.buffers()[2]
     if buffer is None:
         return memoryview(b"")
-    ends = np.frombuffer(array.buffers()[1], dtype="int32", count=len(array) + 1, offset=array.offset * 4)
+    ends = np.frombuffer(
+        array.buffers()[1], dtype="int32", count=len(array) + 1, offset=array.offset * 4
+    )
     return memoryview(buffer)[int(ends[0]) : int(ends[-1])]
 
 

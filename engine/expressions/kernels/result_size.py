@@ -1,9 +1,10 @@
 """How much memory the result of a call takes, known before it is made.
 
-Few functions make more text than they are given, but those have no bound: REPEAT('x', 10000000) over a batch is 650 GB. So
-the size of their results is estimated first, from above. Where all rows together would take too much, TooManyRows goes to
-whoever evaluates over a frame, and that one divides it (`evaluate.evaluate` and `processors.calc` do); what is too much for
-one value is refused.
+Few functions make more text than they are given, but those have no bound: REPEAT('x', 10000000)
+over a batch is 650 GB. So the size of their results is estimated first, from above. Where all rows
+together would take too much, TooManyRows goes to whoever evaluates over a frame, and that one
+divides it (`evaluate.evaluate` and `processors.calc` do); what is too much for one value is
+refused.
 """
 
 from __future__ import annotations
@@ -29,10 +30,15 @@ _ZERO, _ONE = pack_scalar(0.0, DOUBLE), pack_scalar(1.0, DOUBLE)
 
 
 class TooManyRows(DataError):
-    """The result for all rows takes too much memory at a time; that for `fitting` rows (fewer, at least 1) doesn't."""
+    """The result for all rows takes too much memory at a time; that for `fitting` rows (fewer, at
+    least 1) doesn't."""
 
     def __init__(self, fitting: int, name: str, position: Position | None = None) -> None:
-        super().__init__(f"{name} makes too much at a time", hint="let it make less, or read fewer rows", position=position)
+        super().__init__(
+            f"{name} makes too much at a time",
+            hint="let it make less, or read fewer rows",
+            position=position,
+        )
         self.fitting = fitting
 
 
@@ -45,10 +51,12 @@ def check_spread(datum: pa.Scalar, rows: int) -> None:
 
 
 def check_call(name: str, values: list[Any], position: Position | None) -> None:
-    """TooManyRows where the result of a function over these data takes too much; DataError where that of a single row
-    does."""
+    """TooManyRows where the result of a function over these data takes too much; DataError where
+    that of a single row does."""
     rows = next((len(item) for item in values if not isinstance(item, pa.Scalar)), 1)
-    if not rows or any(isinstance(item, pa.Scalar) and not item.is_valid for item in values[: _STRICT.get(name, 0)]):
+    if not rows or any(
+        isinstance(item, pa.Scalar) and not item.is_valid for item in values[: _STRICT.get(name, 0)]
+    ):
         return
     total = SIZES[name](rows, *values)
     if total <= AT_A_TIME:
@@ -57,7 +65,9 @@ def check_call(name: str, values: list[Any], position: Position | None) -> None:
         raise TooManyRows(fitting(rows, total), name.upper(), position)
     if total > MOST_BYTES and name not in _LIMITED:
         raise DataError(
-            f"{name.upper()} would make a value of {total:,.0f} bytes", hint=f"the most is {MOST_BYTES:,}", position=position
+            f"{name.upper()} would make a value of {total:,.0f} bytes",
+            hint=f"the most is {MOST_BYTES:,}",
+            position=position,
         )
 
 
@@ -81,7 +91,11 @@ def _all_octets(rows: int, datum: Any) -> int:
 
 def _longest(datum: Any) -> int:
     """The bytes of the longest text."""
-    return _octets(datum) if isinstance(datum, pa.Scalar) else pc.max(pc.binary_length(datum)).as_py() or 0
+    return (
+        _octets(datum)
+        if isinstance(datum, pa.Scalar)
+        else pc.max(pc.binary_length(datum)).as_py() or 0
+    )
 
 
 def _floats(datum: Any) -> Any:
@@ -129,7 +143,8 @@ def _replace(rows: int, text: Any, old: Any, new: Any) -> float:
 
 
 def _regexp_replace(rows: int, text: Any, pattern: Any, new: Any, flags: Any = None) -> float:
-    """Each place between two characters may be a match, and each \\1 in the replacement stands for a part of the text."""
+    """Each place between two characters may be a match, and each \\1 in the replacement stands for
+    a part of the text."""
     given, longer = _all_octets(rows, text), _longest(new)
     is_known = flags is None or isinstance(flags, pa.Scalar)
     if not is_known or (flags is not None and "g" in (flags.as_py() or "")):
@@ -164,9 +179,12 @@ SIZES: dict[str, Callable[..., float]] = {
     "array_range": _range,
     "array_series": _range,
 }
-"""The functions whose result may be much larger than what they are given: the bytes of the result for a number of rows, or
-something above that, by the data."""
+"""The functions whose result may be much larger than what they are given: the bytes of the result
+for a number of rows, or something above that, by the data."""
 _LIMITED = {"repeat", "lpad", "rpad", "space", "array_fill", "array_range", "array_series"}
 """Which refuse values that are too long themselves, before they make them."""
-_STRICT = dict.fromkeys(("repeat", "lpad", "rpad", "replace", "regexp_replace", "space", "array_range", "array_series"), 4)
+_STRICT = dict.fromkeys(
+    ("repeat", "lpad", "rpad", "replace", "regexp_replace", "space", "array_range", "array_series"),
+    4,
+)
 """Of which functions a NULL among the arguments is NULL."""

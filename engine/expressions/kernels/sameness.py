@@ -1,5 +1,6 @@
-"""Whether two values are the same, for values of any type: NULL is the same as NULL, NaN as NaN, −0 as 0; arrays, rows and maps
-are compared element by element. And the elements of list columns, laid flat."""
+"""Whether two values are the same, for values of any type: NULL is the same as NULL, NaN as NaN, −0
+as 0; arrays, rows and maps are compared element by element. And the elements of list columns, laid
+flat."""
 
 from __future__ import annotations
 
@@ -43,7 +44,10 @@ def _equal_lists(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
     result = np.zeros(len(left), np.bool_)
     lengths_left, lengths_right = list_lengths(left), list_lengths(right)
     candidates = np.flatnonzero(both & (lengths_left == lengths_right))
-    first, second = list_items(left.take(indexes(candidates))), list_items(right.take(indexes(candidates)))
+    first, second = (
+        list_items(left.take(indexes(candidates))),
+        list_items(right.take(indexes(candidates))),
+    )
     owners = np.repeat(np.arange(len(candidates)), lengths_left[candidates])
     wrong = np.bincount(owners[~same_values(first, second)], minlength=len(candidates))
     result[candidates] = wrong == 0
@@ -61,9 +65,12 @@ def list_lengths(array: pa.Array) -> Indexes:
 
 
 def list_items(array: pa.Array) -> pa.Array:
-    """The items of all lists that aren't NULL, one after the other; of maps the entries, as a struct column."""
+    """The items of all lists that aren't NULL, one after the other; of maps the entries, as a
+    struct column."""
     if pa.types.is_map(array.type):
-        array = array.view(pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])))
+        array = array.view(
+            pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)]))
+        )
     return array.flatten()
 
 

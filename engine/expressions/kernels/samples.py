@@ -1,4 +1,5 @@
-"""Whether a row is in a sample: by the hash of some of its values, so that whoever has the same values has the same sample."""
+"""Whether a row is in a sample: by the hash of some of its values, so that whoever has the same
+values has the same sample."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def in_sample(share: float, values: Sequence[Expression]) -> Call:
 def _compile(call: Call) -> Kernel:
     def run(bound: Datum, *values: Datum) -> Datum:
         # By the high bits: rows of a sample are divided over processors by the low ones.
-        return from_flags(hash_columns(values) >> np.uint64(1) < np.uint64(bound[0].as_py() if len(bound) else 0))
+        return from_flags(
+            hash_columns(values) >> np.uint64(1) < np.uint64(bound[0].as_py() if len(bound) else 0)
+        )
 
     return over_arrays(run)
 
@@ -32,4 +35,6 @@ def _bind(name: str, arguments: Sequence[Expression], position: Position | None)
     raise internal("in_sample is not called by name")
 
 
-FUNCTIONS = (Function("in_sample", "share, values", "BOOLEAN", _bind, _compile, family="comparison"),)
+FUNCTIONS = (
+    Function("in_sample", "share, values", "BOOLEAN", _bind, _compile, family="comparison"),
+)

@@ -1,6 +1,8 @@
-"""Columns that Arrow's kernels sort and compare in SQL's order: NULL aside, NaN largest, −0 equal to 0.
+"""Columns that Arrow's kernels sort and compare in SQL's order: NULL aside, NaN largest, −0 equal
+to 0.
 
-`sort_indices` puts NaN beside NULL, wherever that goes. So floating-point keys are sorted as integers of the same order.
+`sort_indices` puts NaN beside NULL, wherever that goes. So floating-point keys are sorted as
+integers of the same order.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ def sortable(array: pa.Array) -> pa.Array:
 
 
 def sorted_rows(columns: list[pa.Array], directions: list[Direction]) -> pa.UInt64Array:
-    """Which row comes first, second, … by columns that are sortable; rows that are equal stay in their order."""
+    """Which row comes first, second, … by columns that are sortable; rows that are equal stay in
+    their order."""
     names = [f"k{i}" for i in range(len(columns))]
     keys = [
         (name, "descending" if descending else "ascending", "at_start" if nulls_first else "at_end")

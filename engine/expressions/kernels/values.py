@@ -50,22 +50,27 @@ _BULK = 256
 
 
 def scalar_of(value: Any, sql_type: SqlType, zone: str = "UTC") -> pa.Scalar:
-    """A Python value as a scalar of the canonical type; DataError naming the value where it doesn't fit."""
+    """A Python value as a scalar of the canonical type; DataError naming the value where it doesn't
+    fit."""
     if value is None:
         return null_scalar(sql_type)
     kind = sql_type.kind
-    if type(value) is _PLAIN_CLASSES.get(kind) and (type(value) is not int or -(2**63) <= value < 2**63):
+    if type(value) is _PLAIN_CLASSES.get(kind) and (
+        type(value) is not int or -(2**63) <= value < 2**63
+    ):
         return pack_scalar(value, sql_type)
     return array_of((value,), sql_type, zone)[0]
 
 
 def array_of(values: Sequence[Any], sql_type: SqlType, zone: str = "UTC") -> pa.Array:
-    """Python values as an array of the canonical type. A value of another type is converted as an assignment would
-    convert it, text and naive times to instants in the session's `zone`; DataError naming the first value that doesn't
-    fit."""
+    """Python values as an array of the canonical type. A value of another type is converted as an
+    assignment would convert it, text and naive times to instants in the session's `zone`; DataError
+    naming the first value that doesn't fit."""
     if sql_type.is_nested:
         containers = [_container(value, sql_type) for value in values]
-        return pack_nested(containers, sql_type, lambda items, item_type: array_of(items, item_type, zone))
+        return pack_nested(
+            containers, sql_type, lambda items, item_type: array_of(items, item_type, zone)
+        )
     if len(values) >= _BULK:
         found = _bulk(values, sql_type)
         if found is not None:
@@ -83,14 +88,15 @@ def array_of(values: Sequence[Any], sql_type: SqlType, zone: str = "UTC") -> pa.
         return pack(own, sql_type)
     if not (can_assign(natural, sql_type) or natural.kind is Kind.VARCHAR):
         raise DataError(
-            f"value {shown(next(value for value in own if value is not None))} of type {natural} doesn't fit {sql_type}"
+            f"value {shown(next(value for value in own if value is not None))} of type {natural} "
+            f"doesn't fit {sql_type}"
         )
     return cast_datum(pack(own, natural), natural, sql_type, EvaluationContext(zone=zone))
 
 
 def _container(value: Any, sql_type: SqlType) -> Any:
-    """A value of a nested type as the list or dict that it is packed from. A ROW's values may come in order, too; a dict
-    may leave fields out (NULL), but not bring others."""
+    """A value of a nested type as the list or dict that it is packed from. A ROW's values may come
+    in order, too; a dict may leave fields out (NULL), but not bring others."""
     value = None if value is None else plain_value(value)
     if value is None:
         return None
@@ -106,11 +112,14 @@ def _container(value: Any, sql_type: SqlType) -> Any:
 
 
 def _bulk(values: Sequence[Any], sql_type: SqlType) -> pa.Array | None:
-    """By Arrow's own conversion, which is quicker for many values; None where it may do otherwise than we do."""
+    """By Arrow's own conversion, which is quicker for many values; None where it may do otherwise
+    than we do."""
     wanted = _CLASSES.get(sql_type.kind)
     if wanted is None or not {type(value) for value in values} <= wanted:
         return None
-    if sql_type.kind is Kind.TIME and any(value is not None and value.tzinfo is not None for value in values):
+    if sql_type.kind is Kind.TIME and any(
+        value is not None and value.tzinfo is not None for value in values
+    ):
         return None
     try:
         return pa.array(values, type=to_arrow(sql_type))
@@ -168,7 +177,8 @@ def _midnight(value: Any) -> Any:
 
 
 def _aware(value: Any, zone: str) -> Any:
-    """A local time as `cast_temporal.instant` takes it: with the offset before a gap, and of two times the second."""
+    """A local time as `cast_temporal.instant` takes it: with the offset before a gap, and of two
+    times the second."""
     from zoneinfo import ZoneInfo
 
     if value is None or value.tzinfo is not None:
@@ -190,7 +200,8 @@ _PLAIN_CLASSES: dict[Kind, type] = {
 
 
 def plain_value(value: Any, *, keeps_uuids: bool = False) -> Any:
-    """A Python value without numpy's and pandas' classes around it; a UUID becomes its text, or stays one."""
+    """A Python value without numpy's and pandas' classes around it; a UUID becomes its text, or
+    stays one."""
     if type(value) in _TYPES:
         return value
     if isinstance(value, UUID):
@@ -203,26 +214,40 @@ def plain_value(value: Any, *, keeps_uuids: bool = False) -> Any:
             raise _too_fine(value)
         return to_python()
     if type(value).__module__ == "numpy":
-        return value.tolist() if not hasattr(value, "astype") or value.dtype.kind not in "mM" else _from_numpy_time(value)
+        return (
+            value.tolist()
+            if not hasattr(value, "astype") or value.dtype.kind not in "mM"
+            else _from_numpy_time(value)
+        )
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, (list, tuple)):
-        return [None if item is None else plain_value(item, keeps_uuids=keeps_uuids) for item in value]
+        return [
+            None if item is None else plain_value(item, keeps_uuids=keeps_uuids) for item in value
+        ]
     if isinstance(value, dict):
-        return {str(key): None if item is None else plain_value(item, keeps_uuids=keeps_uuids) for key, item in value.items()}
+        return {
+            str(key): None if item is None else plain_value(item, keeps_uuids=keeps_uuids)
+            for key, item in value.items()
+        }
     return value
 
 
 def _from_numpy_time(value: Any) -> Any:
     unit = "timedelta64[us]" if value.dtype.kind == "m" else "datetime64[us]"
     kept = value.astype(unit)
-    if ((kept.astype(value.dtype) != value) & (kept == kept)).any():  # NaT is the one that isn't itself
+    if (
+        (kept.astype(value.dtype) != value) & (kept == kept)
+    ).any():  # NaT is the one that isn't itself
         raise _too_fine(value)
     return kept.tolist()
 
 
 def _too_fine(value: Any) -> DataError:
-    return DataError(f"value {value} has parts of a microsecond, which would be lost", hint="round it to microseconds")
+    return DataError(
+        f"value {value} has parts of a microsecond, which would be lost",
+        hint="round it to microseconds",
+    )
 
 
 _TYPES: dict[type, SqlType] = {

@@ -1,7 +1,8 @@
 """Comparisons: = <> < <= > >=, IS [NOT] DISTINCT FROM.
 
-Floats compare as SQL wants it: NaN equals itself and is larger than any other number, −0 equals 0. The rest are Arrow's
-kernels over arguments of one type. DECIMALs whose common type would lose digits are compared in 256 bits.
+Floats compare as SQL wants it: NaN equals itself and is larger than any other number, −0 equals 0.
+The rest are Arrow's kernels over arguments of one type. DECIMALs whose common type would lose
+digits are compared in 256 bits.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def bind_comparison(name: str, arguments: Sequence[Expression], position: Positi
     if target is None or (target.is_nested and not _is_comparable(name, target)):
         raise ProgrammingError(
             f"cannot apply {INFIX[name]!r} operator to {operand_types((left, right))}",
-            hint="add an explicit CAST" if target is None else "compare its fields or elements one by one",
+            hint="add an explicit CAST"
+            if target is None
+            else "compare its fields or elements one by one",
             position=position,
         )
     if target.kind is Kind.NULL:  # Arrow's kernels don't compare values without a type
@@ -49,16 +52,21 @@ def bind_comparison(name: str, arguments: Sequence[Expression], position: Positi
     if loses_digits(left.type, right.type):
         if target.is_nested:
             raise ProgrammingError(
-                f"the DECIMALs of {operand_types((left, right))} have no common type that holds their digits",
+                f"the DECIMALs of {operand_types((left, right))} have no common type that holds "
+                "their digits",
                 hint="CAST one side to the type of the other",
                 position=position,
             )
-        return (convert(left, as_decimal(left.type)), convert(right, as_decimal(right.type))), BOOLEAN
+        return (
+            convert(left, as_decimal(left.type)),
+            convert(right, as_decimal(right.type)),
+        ), BOOLEAN
     return (convert(left, target), convert(right, target)), BOOLEAN
 
 
 def _is_comparable(name: str, nested: SqlType) -> bool:
-    """ARRAY and ROW have no order here, but can be the same; MAP can't, since the order of its entries is no part of it."""
+    """ARRAY and ROW have no order here, but can be the same; MAP can't, since the order of its
+    entries is no part of it."""
     return nested.kind is not Kind.MAP and name in ("eq", "ne", "is_distinct", "is_not_distinct")
 
 
@@ -112,7 +120,8 @@ def _wide_decimal_kernel(kernel: Kernel, call: Call) -> Kernel:
 
 
 def _float_kernel(name: str) -> Kernel:
-    """With one side a number that isn't NaN, one or two kernels do; otherwise the NaNs are worked in."""
+    """With one side a number that isn't NaN, one or two kernels do; otherwise the NaNs are worked
+    in."""
     plain = _KERNELS[name]
     if name in ("eq", "ne"):
         with_number: Kernel = plain
@@ -173,12 +182,17 @@ def _compile_distinct(call: Call) -> Kernel:
     if call.arguments[0].type.is_nested:
         return _nested_kernel(call.function)
     equal = _GENERAL["eq"] if call.arguments[0].type.is_approximate else _KERNELS["eq"]
-    if call.arguments[0].type.kind is Kind.DECIMAL and call.arguments[0].type != call.arguments[1].type:
+    if (
+        call.arguments[0].type.kind is Kind.DECIMAL
+        and call.arguments[0].type != call.arguments[1].type
+    ):
         equal = _wide_decimal_kernel(_KERNELS["eq"], call)
     negate = call.function == "is_distinct"
 
     def run(left: Datum, right: Datum) -> Datum:
-        same = pc.or_kleene(pc.coalesce(equal(left, right), FALSE), pc.and_(pc.is_null(left), pc.is_null(right)))
+        same = pc.or_kleene(
+            pc.coalesce(equal(left, right), FALSE), pc.and_(pc.is_null(left), pc.is_null(right))
+        )
         return pc.invert(same) if negate else same
 
     return run

@@ -1,7 +1,8 @@
 """CASE, COALESCE, AND and OR: what may not be evaluated for every row.
 
-A part that can fail is evaluated only over the rows that take it: they are filtered out of the frame, worked on, and put
-back in their places. A part that can't fail is evaluated over all rows, which is quicker than moving rows about.
+A part that can fail is evaluated only over the rows that take it: they are filtered out of the
+frame, worked on, and put back in their places. A part that can't fail is evaluated over all rows,
+which is quicker than moving rows about.
 """
 
 from __future__ import annotations
@@ -27,17 +28,19 @@ Compile = Callable[[Expression], Evaluator]
 
 
 def restricted(frame: Frame, mask: pa.Array, columns: set[int]) -> Frame:
-    """The rows of a frame at which `mask` is true, with only the columns that are needed (None for the others)."""
+    """The rows of a frame at which `mask` is true, with only the columns that are needed (None for
+    the others)."""
     kept = [column.filter(mask) if i in columns else None for i, column in enumerate(frame.columns)]
     return Frame(kept, mask.true_count, frame.context)
 
 
 def compile_connective(call: Call, compile_expression: Compile) -> Evaluator:
-    """AND and OR by three-valued logic, from left to right; an argument that can fail sees only undecided rows. In a loop, for
-    a condition may have thousands of arguments."""
+    """AND and OR by three-valued logic, from left to right; an argument that can fail sees only
+    undecided rows. In a loop, for a condition may have thousands of arguments."""
     first = compile_expression(call.arguments[0])
     others = [
-        (compile_expression(argument), columns_of(argument) if can_fail(argument) else None) for argument in call.arguments[1:]
+        (compile_expression(argument), columns_of(argument) if can_fail(argument) else None)
+        for argument in call.arguments[1:]
     ]
     kernel = pc.and_kleene if call.function == "and" else pc.or_kleene
     if not others:
@@ -50,14 +53,21 @@ def compile_connective(call: Call, compile_expression: Compile) -> Evaluator:
     def run(frame: Frame) -> Datum:
         value = first(frame)
         for other, columns in others:
-            value = kernel(value, other(frame)) if columns is None else _where_undecided(is_and, value, other, columns, frame)
+            value = (
+                kernel(value, other(frame))
+                if columns is None
+                else _where_undecided(is_and, value, other, columns, frame)
+            )
         return value
 
     return run
 
 
-def _where_undecided(is_and: bool, first: Datum, right: Evaluator, columns: set[int], frame: Frame) -> Datum:
-    """`first` AND or OR what `right` gives, which is evaluated only for the rows where `first` doesn't decide."""
+def _where_undecided(
+    is_and: bool, first: Datum, right: Evaluator, columns: set[int], frame: Frame
+) -> Datum:
+    """`first` AND or OR what `right` gives, which is evaluated only for the rows where `first`
+    doesn't decide."""
     kernel = pc.and_kleene if is_and else pc.or_kleene
     if isinstance(first, pa.Scalar):
         return first if first.as_py() is (not is_and) else kernel(first, right(frame))
@@ -79,8 +89,11 @@ def _positions(mask: pa.Array) -> np.ndarray[Any, Any]:
     return numbers(indices, np.uint64)
 
 
-def _scattered(parts: list[pa.Array], positions: list[np.ndarray[Any, Any]], num_rows: int) -> pa.Array:
-    """Values put back where their rows were; rows of no part are NULL. Works for every type, nested ones too."""
+def _scattered(
+    parts: list[pa.Array], positions: list[np.ndarray[Any, Any]], num_rows: int
+) -> pa.Array:
+    """Values put back where their rows were; rows of no part are NULL. Works for every type, nested
+    ones too."""
     whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
     total = len(whole)
     if total < num_rows:
@@ -94,13 +107,16 @@ def _scattered(parts: list[pa.Array], positions: list[np.ndarray[Any, Any]], num
 
 
 def compile_case(case: Case, compile_expression: Compile) -> Evaluator:
-    """CASE; the form that COALESCE is bound to has an evaluator of its own, which works every argument out once."""
+    """CASE; the form that COALESCE is bound to has an evaluator of its own, which works every
+    argument out once."""
     branches = [*case.results, *([] if case.otherwise is None else [case.otherwise])]
     if _is_coalesce(case):
         if not any(can_fail(item) for item in branches[1:]):
             arguments = [compile_expression(item) for item in branches]
             return lambda frame: pc.coalesce(*(argument(frame) for argument in arguments))
-        return _lazy_coalesce(case, [(compile_expression(item), columns_of(item)) for item in branches])
+        return _lazy_coalesce(
+            case, [(compile_expression(item), columns_of(item)) for item in branches]
+        )
     if any(can_fail(item) for item in [*case.conditions[1:], *branches]):
         return _lazy_case(case, compile_expression)
     return _eager_case(case, compile_expression)
@@ -108,7 +124,9 @@ def compile_case(case: Case, compile_expression: Compile) -> Evaluator:
 
 def _is_coalesce(case: Case) -> bool:
     return case.otherwise is not None and all(
-        isinstance(condition, Call) and condition.function == "is_not_null" and condition.arguments[0] == result
+        isinstance(condition, Call)
+        and condition.function == "is_not_null"
+        and condition.arguments[0] == result
         for condition, result in zip(case.conditions, case.results, strict=True)
     )
 
@@ -119,7 +137,9 @@ def _eager_case(case: Case, compile_expression: Compile) -> Evaluator:
         for condition, result in zip(case.conditions, case.results, strict=True)
     ][::-1]
     null = null_scalar(case.type)
-    otherwise = (lambda frame: null) if case.otherwise is None else compile_expression(case.otherwise)
+    otherwise = (
+        (lambda frame: null) if case.otherwise is None else compile_expression(case.otherwise)
+    )
 
     def run(frame: Frame) -> Datum:
         value = otherwise(frame)
@@ -136,11 +156,22 @@ def _eager_case(case: Case, compile_expression: Compile) -> Evaluator:
 
 def _lazy_case(case: Case, compile_expression: Compile) -> Evaluator:
     branches = [
-        (compile_expression(condition), columns_of(condition), compile_expression(result), columns_of(result))
+        (
+            compile_expression(condition),
+            columns_of(condition),
+            compile_expression(result),
+            columns_of(result),
+        )
         for condition, result in zip(case.conditions, case.results, strict=True)
     ]
-    last = None if case.otherwise is None else (compile_expression(case.otherwise), columns_of(case.otherwise))
-    needed = {index for _, first, _, second in branches for index in first | second} | (last[1] if last else set())
+    last = (
+        None
+        if case.otherwise is None
+        else (compile_expression(case.otherwise), columns_of(case.otherwise))
+    )
+    needed = {index for _, first, _, second in branches for index in first | second} | (
+        last[1] if last else set()
+    )
     collect = _Collector(case)
 
     def run(frame: Frame) -> Datum:
@@ -160,7 +191,9 @@ def _lazy_case(case: Case, compile_expression: Compile) -> Evaluator:
                 return parts.finish()
             if count == 0:
                 continue
-            parts.add(result(restricted(rest, taken, columns)), count, _sub(rows, _positions(taken)))
+            parts.add(
+                result(restricted(rest, taken, columns)), count, _sub(rows, _positions(taken))
+            )
             others = pc.invert(taken)
             rows = _sub(rows, _positions(others))
             rest = restricted(rest, others, needed)
@@ -189,7 +222,9 @@ def _lazy_coalesce(case: Case, arguments: list[tuple[Evaluator, set[int]]]) -> E
                 parts.add(value, rest.num_rows, rows)
                 return parts.finish()
             valid = value.is_valid()
-            parts.add(value.filter(valid), len(value) - value.null_count, _sub(rows, _positions(valid)))
+            parts.add(
+                value.filter(valid), len(value) - value.null_count, _sub(rows, _positions(valid))
+            )
             missing = value.is_null()
             rows = _sub(rows, _positions(missing))
             rest = restricted(rest, missing, needed)

@@ -1,6 +1,7 @@
 """IN over literals and parameters: one hash look-up per row, with SQL's NULLs.
 
-`x IN (…)` is NULL where x is NULL, and where x isn't found but the list has a NULL. −0 is 0 and NaN is NaN.
+`x IN (…)` is NULL where x is NULL, and where x isn't found but the list has a NULL. −0 is 0 and NaN
+is NaN.
 """
 
 from __future__ import annotations
@@ -22,13 +23,22 @@ Evaluator = Callable[[Frame], Any]
 _NULL = null_scalar(BOOLEAN)
 
 
-def compile_in_list(expression: InList, compile_expression: Callable[[Expression], Evaluator]) -> Evaluator:
-    """The value set is made once when all values are literals, and once per execution when there are parameters."""
+def compile_in_list(
+    expression: InList, compile_expression: Callable[[Expression], Evaluator]
+) -> Evaluator:
+    """The value set is made once when all values are literals, and once per execution when there
+    are parameters."""
     operand = compile_expression(expression.operand)
-    zero = pack_scalar(0.0, expression.operand.type) if expression.operand.type.is_approximate else None
+    zero = (
+        pack_scalar(0.0, expression.operand.type)
+        if expression.operand.type.is_approximate
+        else None
+    )
     empty = EvaluationContext()
     is_fixed = all(isinstance(value, Literal) for value in expression.values)
-    fixed = _value_set(expression.values, expression.operand.type, empty, zero) if is_fixed else None
+    fixed = (
+        _value_set(expression.values, expression.operand.type, empty, zero) if is_fixed else None
+    )
     cached: list[tuple[EvaluationContext, tuple[pa.Array, bool]]] = []
 
     def value_set(context: EvaluationContext) -> tuple[pa.Array, bool]:
@@ -57,11 +67,16 @@ def compile_in_list(expression: InList, compile_expression: Callable[[Expression
 
 
 def _value_set(
-    values: Sequence[Expression], sql_type: SqlType, context: EvaluationContext, zero: pa.Scalar | None
+    values: Sequence[Expression],
+    sql_type: SqlType,
+    context: EvaluationContext,
+    zero: pa.Scalar | None,
 ) -> tuple[pa.Array, bool]:
     """The values that aren't NULL, with −0 as 0, and whether there was a NULL."""
     literals = [value.value for value in values if isinstance(value, Literal)]
     scalars = [context.arguments[value.index] for value in values if isinstance(value, Parameter)]
-    arrays = pa.concat_arrays([pack(literals, sql_type), *(pa.repeat(scalar, 1) for scalar in scalars)])
+    arrays = pa.concat_arrays(
+        [pack(literals, sql_type), *(pa.repeat(scalar, 1) for scalar in scalars)]
+    )
     present = arrays.drop_null()
     return (present if zero is None else pc.add(present, zero)), len(present) < len(arrays)

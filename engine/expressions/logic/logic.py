@@ -1,4 +1,5 @@
-"""NOT and the IS tests. AND and OR are compiled in `evaluate.py`: what stands on their right may not be evaluated at all."""
+"""NOT and the IS tests. AND and OR are compiled in `evaluate.py`: what stands on their right may
+not be evaluated at all."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def bind_boolean(name: str, arguments: Sequence[Expression], position: Position 
     for argument in retype_parameters((*arguments, _MODEL))[:-1]:
         if argument.type.kind not in (Kind.BOOLEAN, Kind.NULL):
             raise ProgrammingError(
-                f"argument of {name.replace('_', ' ').upper()} must be BOOLEAN, not {argument.type}",
+                f"argument of {name.replace('_', ' ').upper()} must be BOOLEAN, "
+                f"not {argument.type}",
                 hint="compare it with something, or add an explicit CAST",
                 position=argument.position or position,
             )
@@ -75,7 +77,9 @@ def _any(name: str, kernel: Kernel) -> Function:
 
 
 def _connective(name: str, compile_call: Callable[[Call], Kernel]) -> Function:
-    return Function(name, "x BOOLEAN, y BOOLEAN, …", "BOOLEAN", bind_boolean, compile_call, family="logic")
+    return Function(
+        name, "x BOOLEAN, y BOOLEAN, …", "BOOLEAN", bind_boolean, compile_call, family="logic"
+    )
 
 
 FUNCTIONS = (

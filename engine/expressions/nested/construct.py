@@ -59,10 +59,18 @@ def _bind_subscript(name: str, arguments: Sequence[Expression], position: Positi
     check_count(name, arguments, 2, position)
     operand, subscript = arguments
     kind, element = operand.type.kind, operand.type.element
-    if kind is Kind.ARRAY and element is not None and (subscript.type.is_integer or subscript.type.kind is Kind.NULL):
+    if (
+        kind is Kind.ARRAY
+        and element is not None
+        and (subscript.type.is_integer or subscript.type.kind is Kind.NULL)
+    ):
         return (operand, convert(subscript, BIGINT)), element
     key = operand.type.key
-    if key is not None and element is not None and (takes_type(subscript, key) or common_type(subscript.type, key) == key):
+    if (
+        key is not None
+        and element is not None
+        and (takes_type(subscript, key) or common_type(subscript.type, key) == key)
+    ):
         return (operand, convert(subscript, key)), element
     raise ProgrammingError(
         f"cannot take element [{subscript.type}] of {operand.type}",
@@ -101,8 +109,8 @@ def _cardinality(value: Datum) -> Datum:
 
 
 def _length_of_dimension(value: Datum, dimension: Datum = None) -> Datum:
-    """PostgreSQL's array_length: NULL for an empty array, and for a dimension that isn't there. Without a dimension, the
-    number of elements, as DuckDB has it."""
+    """PostgreSQL's array_length: NULL for an empty array, and for a dimension that isn't there.
+    Without a dimension, the number of elements, as DuckDB has it."""
     if dimension is None:
         return pc.list_value_length(value)
     length = pc.list_value_length(value)
@@ -118,8 +126,12 @@ def _join(value: Datum, separator: Datum, null_text: Datum = None) -> Datum:
 
 
 def _join_with_nulls(lists: pa.Array, separators: pa.Array, null_texts: pa.Array) -> pa.Array:
-    owners = np.repeat(np.arange(len(lists)), numbers(pc.coalesce(pc.list_value_length(lists), _ZERO), np.int32))
-    shown = pc.coalesce(lists.flatten(), null_texts.take(_integers(owners.astype(np.int64), pa.int64())))
+    owners = np.repeat(
+        np.arange(len(lists)), numbers(pc.coalesce(pc.list_value_length(lists), _ZERO), np.int32)
+    )
+    shown = pc.coalesce(
+        lists.flatten(), null_texts.take(_integers(owners.astype(np.int64), pa.int64()))
+    )
     return join_lists(list_like(lists, shown, array(VARCHAR)), separators)
 
 
@@ -145,14 +157,18 @@ def _bind_join(name: str, arguments: Sequence[Expression], position: Position | 
     """The elements become text."""
     if arguments and arguments[0].type.kind is Kind.ARRAY:
         arguments = (convert(arguments[0], array(VARCHAR)), *arguments[1:])
-    return signature(array(VARCHAR), VARCHAR, VARCHAR, result=VARCHAR, optional=1)(name, arguments, position)
+    return signature(array(VARCHAR), VARCHAR, VARCHAR, result=VARCHAR, optional=1)(
+        name, arguments, position
+    )
 
 
 def _bind_row(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     """ROW(a, b): its fields are called f1, f2, …, as in PostgreSQL."""
     if not arguments:
         raise ProgrammingError("ROW takes at least 1 argument, not 0", position=position)
-    return tuple(arguments), row(*((f"f{number}", item.type) for number, item in enumerate(arguments, 1)))
+    return tuple(arguments), row(
+        *((f"f{number}", item.type) for number, item in enumerate(arguments, 1))
+    )
 
 
 def _compile_row(call: Call) -> Kernel:
@@ -167,10 +183,15 @@ def _bind_field(name: str, arguments: Sequence[Expression], position: Position |
     if not isinstance(wanted, Literal) or not isinstance(wanted.value, str):
         raise ProgrammingError("the name of a field must be a text literal", position=position)
     if operand.type.kind is not Kind.ROW:
-        raise ProgrammingError(f'cannot take field "{wanted.value}" of {operand.type}', position=position)
+        raise ProgrammingError(
+            f'cannot take field "{wanted.value}" of {operand.type}', position=position
+        )
     for field_name, field_type in operand.type.fields:
         if field_name.lower() == wanted.value.lower():
-            return (operand, Literal(value=field_name, type=VARCHAR, position=wanted.position)), field_type
+            return (
+                operand,
+                Literal(value=field_name, type=VARCHAR, position=wanted.position),
+            ), field_type
     names = [field_name for field_name, _ in operand.type.fields]
     raise ProgrammingError(
         f'field "{wanted.value}" not found in {operand.type}',
@@ -188,7 +209,9 @@ def _compile_field(call: Call) -> Kernel:
 
 
 FUNCTIONS = (
-    Function("array", "x ANY, …", "ARRAY of the common type", _bind_array, _compile_array, family="array"),
+    Function(
+        "array", "x ANY, …", "ARRAY of the common type", _bind_array, _compile_array, family="array"
+    ),
     Function(
         "subscript",
         "x ARRAY or MAP, index BIGINT or key",
@@ -197,8 +220,23 @@ FUNCTIONS = (
         _compile_subscript,
         family="array",
     ),
-    Function("row", "x ANY, …", "ROW of fields f1, f2, …", _bind_row, _compile_row, sql_names=("ROW",), family="array"),
-    Function("field", "x ROW, name VARCHAR", "the field's type", _bind_field, _compile_field, family="array"),
+    Function(
+        "row",
+        "x ANY, …",
+        "ROW of fields f1, f2, …",
+        _bind_row,
+        _compile_row,
+        sql_names=("ROW",),
+        family="array",
+    ),
+    Function(
+        "field",
+        "x ROW, name VARCHAR",
+        "the field's type",
+        _bind_field,
+        _compile_field,
+        family="array",
+    ),
     named(
         "cardinality",
         "x ARRAY",

@@ -1,5 +1,5 @@
-"""Functions on ARRAY that compare elements with each other or add them up, and those that make arrays: sorting, sets, totals,
-ranges. See `lists`."""
+"""Functions on ARRAY that compare elements with each other or add them up, and those that make
+arrays: sorting, sets, totals, ranges. See `lists`."""
 
 from __future__ import annotations
 
@@ -32,23 +32,32 @@ from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, NULL, Kind, SqlType, array,
 
 
 def _ranks(items: pa.Array) -> Numbers:
-    """A number for each value, in our order: equal values have equal numbers, NULL the smallest, NaN the largest."""
+    """A number for each value, in our order: equal values have equal numbers, NULL the smallest,
+    NaN the largest."""
     if pa.types.is_null(items.type) or not len(items):
         return np.zeros(len(items), np.int64)
     if pa.types.is_nested(items.type):
         raise DataError("arrays of arrays, rows or maps can't be sorted")
     if pa.types.is_floating(items.type):
-        items = pc.add(items, from_numbers(np.zeros(1, np.float64), pa.float64()).cast(items.type)[0])
+        items = pc.add(
+            items, from_numbers(np.zeros(1, np.float64), pa.float64()).cast(items.type)[0]
+        )
     if pa.types.is_duration(items.type):
         items = items.cast(pa.int64())
     encoded = items.dictionary_encode()
     values = encoded.dictionary
-    order = numbers(pc.sort_indices(values, sort_keys=[("", "ascending")]), np.uint64).astype(np.int64)
+    order = numbers(pc.sort_indices(values, sort_keys=[("", "ascending")]), np.uint64).astype(
+        np.int64
+    )
     rank = np.empty(len(values), np.int64)
     rank[order] = np.arange(1, len(values) + 1)
     codes = numbers(encoded.indices, np.int32)
     valid = validity(encoded.indices)
-    return rank[codes] if valid is None else np.where(valid, rank[np.where(valid, codes, 0)] if len(values) else 0, 0)
+    return (
+        rank[codes]
+        if valid is None
+        else np.where(valid, rank[np.where(valid, codes, 0)] if len(values) else 0, 0)
+    )
 
 
 def _sort(call: Call) -> Kernel:
@@ -122,12 +131,18 @@ def _set_operation(call: Call) -> Kernel:
         hit = np.isin(ours, theirs)
         if name == "array_has_any":
             present = validity(first.items)
-            shared = np.bincount(first.owners[hit if present is None else hit & present], minlength=first.count)
+            shared = np.bincount(
+                first.owners[hit if present is None else hit & present], minlength=first.count
+            )
             return from_flags(shared > 0, all_valid(left, right))
         keep = _firsts(first) & (hit if name == "array_intersect" else ~hit)
         valid = all_valid(left, right)
         found = kept(first, keep, to_arrow(call.type))
-        return found if valid is None else pc.if_else(from_flags(valid), found, pa.nulls(1, found.type)[0])
+        return (
+            found
+            if valid is None
+            else pc.if_else(from_flags(valid), found, pa.nulls(1, found.type)[0])
+        )
 
     return over_arrays(run)
 
@@ -164,7 +179,9 @@ def _bind_total(name: str, arguments: Sequence[Expression], position: Position |
     if element.kind is Kind.NULL:
         lists = convert(lists, array(BIGINT))
     elif not element.is_numeric:
-        raise ProgrammingError(f"{name.upper()} needs an array of numbers, not {lists.type}", position=position)
+        raise ProgrammingError(
+            f"{name.upper()} needs an array of numbers, not {lists.type}", position=position
+        )
     if name == "array_avg" or element.is_approximate:
         lists = convert(lists, array(DOUBLE))
         return (lists,), DOUBLE
@@ -175,7 +192,9 @@ def _bind_extreme(name: str, arguments: Sequence[Expression], position: Position
     check_count(name, arguments, 1, position)
     lists = as_array(arguments[0], name, 1, position)
     if element_of(lists).is_nested:
-        raise ProgrammingError(f"{name.upper()} doesn't compare {element_of(lists)}", position=position)
+        raise ProgrammingError(
+            f"{name.upper()} doesn't compare {element_of(lists)}", position=position
+        )
     return (lists,), element_of(lists)
 
 
@@ -195,8 +214,16 @@ def _total(call: Call) -> Kernel:
             if np.isinf(values).any() and np.isfinite(numbers(items, np.float64)).all():
                 raise DataError("overflow")
             return from_numbers(values, arrow, counts > 0)
-        wide = pa.decimal256(76, call.type.scale) if call.type.kind is Kind.DECIMAL else pa.decimal128(38, 0)
-        grouped = pa.table({"g": indexes(owners), "v": pc.cast(items, wide)}).group_by("g").aggregate([("v", "sum")])
+        wide = (
+            pa.decimal256(76, call.type.scale)
+            if call.type.kind is Kind.DECIMAL
+            else pa.decimal128(38, 0)
+        )
+        grouped = (
+            pa.table({"g": indexes(owners), "v": pc.cast(items, wide)})
+            .group_by("g")
+            .aggregate([("v", "sum")])
+        )
         places = np.full(lists.count, -1, np.int64)
         places[numbers(grouped["g"].combine_chunks(), np.int64)] = np.arange(grouped.num_rows)
         totals = grouped["v_sum"].combine_chunks()
@@ -241,7 +268,11 @@ def _range(call: Call) -> Kernel:
         start, stop = (np.zeros_like(values[0]), values[0]) if len(values) == 1 else values[:2]
         step = values[2] if len(values) == 3 else np.ones_like(start)
         if mask is not None:
-            start, stop, step = np.where(mask, start, 0), np.where(mask, stop, -1), np.where(mask, step, 1)
+            start, stop, step = (
+                np.where(mask, start, 0),
+                np.where(mask, stop, -1),
+                np.where(mask, step, 1),
+            )
         if (step == 0).any():
             raise DataError("the step of a range must not be 0")
         # In floats first: the difference may be more than 64 bits.
@@ -268,8 +299,12 @@ def _fill(call: Call) -> Kernel:
         lengths = np.maximum(numbers(count, np.int64), 0)
         lengths = lengths if valid is None else np.where(valid, lengths, 0)
         if lengths.sum() > MOST_ITEMS:
-            raise DataError("the arrays are too long", hint=f"the most is {MOST_ITEMS} elements at a time")
-        return made(value.take(indexes(np.repeat(np.arange(len(value)), lengths))), lengths, arrow, valid)
+            raise DataError(
+                "the arrays are too long", hint=f"the most is {MOST_ITEMS} elements at a time"
+            )
+        return made(
+            value.take(indexes(np.repeat(np.arange(len(value)), lengths))), lengths, arrow, valid
+        )
 
     return over_arrays(run)
 
@@ -278,7 +313,9 @@ def _bind_fill(name: str, arguments: Sequence[Expression], position: Position | 
     check_count(name, arguments, 2, position)
     value, count = arguments
     if not count.type.is_integer and count.type.kind is not Kind.NULL:
-        raise ProgrammingError(f"argument 2 of {name.upper()} must be BIGINT, not {count.type}", position=position)
+        raise ProgrammingError(
+            f"argument 2 of {name.upper()} must be BIGINT, not {count.type}", position=position
+        )
     return (value, convert(count, BIGINT)), array(value.type)
 
 
@@ -288,14 +325,24 @@ def _bind_nested(name: str, arguments: Sequence[Expression], position: Position 
     if element_of(lists).kind is Kind.NULL:
         return (convert(lists, array(array(NULL))),), array(NULL)
     if element_of(lists).kind is not Kind.ARRAY:
-        raise ProgrammingError(f"FLATTEN needs an array of arrays, not {lists.type}", position=position)
+        raise ProgrammingError(
+            f"FLATTEN needs an array of arrays, not {lists.type}", position=position
+        )
     return (lists,), element_of(lists)
 
 
 _ONE_ARRAY = signature(ARRAY, result=lambda arguments: arguments[0].type)
 _TYPE = "the type of x"
 FUNCTIONS = (
-    list_function("array_sort", "x ARRAY", _TYPE, _ONE_ARRAY, _sort, names=("ARRAY_SORT", "LIST_SORT"), can_fail=True),
+    list_function(
+        "array_sort",
+        "x ARRAY",
+        _TYPE,
+        _ONE_ARRAY,
+        _sort,
+        names=("ARRAY_SORT", "LIST_SORT"),
+        can_fail=True,
+    ),
     list_function(
         "array_reverse_sort",
         "x ARRAY",
@@ -305,20 +352,48 @@ FUNCTIONS = (
         names=("ARRAY_REVERSE_SORT", "LIST_REVERSE_SORT"),
         can_fail=True,
     ),
-    list_function("array_distinct", "x ARRAY", _TYPE, _ONE_ARRAY, _distinct, names=("ARRAY_DISTINCT", "LIST_DISTINCT")),
-    list_function("array_reverse", "x ARRAY", _TYPE, _ONE_ARRAY, _reverse, names=("ARRAY_REVERSE", "LIST_REVERSE")),
+    list_function(
+        "array_distinct",
+        "x ARRAY",
+        _TYPE,
+        _ONE_ARRAY,
+        _distinct,
+        names=("ARRAY_DISTINCT", "LIST_DISTINCT"),
+    ),
+    list_function(
+        "array_reverse",
+        "x ARRAY",
+        _TYPE,
+        _ONE_ARRAY,
+        _reverse,
+        names=("ARRAY_REVERSE", "LIST_REVERSE"),
+    ),
     *(
         list_function(name, "x ARRAY, y ARRAY", result, bind_two(kind), _set_operation, names=names)
         for name, result, kind, names in (
             ("array_has_all", "BOOLEAN", lambda kind: BOOLEAN, ("ARRAY_HAS_ALL", "LIST_HAS_ALL")),
-            ("array_has_any", "BOOLEAN", lambda kind: BOOLEAN, ("ARRAY_HAS_ANY", "LIST_HAS_ANY", "ARRAYS_OVERLAP")),
+            (
+                "array_has_any",
+                "BOOLEAN",
+                lambda kind: BOOLEAN,
+                ("ARRAY_HAS_ANY", "LIST_HAS_ANY", "ARRAYS_OVERLAP"),
+            ),
             ("array_intersect", _TYPE, same_type, ("ARRAY_INTERSECT", "LIST_INTERSECT")),
             ("array_except", _TYPE, same_type, ("ARRAY_EXCEPT",)),
         )
     ),
-    list_function("flatten", "x ARRAY of ARRAYs", "the elements' type", _bind_nested, _flatten, names=("FLATTEN",)),
+    list_function(
+        "flatten",
+        "x ARRAY of ARRAYs",
+        "the elements' type",
+        _bind_nested,
+        _flatten,
+        names=("FLATTEN",),
+    ),
     *(
-        list_function(name, "x ARRAY of numbers", result, _bind_total, _total, names=names, can_fail=True)
+        list_function(
+            name, "x ARRAY of numbers", result, _bind_total, _total, names=names, can_fail=True
+        )
         for name, result, names in (
             ("array_sum", "BIGINT, DECIMAL(38, s) or DOUBLE", ("ARRAY_SUM", "LIST_SUM")),
             ("array_avg", "DOUBLE", ("ARRAY_AVG", "LIST_AVG", "ARRAY_AVERAGE")),
@@ -326,7 +401,10 @@ FUNCTIONS = (
     ),
     *(
         list_function(name, "x ARRAY", "the element's type", _bind_extreme, _extreme, names=names)
-        for name, names in (("array_min", ("ARRAY_MIN", "LIST_MIN")), ("array_max", ("ARRAY_MAX", "LIST_MAX")))
+        for name, names in (
+            ("array_min", ("ARRAY_MIN", "LIST_MIN")),
+            ("array_max", ("ARRAY_MAX", "LIST_MAX")),
+        )
     ),
     *(
         list_function(
@@ -340,5 +418,13 @@ FUNCTIONS = (
         )
         for name, names in (("array_range", ("RANGE",)), ("array_series", ("ARRAY_SERIES",)))
     ),
-    list_function("array_fill", "item, count BIGINT", "ARRAY", _bind_fill, _fill, names=("ARRAY_FILL",), can_fail=True),
+    list_function(
+        "array_fill",
+        "item, count BIGINT",
+        "ARRAY",
+        _bind_fill,
+        _fill,
+        names=("ARRAY_FILL",),
+        can_fail=True,
+    ),
 )

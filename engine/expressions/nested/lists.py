@@ -1,8 +1,9 @@
-"""Functions on ARRAY, under PostgreSQL's names and DuckDB's: slices, search, building, sorting, totals.
+"""Functions on ARRAY, under PostgreSQL's names and DuckDB's: slices, search, building, sorting,
+totals.
 
-Places count from 1. What compares elements takes two NULLs for the same value, NaN for equal to itself; an array that is NULL
-gives NULL, except that appending to it, or joining it with another, takes it for empty. Elements are worked on all at once, in
-the flat column behind the arrays.
+Places count from 1. What compares elements takes two NULLs for the same value, NaN for equal to
+itself; an array that is NULL gives NULL, except that appending to it, or joining it with another,
+takes it for empty. Elements are worked on all at once, in the flat column behind the arrays.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ import pyarrow as pa
 from runnel.columns.batches import Numbers, from_flags, from_numbers, indexes, numbers, validity
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.coercion import check_count, coerce, convert
-from runnel.expressions.function import Bound, Function, Kernel, always_may_fail, never_fails, over_arrays
+from runnel.expressions.function import (
+    Bound,
+    Function,
+    Kernel,
+    always_may_fail,
+    never_fails,
+    over_arrays,
+)
 from runnel.expressions.kernels.sameness import list_lengths, same_values
 from runnel.expressions.nodes import Call, Expression
 from runnel.sqltypes import (
@@ -36,7 +44,8 @@ MOST_ITEMS = 100_000_000
 
 
 class Lists:
-    """A list column as numpy: for each element its owner, for each list where it begins in `items` and how long it is."""
+    """A list column as numpy: for each element its owner, for each list where it begins in `items`
+    and how long it is."""
 
     def __init__(self, column: pa.Array) -> None:
         self.items = column.flatten()
@@ -63,9 +72,17 @@ def made(items: pa.Array, lengths: Numbers, arrow: pa.DataType, valid: Numbers |
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     if len(offsets) and offsets[-1] > MOST_ITEMS:
-        raise DataError("the arrays are too long", hint=f"the most is {MOST_ITEMS} elements at a time")
-    buffer = None if valid is None or valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    return pa.Array.from_buffers(arrow, len(lengths), [buffer, pa.py_buffer(offsets.astype(np.int32))], children=[items])
+        raise DataError(
+            "the arrays are too long", hint=f"the most is {MOST_ITEMS} elements at a time"
+        )
+    buffer = (
+        None
+        if valid is None or valid.all()
+        else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    )
+    return pa.Array.from_buffers(
+        arrow, len(lengths), [buffer, pa.py_buffer(offsets.astype(np.int32))], children=[items]
+    )
 
 
 def all_valid(*columns: pa.Array) -> Numbers | None:
@@ -91,18 +108,24 @@ def as_array(argument: Expression, name: str, index: int, position: Position | N
         return convert(argument, array(NULL))
     if argument.type.kind is not Kind.ARRAY:
         raise ProgrammingError(
-            f"argument {index} of {name.upper()} must be an ARRAY, not {argument.type}", position=argument.position or position
+            f"argument {index} of {name.upper()} must be an ARRAY, not {argument.type}",
+            position=argument.position or position,
         )
     return argument
 
 
-def _fitted(name: str, lists: Expression, item: Expression, position: Position | None) -> tuple[Expression, Expression]:
+def _fitted(
+    name: str, lists: Expression, item: Expression, position: Position | None
+) -> tuple[Expression, Expression]:
     """An array and an element of its, in the type that holds both."""
     lists = as_array(lists, name, 1, position)
     element = element_of(lists)
     target = item.type if element.kind is Kind.NULL else common_type(element, item.type)
     if item.type.kind is Kind.VARCHAR and element.kind not in (Kind.VARCHAR, Kind.NULL):
-        (_, item), target = coerce([Expression(type=element), item], name.upper(), position), element
+        (_, item), target = (
+            coerce([Expression(type=element), item], name.upper(), position),
+            element,
+        )
     if target is None:
         raise ProgrammingError(
             f"{name.upper()} can't take {item.type} for an element of {lists.type}",
@@ -112,15 +135,26 @@ def _fitted(name: str, lists: Expression, item: Expression, position: Position |
     return convert(lists, array(target)), convert(item, target)
 
 
-def _with_item(result: Callable[[SqlType], SqlType], *, item_first: bool = False, others: tuple[SqlType, ...] = ()) -> Any:
+def _with_item(
+    result: Callable[[SqlType], SqlType],
+    *,
+    item_first: bool = False,
+    others: tuple[SqlType, ...] = (),
+) -> Any:
     """Binds an array, an element (in the other order with `item_first`), and what else."""
 
     def bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
         check_count(name, arguments, 2 + len(others), position)
         first, second, *rest = arguments
-        lists, item = _fitted(name, second, first, position) if item_first else _fitted(name, first, second, position)
+        lists, item = (
+            _fitted(name, second, first, position)
+            if item_first
+            else _fitted(name, first, second, position)
+        )
         bound = (item, lists) if item_first else (lists, item)
-        return (*bound, *(convert(a, t) for a, t in zip(rest, others, strict=True))), result(lists.type)
+        return (*bound, *(convert(a, t) for a, t in zip(rest, others, strict=True))), result(
+            lists.type
+        )
 
     return bind
 
@@ -128,7 +162,9 @@ def _with_item(result: Callable[[SqlType], SqlType], *, item_first: bool = False
 def bind_many(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     """Any number of arrays, in their common type."""
     if not arguments:
-        raise ProgrammingError(f"{name.upper()} takes at least 1 argument, not 0", position=position)
+        raise ProgrammingError(
+            f"{name.upper()} takes at least 1 argument, not 0", position=position
+        )
     given = [as_array(item, name, place, position) for place, item in enumerate(arguments, 1)]
     bound = tuple(coerce(given, name.upper(), position))
     return bound, bound[0].type
@@ -157,12 +193,15 @@ def same_type(kind: SqlType) -> SqlType:
 def _bind_slice(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     check_count(name, arguments, 3, position)
     if arguments[0].type.kind is Kind.VARCHAR:
-        raise ProgrammingError("a text has no slices", hint="use SUBSTRING", position=arguments[0].position or position)
+        raise ProgrammingError(
+            "a text has no slices", hint="use SUBSTRING", position=arguments[0].position or position
+        )
     lists = as_array(arguments[0], name, 1, position)
     for item in arguments[1:]:
         if not item.type.is_integer and item.type.kind is not Kind.NULL:
             raise ProgrammingError(
-                f"the bound of a slice must be an integer, not {item.type}", position=item.position or position
+                f"the bound of a slice must be an integer, not {item.type}",
+                position=item.position or position,
             )
     return (lists, *(convert(item, BIGINT) for item in arguments[1:])), lists.type
 
@@ -179,7 +218,12 @@ def _slice(call: Call) -> Kernel:
         begin, end = _bounds(first, 1), _bounds(last, 2**31)
         begin = np.clip(begin - 1, 0, lists.lengths)
         lengths = np.maximum(np.minimum(end, lists.lengths) - begin, 0)
-        return made(lists.items.take(indexes(_runs(lists.starts + begin, lengths))), lengths, arrow, lists.valid)
+        return made(
+            lists.items.take(indexes(_runs(lists.starts + begin, lengths))),
+            lengths,
+            arrow,
+            lists.valid,
+        )
 
     return over_arrays(run)
 
@@ -208,7 +252,9 @@ def joined(columns: Sequence[pa.Array], arrow: pa.DataType) -> pa.Array:
     parts = [Lists(column) for column in columns]
     shifts = np.cumsum([0, *(len(part.items) for part in parts)])[:-1]
     items = pa.concat_arrays([part.items for part in parts])
-    starts = np.stack([part.starts + shift for part, shift in zip(parts, shifts, strict=True)], axis=1).reshape(-1)
+    starts = np.stack(
+        [part.starts + shift for part, shift in zip(parts, shifts, strict=True)], axis=1
+    ).reshape(-1)
     pieces = np.stack([part.lengths for part in parts], axis=1).reshape(-1)
     lengths = pieces.reshape(-1, len(parts)).sum(axis=1)
     valid = np.zeros(len(columns[0]), bool)
@@ -219,7 +265,9 @@ def joined(columns: Sequence[pa.Array], arrow: pa.DataType) -> pa.Array:
 
 def _ones(column: pa.Array) -> pa.Array:
     """Each value as an array of one element."""
-    return pa.ListArray.from_arrays(from_numbers(np.arange(len(column) + 1, dtype=np.int32), pa.int32()), column)
+    return pa.ListArray.from_arrays(
+        from_numbers(np.arange(len(column) + 1, dtype=np.int32), pa.int32()), column
+    )
 
 
 def _append(call: Call) -> Kernel:
@@ -285,7 +333,9 @@ def _replace(call: Call) -> Kernel:
     def run(column: pa.Array, old: pa.Array, new: pa.Array) -> pa.Array:
         lists = Lists(column)
         both = pa.concat_arrays([lists.items, new])
-        source = np.where(_matches(lists, old), len(lists.items) + lists.owners, np.arange(len(lists.items)))
+        source = np.where(
+            _matches(lists, old), len(lists.items) + lists.owners, np.arange(len(lists.items))
+        )
         return made(both.take(indexes(source)), lists.lengths, arrow, lists.valid)
 
     return over_arrays(run)
@@ -321,13 +371,28 @@ _INTEGER, _FLAG = (lambda kind: INTEGER), (lambda kind: BOOLEAN)
 _TYPE = "the type of x"
 FUNCTIONS = (
     list_function(
-        "array_slice", "x ARRAY, first BIGINT, last BIGINT", _TYPE, _bind_slice, _slice, names=("ARRAY_SLICE", "LIST_SLICE")
+        "array_slice",
+        "x ARRAY, first BIGINT, last BIGINT",
+        _TYPE,
+        _bind_slice,
+        _slice,
+        names=("ARRAY_SLICE", "LIST_SLICE"),
     ),
     list_function(
-        "array_cat", "x ARRAY, …", _TYPE, bind_many, _cat, names=("ARRAY_CAT", "ARRAY_CONCAT", "LIST_CONCAT", "LIST_CAT")
+        "array_cat",
+        "x ARRAY, …",
+        _TYPE,
+        bind_many,
+        _cat,
+        names=("ARRAY_CAT", "ARRAY_CONCAT", "LIST_CONCAT", "LIST_CAT"),
     ),
     list_function(
-        "array_append", "x ARRAY, item", _TYPE, _with_item(same_type), _append, names=("ARRAY_APPEND", "LIST_APPEND")
+        "array_append",
+        "x ARRAY, item",
+        _TYPE,
+        _with_item(same_type),
+        _append,
+        names=("ARRAY_APPEND", "LIST_APPEND"),
     ),
     list_function(
         "array_prepend",
@@ -361,6 +426,20 @@ FUNCTIONS = (
         _with_kernel(_positions),
         names=("ARRAY_POSITIONS",),
     ),
-    list_function("array_remove", "x ARRAY, item", _TYPE, _with_item(same_type), _remove, names=("ARRAY_REMOVE",)),
-    list_function("array_replace", "x ARRAY, old, new", _TYPE, _bind_replace, _replace, names=("ARRAY_REPLACE",)),
+    list_function(
+        "array_remove",
+        "x ARRAY, item",
+        _TYPE,
+        _with_item(same_type),
+        _remove,
+        names=("ARRAY_REMOVE",),
+    ),
+    list_function(
+        "array_replace",
+        "x ARRAY, old, new",
+        _TYPE,
+        _bind_replace,
+        _replace,
+        names=("ARRAY_REPLACE",),
+    ),
 )

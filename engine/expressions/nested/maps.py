@@ -15,13 +15,33 @@ import pyarrow.compute as pc
 from runnel.columns.batches import from_numbers, indexes, validity
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.coercion import coerce, convert
-from runnel.expressions.function import Bound, Function, Kernel, always_may_fail, never_fails, over_arrays, over_first
+from runnel.expressions.function import (
+    Bound,
+    Function,
+    Kernel,
+    always_may_fail,
+    never_fails,
+    over_arrays,
+    over_first,
+)
 from runnel.expressions.kernels.sameness import list_items, list_lengths
 from runnel.expressions.nested.construct import interleaved
 from runnel.expressions.nested.list_values import codes_of
 from runnel.expressions.nested.lists import contains, joined, made
 from runnel.expressions.nodes import Call, Expression
-from runnel.sqltypes import BOOLEAN, INTEGER, NULL, VARCHAR, Kind, SqlType, array, common_type, map_of, row, to_arrow
+from runnel.sqltypes import (
+    BOOLEAN,
+    INTEGER,
+    NULL,
+    VARCHAR,
+    Kind,
+    SqlType,
+    array,
+    common_type,
+    map_of,
+    row,
+    to_arrow,
+)
 
 _EMPTY = map_of(VARCHAR, NULL)
 """The type of a map of which nothing is known: Arrow's maps have no keys without a type."""
@@ -43,7 +63,10 @@ def _bind_pairs(name: str, arguments: Sequence[Expression], position: Position |
         raise ProgrammingError("MAP[…] takes pairs of a key and a value", position=position)
     if not arguments:
         return (), _EMPTY
-    keys, values = _keyed(coerce(arguments[0::2], "MAP", position)), coerce(arguments[1::2], "MAP", position)
+    keys, values = (
+        _keyed(coerce(arguments[0::2], "MAP", position)),
+        coerce(arguments[1::2], "MAP", position),
+    )
     bound = tuple(item for pair in zip(keys, values, strict=True) for item in pair)
     return bound, _map_type(keys[0].type, values[0].type, position)
 
@@ -54,22 +77,36 @@ def _bind_arrays(name: str, arguments: Sequence[Expression], position: Position 
         return (), _EMPTY
     if len(arguments) != 2:
         raise ProgrammingError(
-            f"MAP takes an array of keys and an array of values, not {len(arguments)} arguments", position=position
+            f"MAP takes an array of keys and an array of values, not {len(arguments)} arguments",
+            position=position,
         )
-    bound = [convert(item, array(NULL)) if item.type.kind is Kind.NULL else item for item in arguments]
+    bound = [
+        convert(item, array(NULL)) if item.type.kind is Kind.NULL else item for item in arguments
+    ]
     if bound[0].type == array(NULL):
         bound[0] = convert(bound[0], array(VARCHAR))
     for item in bound:
         if item.type.kind is not Kind.ARRAY:
-            raise ProgrammingError(f"MAP takes arrays, not {item.type}", hint="write MAP[key, value]", position=item.position)
+            raise ProgrammingError(
+                f"MAP takes arrays, not {item.type}",
+                hint="write MAP[key, value]",
+                position=item.position,
+            )
     assert bound[0].type.element is not None and bound[1].type.element is not None
     return tuple(bound), _map_type(bound[0].type.element, bound[1].type.element, position)
 
 
 def _put_together(
-    keys: pa.Array, values: pa.Array, lengths: np.ndarray, sql_type: SqlType, valid: Any, *, last_stays: bool = False
+    keys: pa.Array,
+    values: pa.Array,
+    lengths: np.ndarray,
+    sql_type: SqlType,
+    valid: Any,
+    *,
+    last_stays: bool = False,
 ) -> pa.Array:
-    """A map column of entries that lie flat; of equal keys the last one stays, or they are refused."""
+    """A map column of entries that lie flat; of equal keys the last one stays, or they are
+    refused."""
     if keys.null_count:
         raise DataError("a key of a MAP is NULL")
     owners = np.repeat(np.arange(len(lengths)), lengths)
@@ -90,12 +127,17 @@ def _put_together(
 def _duplicate(keys: pa.Array, marks: np.ndarray) -> DataError:
     order = np.argsort(marks, kind="stable")
     second = order[1:][marks[order[1:]] == marks[order[:-1]]].min()
-    return DataError(f"a MAP has the key {keys[int(second)].as_py()!r} twice", hint="MAP_CONCAT takes the last of equal keys")
+    return DataError(
+        f"a MAP has the key {keys[int(second)].as_py()!r} twice",
+        hint="MAP_CONCAT takes the last of equal keys",
+    )
 
 
 def _pairs(call: Call) -> Kernel:
     if not call.arguments:
-        empty = _put_together(pa.nulls(0, pa.string()), pa.nulls(0), np.zeros(1, np.int64), call.type, None)[0]
+        empty = _put_together(
+            pa.nulls(0, pa.string()), pa.nulls(0), np.zeros(1, np.int64), call.type, None
+        )[0]
         return lambda: empty
 
     def run(*columns: pa.Array) -> pa.Array:
@@ -117,7 +159,10 @@ def _arrays(call: Call) -> Kernel:
         if valid is not None:
             nothing = pa.nulls(1, keys.type)[0], pa.nulls(1, values.type)[0]
             flags = from_numbers(valid.astype(np.int8), pa.int8()).cast(pa.bool_())
-            keys, values = pc.if_else(flags, keys, nothing[0]), pc.if_else(flags, values, nothing[1])
+            keys, values = (
+                pc.if_else(flags, keys, nothing[0]),
+                pc.if_else(flags, values, nothing[1]),
+            )
             first, second = first * valid, second * valid
         if (first != second).any():
             raise DataError("MAP has a different number of keys and values")
@@ -126,15 +171,20 @@ def _arrays(call: Call) -> Kernel:
     return over_arrays(run)
 
 
-def _map_argument(name: str, arguments: Sequence[Expression], position: Position | None) -> Expression:
+def _map_argument(
+    name: str, arguments: Sequence[Expression], position: Position | None
+) -> Expression:
     if len(arguments) < 1:
-        raise ProgrammingError(f"{name.upper()} takes at least 1 argument, not 0", position=position)
+        raise ProgrammingError(
+            f"{name.upper()} takes at least 1 argument, not 0", position=position
+        )
     argument = arguments[0]
     if argument.type.kind is Kind.NULL:
         return convert(argument, _EMPTY)
     if argument.type.kind is not Kind.MAP:
         raise ProgrammingError(
-            f"argument 1 of {name.upper()} must be a MAP, not {argument.type}", position=argument.position or position
+            f"argument 1 of {name.upper()} must be a MAP, not {argument.type}",
+            position=argument.position or position,
         )
     return argument
 
@@ -142,7 +192,9 @@ def _map_argument(name: str, arguments: Sequence[Expression], position: Position
 def _bind_part(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     argument = _map_argument(name, arguments, position)
     if len(arguments) != 1:
-        raise ProgrammingError(f"{name.upper()} takes 1 argument, not {len(arguments)}", position=position)
+        raise ProgrammingError(
+            f"{name.upper()} takes 1 argument, not {len(arguments)}", position=position
+        )
     key, value = argument.type.key, argument.type.element
     assert key is not None and value is not None
     results = {
@@ -174,17 +226,30 @@ def _part(call: Call) -> Kernel:
 def _bind_contains(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     argument = _map_argument(name, arguments, position)
     if len(arguments) != 2:
-        raise ProgrammingError(f"{name.upper()} takes 2 arguments, not {len(arguments)}", position=position)
+        raise ProgrammingError(
+            f"{name.upper()} takes 2 arguments, not {len(arguments)}", position=position
+        )
     assert argument.type.key is not None and argument.type.element is not None
     key = common_type(argument.type.key, arguments[1].type)
     if key is None:
-        raise ProgrammingError(f"{arguments[1].type} is no key of {argument.type}", position=arguments[1].position or position)
-    return (convert(argument, map_of(key, argument.type.element)), convert(arguments[1], key)), BOOLEAN
+        raise ProgrammingError(
+            f"{arguments[1].type} is no key of {argument.type}",
+            position=arguments[1].position or position,
+        )
+    return (
+        convert(argument, map_of(key, argument.type.element)),
+        convert(arguments[1], key),
+    ), BOOLEAN
 
 
 def _contains(call: Call) -> Kernel:
     def run(column: pa.Array, key: pa.Array) -> pa.Array:
-        keys = made(list_items(column).flatten()[0], list_lengths(column), pa.list_(column.type.key_type), validity(column))
+        keys = made(
+            list_items(column).flatten()[0],
+            list_lengths(column),
+            pa.list_(column.type.key_type),
+            validity(column),
+        )
         return contains(keys, key)
 
     return over_arrays(run)
@@ -200,10 +265,14 @@ def _bind_concat(name: str, arguments: Sequence[Expression], position: Position 
 
 def _concat(call: Call) -> Kernel:
     def run(*columns: pa.Array) -> pa.Array:
-        entry = pa.list_(pa.struct([("key", columns[0].type.key_type), ("value", columns[0].type.item_type)]))
+        entry = pa.list_(
+            pa.struct([("key", columns[0].type.key_type), ("value", columns[0].type.item_type)])
+        )
         lists = joined([column.view(entry) for column in columns], entry)
         keys, values = lists.flatten().flatten()
-        return _put_together(keys, values, list_lengths(lists), call.type, validity(lists), last_stays=True)
+        return _put_together(
+            keys, values, list_lengths(lists), call.type, validity(lists), last_stays=True
+        )
 
     return over_arrays(run)
 
@@ -212,7 +281,9 @@ def _bind_entries(name: str, arguments: Sequence[Expression], position: Position
     kind = arguments[0].type if len(arguments) == 1 else NULL
     element = kind.element if kind.kind is Kind.ARRAY else None
     if element is None or element.kind is not Kind.ROW or len(element.fields) != 2:
-        raise ProgrammingError("MAP_FROM_ENTRIES takes an array of rows of a key and a value", position=position)
+        raise ProgrammingError(
+            "MAP_FROM_ENTRIES takes an array of rows of a key and a value", position=position
+        )
     if element.fields[0][1].kind is Kind.NULL:
         return tuple(arguments), _EMPTY
     return tuple(arguments), _map_type(element.fields[0][1], element.fields[1][1], position)
@@ -230,7 +301,13 @@ def _from_entries(call: Call) -> Kernel:
 
 
 def _function(
-    name: str, arguments: str, result: str, bind: Any, compile_call: Any, names: tuple[str, ...], fails: bool
+    name: str,
+    arguments: str,
+    result: str,
+    bind: Any,
+    compile_call: Any,
+    names: tuple[str, ...],
+    fails: bool,
 ) -> Function:
     return Function(
         name=name,
@@ -248,12 +325,36 @@ FUNCTIONS = (
     _function("map_of", "[key, value, …]", "MAP", _bind_pairs, _pairs, (), True),
     _function("map", "keys ARRAY, values ARRAY", "MAP", _bind_arrays, _arrays, ("MAP",), True),
     _function(
-        "map_from_entries", "x ARRAY of ROW(key, value)", "MAP", _bind_entries, _from_entries, ("MAP_FROM_ENTRIES",), True
+        "map_from_entries",
+        "x ARRAY of ROW(key, value)",
+        "MAP",
+        _bind_entries,
+        _from_entries,
+        ("MAP_FROM_ENTRIES",),
+        True,
     ),
     _function("map_keys", "x MAP", "ARRAY of the keys", _bind_part, _part, ("MAP_KEYS",), False),
-    _function("map_values", "x MAP", "ARRAY of the values", _bind_part, _part, ("MAP_VALUES",), False),
-    _function("map_entries", "x MAP", "ARRAY of ROW(key, value)", _bind_part, _part, ("MAP_ENTRIES",), False),
+    _function(
+        "map_values", "x MAP", "ARRAY of the values", _bind_part, _part, ("MAP_VALUES",), False
+    ),
+    _function(
+        "map_entries",
+        "x MAP",
+        "ARRAY of ROW(key, value)",
+        _bind_part,
+        _part,
+        ("MAP_ENTRIES",),
+        False,
+    ),
     _function("map_size", "x MAP", "INTEGER", _bind_part, _part, ("MAP_SIZE",), False),
-    _function("map_contains", "x MAP, key", "BOOLEAN", _bind_contains, _contains, ("MAP_CONTAINS", "MAP_CONTAINS_KEY"), False),
+    _function(
+        "map_contains",
+        "x MAP, key",
+        "BOOLEAN",
+        _bind_contains,
+        _contains,
+        ("MAP_CONTAINS", "MAP_CONTAINS_KEY"),
+        False,
+    ),
     _function("map_concat", "x MAP, …", "MAP", _bind_concat, _concat, ("MAP_CONCAT",), False),
 )

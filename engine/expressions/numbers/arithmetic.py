@@ -1,10 +1,11 @@
 """Arithmetic on numbers: + − * / % and the sign.
 
-Integers track their width: `+`, `−` and `/` need one bit more than the wider operand, `*` one more than the sum of both,
-and the result is the narrowest type that has them; only where that would be more than BIGINT can a row overflow. Where a
-DECIMAL meets an integer the result is DECIMAL; where an exact number meets REAL or DOUBLE it is that. Division of integers
-cuts the fraction off; `%` has the dividend's sign. Nothing wraps, and nothing gives an infinity out of finite operands:
-that, like division by zero, is a DataError. Dates, times and intervals are in `temporal_arithmetic.py`.
+Integers track their width: `+`, `−` and `/` need one bit more than the wider operand, `*` one more
+than the sum of both, and the result is the narrowest type that has them; only where that would be
+more than BIGINT can a row overflow. Where a DECIMAL meets an integer the result is DECIMAL; where
+an exact number meets REAL or DOUBLE it is that. Division of integers cuts the fraction off; `%` has
+the dividend's sign. Nothing wraps, and nothing gives an infinity out of finite operands: that, like
+division by zero, is a DataError. Dates, times and intervals are in `temporal_arithmetic.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position, ProgrammingError
-from runnel.expressions.coercion import check_count, convert, exact_decimal, operand_types, retype_parameters
+from runnel.expressions.coercion import (
+    check_count,
+    convert,
+    exact_decimal,
+    operand_types,
+    retype_parameters,
+)
 from runnel.expressions.function import Bound, Datum, Function, Kernel
 from runnel.expressions.nodes import INFIX, Call, Cast, Expression, Literal
 from runnel.expressions.numbers import decimals
@@ -53,7 +60,9 @@ def bind_arithmetic(name: str, arguments: Sequence[Expression], position: Positi
     )
 
 
-def _bind_numbers(name: str, left: Expression, right: Expression, position: Position | None) -> Bound:
+def _bind_numbers(
+    name: str, left: Expression, right: Expression, position: Position | None
+) -> Bound:
     common = common_type(left.type, right.type)
     assert common is not None
     if common.is_approximate:
@@ -67,7 +76,11 @@ def _bind_numbers(name: str, left: Expression, right: Expression, position: Posi
     if common.kind is Kind.DECIMAL:
         first, second = _as_decimal(left), _as_decimal(right)
         return (first, second), _DECIMAL_TYPES[name](first.type, second.type)
-    result = common if name == "remainder" else fitting_integer(_result_bits(name, bits(left), bits(right)) + 1)
+    result = (
+        common
+        if name == "remainder"
+        else fitting_integer(_result_bits(name, bits(left), bits(right)) + 1)
+    )
     target = result if INTEGER_WIDTHS[result.kind] >= INTEGER_WIDTHS[common.kind] else common
     return (convert(left, target), convert(right, target)), target
 
@@ -88,14 +101,19 @@ _DECIMAL_TYPES: dict[str, Callable[[SqlType, SqlType], SqlType]] = {
 
 
 def bits(expression: Expression) -> int:
-    """How many bits an integer expression needs beside the sign; its type's where nothing better is known."""
+    """How many bits an integer expression needs beside the sign; its type's where nothing better is
+    known."""
     if isinstance(expression, Literal) and expression.value is not None:
         value = expression.value
         return int((value if value >= 0 else ~value).bit_length())
     if isinstance(expression, Cast) and expression.operand.type.is_integer:
         return min(bits(expression.operand), INTEGER_WIDTHS[expression.type.kind] - 1)
     width = INTEGER_WIDTHS[expression.type.kind] - 1
-    if isinstance(expression, Call) and width < _BIGINT_BITS and expression.function in _DECIMAL_TYPES:
+    if (
+        isinstance(expression, Call)
+        and width < _BIGINT_BITS
+        and expression.function in _DECIMAL_TYPES
+    ):
         left, right = expression.arguments
         if left.type.is_integer and right.type.is_integer:
             return min(_result_bits(expression.function, bits(left), bits(right)), width)
@@ -167,7 +185,8 @@ def _float_kernel(name: str) -> Kernel:
 
 
 def finite(result: Datum, *operands: Datum) -> Datum:
-    """The result of a computation on floats; DataError where it is infinite though its operands aren't."""
+    """The result of a computation on floats; DataError where it is infinite though its operands
+    aren't."""
     infinite = pc.is_inf(result)
     if _any(infinite):
         unexplained = infinite
@@ -189,7 +208,9 @@ def _bind_negate(name: str, arguments: Sequence[Expression], position: Position 
         operand = convert(operand, BIGINT)
     if not (operand.type.is_numeric or operand.type.is_interval):
         raise ProgrammingError(
-            f"cannot apply '-' operator to {operand_types(arguments)}", hint="add an explicit CAST", position=position
+            f"cannot apply '-' operator to {operand_types(arguments)}",
+            hint="add an explicit CAST",
+            position=position,
         )
     if operand.type.is_integer:
         operand = convert(operand, fitting_integer(INTEGER_WIDTHS[operand.type.kind] + 1))
@@ -208,8 +229,13 @@ FUNCTIONS = (
     *(
         Function(
             name=name,
-            arguments="x NUMERIC, y NUMERIC" if name != "remainder" else "x EXACT NUMERIC, y EXACT NUMERIC",
-            result="the narrowest integer with room; DECIMAL by the rule table; REAL, DOUBLE; temporal ± INTERVAL",
+            arguments="x NUMERIC, y NUMERIC"
+            if name != "remainder"
+            else "x EXACT NUMERIC, y EXACT NUMERIC",
+            result=(
+                "the narrowest integer with room; DECIMAL by the rule table; REAL, DOUBLE; "
+                "temporal ± INTERVAL"
+            ),
             bind=bind_arithmetic,
             compile=_compile,
             can_fail=_can_fail,

@@ -1,8 +1,9 @@
 """Division of DECIMAL's whole numbers, exact for all that 256 bits hold.
 
-Arrow's own division of 256 bits is wrong for a few numbers whose divisor has more than 32 bits: the quotient then comes out
-too small. So what can be done by short division, which are powers of ten and divisors of at most 32 bits, is done here
-on limbs of 32 bits; any other quotient of Arrow's is multiplied out again, and worked out in Python where it was wrong.
+Arrow's own division of 256 bits is wrong for a few numbers whose divisor has more than 32 bits: the
+quotient then comes out too small. So what can be done by short division, which are powers of ten
+and divisors of at most 32 bits, is done here on limbs of 32 bits; any other quotient of Arrow's is
+multiplied out again, and worked out in Python where it was wrong.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _MOST_DIGITS = 74  # of a dividend that Arrow can make a hundredfold
 
 
 def without_digits(array: pa.Array, digits: int, mode: str = HALF_UP) -> pa.Array:
-    """A decimal array with `digits` fewer digits after the point (or before it: the scale may become negative), rounded, as
-    256 bits."""
+    """A decimal array with `digits` fewer digits after the point (or before it: the scale may
+    become negative), rounded, as 256 bits."""
     limbs, negative = _magnitudes(array)
     rest_lost = np.zeros(len(array), np.bool_)
     rest, divisor = np.zeros(len(array), np.uint64), _ONE
@@ -48,8 +49,9 @@ def without_digits(array: pa.Array, digits: int, mode: str = HALF_UP) -> pa.Arra
 
 
 def quotients(dividends: pa.Array, divisors: pa.Array, mode: str = HALF_UP) -> pa.Array:
-    """The whole numbers of two decimal arrays divided, rounded half up or cut, as decimal256(76, 0); either may have one value
-    for all rows of the other. ArrowInvalid where a divisor is zero."""
+    """The whole numbers of two decimal arrays divided, rounded half up or cut, as decimal256(76,
+    0); either may have one value for all rows of the other. ArrowInvalid where a divisor is
+    zero."""
     divisor_limbs, divisor_negative = _magnitudes(divisors)
     if len(divisor_limbs) > 1:
         return without_digits(_hundredfold(*_of_one_length(dividends, divisors)), 2, mode)
@@ -69,7 +71,8 @@ def quotients(dividends: pa.Array, divisors: pa.Array, mode: str = HALF_UP) -> p
 
 
 def remainders(dividends: pa.Array, divisors: pa.Array) -> pa.Array:
-    """What is left of the whole numbers after division, with the sign of the dividend, as decimal256(76, 0)."""
+    """What is left of the whole numbers after division, with the sign of the dividend, as
+    decimal256(76, 0)."""
     dividends, divisors = (_as_256(item) for item in _of_one_length(dividends, divisors))
     try:
         whole = without_digits(_hundredfold(dividends, divisors), 2, TOWARDS_ZERO)
@@ -80,8 +83,8 @@ def remainders(dividends: pa.Array, divisors: pa.Array) -> pa.Array:
 
 
 def _hundredfold(dividends: pa.Array, divisors: pa.Array) -> pa.Array:
-    """A hundred times the quotients, cut. Arrow scales a dividend up by p2 + 1 digits of its own: a divisor that
-    is said to have one digit makes that two."""
+    """A hundred times the quotients, cut. Arrow scales a dividend up by p2 + 1 digits of its own: a
+    divisor that is said to have one digit makes that two."""
     dividends, divisors = _as_256(dividends), _as_256(divisors)
     try:
         pc.cast(_declared(dividends, 76), pa.decimal256(_MOST_DIGITS, 0))
@@ -96,13 +99,22 @@ def _hundredfold(dividends: pa.Array, divisors: pa.Array) -> pa.Array:
     whole = _declared(whole, 76)
     if right.false_count == 0:
         return whole
-    return _by_hand(_hundredfold_quotient, dividends, divisors, pc.if_else(right, whole, pa.nulls(1, whole.type)[0]))
+    return _by_hand(
+        _hundredfold_quotient,
+        dividends,
+        divisors,
+        pc.if_else(right, whole, pa.nulls(1, whole.type)[0]),
+    )
 
 
 def _by_hand(
-    operation: Callable[[int, int], int], dividends: pa.Array, divisors: pa.Array, known: pa.Array | None = None
+    operation: Callable[[int, int], int],
+    dividends: pa.Array,
+    divisors: pa.Array,
+    known: pa.Array | None = None,
 ) -> pa.Array:
-    """The operation in Python on all rows, or on those of `known` (what has been worked out) that are NULL."""
+    """The operation in Python on all rows, or on those of `known` (what has been worked out) that
+    are NULL."""
     valid = _is_valid(dividends) & _is_valid(divisors)
     rows = np.flatnonzero(valid if known is None else valid & ~_is_valid(known))
     data = bytearray(32 * len(dividends) if known is None else _bytes(known))
@@ -119,7 +131,9 @@ def _by_hand(
         is_negative = (dividend < 0) != (divisor < 0 and operation is not _remainder)
         data[place] = (-result if is_negative else result).to_bytes(32, "little", signed=True)
     bitmap = _common_validity(dividends, divisors)
-    return pa.Array.from_buffers(pa.decimal256(76, 0), len(dividends), [bitmap, pa.py_buffer(bytes(data))])
+    return pa.Array.from_buffers(
+        pa.decimal256(76, 0), len(dividends), [bitmap, pa.py_buffer(bytes(data))]
+    )
 
 
 def _hundredfold_quotient(dividend: int, divisor: int) -> int:
@@ -131,10 +145,12 @@ def _remainder(dividend: int, divisor: int) -> int:
 
 
 def _magnitudes(array: pa.Array) -> tuple[list[Words], Flags]:
-    """The absolute values in limbs of 32 bits, the most significant first and none before the first that is needed; and
-    which values are negative."""
+    """The absolute values in limbs of 32 bits, the most significant first and none before the first
+    that is needed; and which values are negative."""
     width = array.type.bit_width // 64
-    words = np.frombuffer(array.buffers()[1], np.uint64, width * len(array), 8 * width * array.offset).reshape(-1, width)
+    words = np.frombuffer(
+        array.buffers()[1], np.uint64, width * len(array), 8 * width * array.offset
+    ).reshape(-1, width)
     negative = words[:, -1] >> np.uint64(63) != 0
     limbs: list[Words] = []
     for word in _negated([words[:, place] for place in range(width)], negative):
@@ -145,7 +161,8 @@ def _magnitudes(array: pa.Array) -> tuple[list[Words], Flags]:
 
 
 def _negated(words: list[Words], negative: Flags) -> list[Words]:
-    """Numbers in words of 64 bits, the least significant first, those that are `negative` with the other sign."""
+    """Numbers in words of 64 bits, the least significant first, those that are `negative` with the
+    other sign."""
     if not negative.any():
         return words
     carry = negative.astype(np.uint64)
@@ -196,7 +213,11 @@ def _assembled(limbs: list[Words], negative: Flags, bitmap: pa.Buffer | None) ->
 def _of_one_length(first: pa.Array, second: pa.Array) -> tuple[pa.Array, pa.Array]:
     if len(first) == len(second):
         return first, second
-    return (pa.repeat(first[0], len(second)), second) if len(first) == 1 else (first, pa.repeat(second[0], len(first)))
+    return (
+        (pa.repeat(first[0], len(second)), second)
+        if len(first) == 1
+        else (first, pa.repeat(second[0], len(first)))
+    )
 
 
 def _common_validity(first: pa.Array, second: pa.Array) -> pa.Buffer | None:
@@ -211,7 +232,9 @@ def _is_valid(array: pa.Array) -> Flags:
 
 
 def _flags(bits: pa.Buffer, rows: int) -> Flags:
-    return np.unpackbits(np.frombuffer(bits, np.uint8), count=rows, bitorder="little").view(np.bool_)
+    return np.unpackbits(np.frombuffer(bits, np.uint8), count=rows, bitorder="little").view(
+        np.bool_
+    )
 
 
 def _as_256(array: pa.Array) -> pa.Array:

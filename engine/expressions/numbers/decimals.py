@@ -7,10 +7,10 @@
 | x / y | p1−s1+s2 + scale | max(16, s1) | the scale is cut, not below 6 |
 | x % y | of the common type | of the common type | the scale is cut, not below 6 |
 
-A sum keeps its scale and has 38 digits if the operands' own digits fit those; otherwise it has the common type, whose
-scale is cut, not below 6, half up.
-A result that has more digits than its type is a DataError. What may not fit 128 bits on the way is worked out in 256;
-sums and products of numbers that fit 64 bits, which most are, in 128.
+A sum keeps its scale and has 38 digits if the operands' own digits fit those; otherwise it has the
+common type, whose scale is cut, not below 6, half up.
+A result that has more digits than its type is a DataError. What may not fit 128 bits on the way is
+worked out in 256; sums and products of numbers that fit 64 bits, which most are, in 128.
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.expressions.function import Datum, Kernel
-from runnel.sqltypes import MAX_PRECISION, SqlType, as_decimal, capped_decimal, common_type, decimal, to_arrow
+from runnel.sqltypes import (
+    MAX_PRECISION,
+    SqlType,
+    as_decimal,
+    capped_decimal,
+    common_type,
+    decimal,
+    to_arrow,
+)
 
 _WIDE = 76
 HALF_UP, TOWARDS_ZERO, DOWN, UP = "half_up", "towards_zero", "down", "up"
@@ -85,12 +93,16 @@ def multiply_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
 
         return narrow
     first, second = _wide(left), _wide(right)
-    # Arrow declares p1 + p2 + 1 digits and refuses 77; a product of 38 by 38 digits has 76 at most, so one digit
-    # less is declared of the first factor than it may have, and of its scale where it is all scale.
+    # Arrow declares p1 + p2 + 1 digits and refuses 77; a product of 38 by 38 digits has 76 at most,
+    # so one digit less is declared of the first factor than it may have, and of its scale where it
+    # is all scale.
     digits = max(left.precision - 1, 1)
     declared = pa.decimal256(digits, min(left.scale, digits))
     product = pa.decimal256(_WIDE, left.scale + right.scale)
-    short_left, short_right = pa.decimal128(_SHORT - 1, left.scale), pa.decimal128(_SHORT - 1, right.scale)
+    short_left, short_right = (
+        pa.decimal128(_SHORT - 1, left.scale),
+        pa.decimal128(_SHORT - 1, right.scale),
+    )
 
     def run(a: Datum, b: Datum) -> Datum:
         if is_short(a) and is_short(b):
@@ -102,8 +114,9 @@ def multiply_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
 
 
 def divide_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
-    """Rounds half up. The dividend is scaled up to what makes the whole numbers' quotient one of the result's scale; where it
-    has a larger scale by itself, the quotient is cut first, which changes no digit that decides."""
+    """Rounds half up. The dividend is scaled up to what makes the whole numbers' quotient one of
+    the result's scale; where it has a larger scale by itself, the quotient is cut first, which
+    changes no digit that decides."""
     from runnel.expressions.numbers.decimal_division import quotients  # only what divides needs it
 
     target = to_arrow(result)
@@ -151,20 +164,25 @@ _SHORT = 19
 
 
 def is_short(datum: Datum) -> bool:
-    """Whether the unscaled numbers of a 128-bit datum all fit 64 bits: sums and products then fit 128."""
+    """Whether the unscaled numbers of a 128-bit datum all fit 64 bits: sums and products then fit
+    128."""
     array = pa.repeat(datum, 1) if isinstance(datum, pa.Scalar) else datum
-    words = np.frombuffer(array.buffers()[1], dtype=np.int64, count=2 * len(array), offset=16 * array.offset)
+    words = np.frombuffer(
+        array.buffers()[1], dtype=np.int64, count=2 * len(array), offset=16 * array.offset
+    )
     return not ((words[::2] >> 63) != words[1::2]).any()
 
 
 def to_scale(datum: Datum, target: pa.DataType) -> Datum:
-    """A decimal datum in another DECIMAL type: rounded half up, ArrowInvalid where it has too many digits."""
+    """A decimal datum in another DECIMAL type: rounded half up, ArrowInvalid where it has too many
+    digits."""
     surplus = datum.type.scale - target.scale
     return pc.cast(rounded(datum, surplus, HALF_UP) if surplus > 0 else datum, target)
 
 
 def rounded(datum: Datum, digits: int, mode: str) -> Datum:
-    """A decimal datum with `digits` fewer digits, as decimal256(76, its scale less `digits`); see `without_digits`."""
+    """A decimal datum with `digits` fewer digits, as decimal256(76, its scale less `digits`); see
+    `without_digits`."""
     from runnel.expressions.numbers.decimal_division import without_digits
 
     if isinstance(datum, pa.Scalar):

@@ -1,5 +1,5 @@
-"""DECIMALs whose common type would not hold their digits, for IN over subqueries and set operations: a key that is the same for
-equal numbers, and a conversion that never rounds."""
+"""DECIMALs whose common type would not hold their digits, for IN over subqueries and set
+operations: a key that is the same for equal numbers, and a conversion that never rounds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def _compile_cast(call: Call) -> Kernel:
     source, target = call.arguments[0].type, call.type
     convert = conversion_of(source, target)
     exact = as_decimal(source)
-    wide, wide_target = pa.decimal256(exact.precision, exact.scale), pa.decimal256(target.precision, target.scale)
+    wide, wide_target = (
+        pa.decimal256(exact.precision, exact.scale),
+        pa.decimal256(target.precision, target.scale),
+    )
 
     def unrounded(value: Datum) -> Datum:
         result = convert(value, _CONTEXT)
@@ -47,7 +50,8 @@ def _compile_cast(call: Call) -> Kernel:
         except FAULTS:
             found = first_failure(unrounded, (value,))
             raise DataError(
-                f"{'a value' if found is None else found[0]} of type {source} would be rounded to {target}",
+                f"{'a value' if found is None else found[0]} of type {source} would be rounded to "
+                f"{target}",
                 detail=f"{target} is the common type of both sides",
                 hint="CAST both sides to one type that holds their values",
             ) from None

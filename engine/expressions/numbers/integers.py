@@ -1,5 +1,5 @@
-"""Integers and their bits, and the rarer functions on numbers: GCD, FACTORIAL, WIDTH_BUCKET, hyperbolic functions, tests
-for NaN and infinities."""
+"""Integers and their bits, and the rarer functions on numbers: GCD, FACTORIAL, WIDTH_BUCKET,
+hyperbolic functions, tests for NaN and infinities."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ import pyarrow.compute as pc
 from runnel.columns.batches import Numbers, from_numbers, numbers, validity
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.coercion import check_count, convert, operand_types, retype_parameters
-from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, never_fails, over_arrays, over_first
+from runnel.expressions.function import (
+    Bound,
+    Datum,
+    Function,
+    Kernel,
+    always_may_fail,
+    never_fails,
+    over_arrays,
+    over_first,
+)
 from runnel.expressions.kernels.buffers import pack, pack_scalar
 from runnel.expressions.kernels.per_value import per_value
 from runnel.expressions.nodes import Call, Expression
@@ -24,7 +33,14 @@ from runnel.expressions.numbers.mathematics import over_numpy
 from runnel.expressions.signature import named, signature
 from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, INTEGER, Kind, array, common_type, decimal
 
-_SIGNS = {"bit_and": "&", "bit_or": "|", "bit_xor": "XOR", "bit_shift_left": "<<", "bit_shift_right": ">>", "bit_not": "~"}
+_SIGNS = {
+    "bit_and": "&",
+    "bit_or": "|",
+    "bit_xor": "XOR",
+    "bit_shift_left": "<<",
+    "bit_shift_right": ">>",
+    "bit_not": "~",
+}
 _INT64 = pa.int64()
 _LEAST = -(2**63)
 
@@ -35,7 +51,9 @@ def _bind_bits(name: str, arguments: Sequence[Expression], position: Position | 
     operands = [convert(item, BIGINT) if item.type.kind is Kind.NULL else item for item in operands]
     if not all(item.type.is_integer for item in operands):
         raise ProgrammingError(
-            f"cannot apply '{_SIGNS[name]}' operator to {operand_types(operands)}", hint="CAST to BIGINT", position=position
+            f"cannot apply '{_SIGNS[name]}' operator to {operand_types(operands)}",
+            hint="CAST to BIGINT",
+            position=position,
         )
     if "shift" in name:
         return (convert(operands[0], BIGINT), convert(operands[1], BIGINT)), BIGINT
@@ -52,7 +70,9 @@ def _shift(kernel: Kernel) -> Kernel:
     """By at most 63 places; what is shifted out on the left is lost, as in PostgreSQL."""
 
     def run(value: Datum, places: Datum) -> Datum:
-        outside = pc.or_(pc.less(places, pack_scalar(0, BIGINT)), pc.greater_equal(places, _SIXTY_FOUR))
+        outside = pc.or_(
+            pc.less(places, pack_scalar(0, BIGINT)), pc.greater_equal(places, _SIXTY_FOUR)
+        )
         if _is_true_of_any(outside):
             raise DataError("a shift must be by 0 to 63 places")
         if _is_true_of_any(pc.equal(places, _SIXTY_THREE)):
@@ -79,12 +99,15 @@ _BITS: dict[str, tuple[Kernel, bool]] = {
 
 
 def _bind_quotient(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """Whole quotients: of integers as `/` gives them, of other numbers with the fraction cut off."""
+    """Whole quotients: of integers as `/` gives them, of other numbers with the fraction cut
+    off."""
     check_count(name, arguments, 2, position)
     left, right = retype_parameters(arguments)
     if not (left.type.is_numeric and right.type.is_numeric):
         raise ProgrammingError(
-            f"cannot apply DIV to {operand_types((left, right))}", hint="CAST to a number", position=position
+            f"cannot apply DIV to {operand_types((left, right))}",
+            hint="CAST to a number",
+            position=position,
         )
     common = common_type(left.type, right.type)
     assert common is not None
@@ -128,7 +151,9 @@ def _pairs(operation: Callable[[Numbers, Numbers], Numbers]) -> Kernel:
         valid = pc.and_(left.is_valid(), right.is_valid())
         mask = np.asarray(numbers(pc.cast(valid, pa.int8()), np.int8), dtype=bool)
         first, second = (np.where(mask, numbers(item, np.int64), 0) for item in (left, right))
-        return from_numbers(operation(_absolute(first), _absolute(second)), _INT64, None if mask.all() else mask)
+        return from_numbers(
+            operation(_absolute(first), _absolute(second)), _INT64, None if mask.all() else mask
+        )
 
     return over_arrays(run)
 
@@ -136,7 +161,8 @@ def _pairs(operation: Callable[[Numbers, Numbers], Numbers]) -> Kernel:
 def _lcm(left: Numbers, right: Numbers) -> Numbers:
     divisor = np.maximum(np.gcd(left, right), 1)
     product: Numbers = numbers(
-        pc.multiply_checked(from_numbers(left // divisor, _INT64), from_numbers(right, _INT64)), np.int64
+        pc.multiply_checked(from_numbers(left // divisor, _INT64), from_numbers(right, _INT64)),
+        np.int64,
     )
     return product
 
@@ -162,18 +188,26 @@ def _width_bucket(operand: pa.Array, low: pa.Array, high: pa.Array, count: pa.Ar
     for item in (operand, low, high, count):
         valid = validity(item)
         mask &= True if valid is None else valid
-    value, first, last = (np.where(mask, item, filler) for item, filler in zip(columns, (0.0, 0.0, 1.0), strict=True))
+    value, first, last = (
+        np.where(mask, item, filler) for item, filler in zip(columns, (0.0, 0.0, 1.0), strict=True)
+    )
     number = np.where(mask, buckets, 1)
     if (number <= 0).any():
         raise DataError("the count of WIDTH_BUCKET must be positive")
     if (number >= 2**31 - 1).any():
         raise DataError("overflow")
     if (first == last).any() or not np.isfinite([first, last]).all() or np.isnan(value).any():
-        raise DataError("the bounds of WIDTH_BUCKET must be finite and differ, and its operand must not be NaN")
+        raise DataError(
+            "the bounds of WIDTH_BUCKET must be finite and differ, and its operand must not be NaN"
+        )
     with np.errstate(all="ignore"):
         share = (value - first) / (last - first)
         inside = np.floor(share * number)
-    bucket = np.where(share < 0, 0, np.where(share >= 1, number + 1, np.minimum(np.nan_to_num(inside), number - 1) + 1))
+    bucket = np.where(
+        share < 0,
+        0,
+        np.where(share >= 1, number + 1, np.minimum(np.nan_to_num(inside), number - 1) + 1),
+    )
     return from_numbers(bucket.astype(np.int32), pa.int32(), None if mask.all() else mask)
 
 
@@ -185,14 +219,20 @@ def _bucket_of_array(value: float, bounds: list[float | None]) -> int:
     return bisect_right([bound for bound in bounds if bound is not None], value)
 
 
-def _bind_width_bucket(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+def _bind_width_bucket(
+    name: str, arguments: Sequence[Expression], position: Position | None
+) -> Bound:
     if len(arguments) == 2:
         return signature(DOUBLE, array(DOUBLE), result=INTEGER)(name, arguments, position)
     return signature(DOUBLE, DOUBLE, DOUBLE, BIGINT, result=INTEGER)(name, arguments, position)
 
 
 def _compile_width_bucket(call: Call) -> Kernel:
-    return per_value(_bucket_of_array)(call) if len(call.arguments) == 2 else over_arrays(_width_bucket)
+    return (
+        per_value(_bucket_of_array)(call)
+        if len(call.arguments) == 2
+        else over_arrays(_width_bucket)
+    )
 
 
 def _logarithm(base: Datum, value: Datum) -> Datum:
@@ -205,7 +245,8 @@ def _logarithm(base: Datum, value: Datum) -> Datum:
 
 
 def _finite(operation: Callable[[Any], Any], message: str) -> Kernel:
-    """A numpy function; DataError where it makes no number of one, or no finite one of a finite one."""
+    """A numpy function; DataError where it makes no number of one, or no finite one of a finite
+    one."""
     kernel = over_numpy(operation)
 
     def run(value: pa.Array) -> pa.Array:
@@ -230,7 +271,15 @@ def _test(name: str, kernel: Kernel, names: tuple[str, ...]) -> Function:
 
 
 def _double(name: str, kernel: Kernel, can_fail: Callable[[Call], bool] = never_fails) -> Function:
-    return named(name, "x DOUBLE", "DOUBLE", signature(DOUBLE, result=DOUBLE), kernel=kernel, can_fail=can_fail, family="math")
+    return named(
+        name,
+        "x DOUBLE",
+        "DOUBLE",
+        signature(DOUBLE, result=DOUBLE),
+        kernel=kernel,
+        can_fail=can_fail,
+        family="math",
+    )
 
 
 _TWO_INTEGERS = signature(BIGINT, BIGINT, result=BIGINT)
@@ -248,7 +297,14 @@ FUNCTIONS = (
         )
         for name, (_, fails) in _BITS.items()
     ),
-    named("bit_count", "x BIGINT", "INTEGER", signature(BIGINT, result=INTEGER), kernel=over_first(_bit_count), family="math"),
+    named(
+        "bit_count",
+        "x BIGINT",
+        "INTEGER",
+        signature(BIGINT, result=INTEGER),
+        kernel=over_first(_bit_count),
+        family="math",
+    ),
     named(
         "div",
         "x NUMERIC, y NUMERIC",
@@ -310,7 +366,9 @@ FUNCTIONS = (
     _double("tanh", over_numpy(np.tanh)),
     _double("asinh", over_numpy(np.arcsinh)),
     _double("acosh", _finite(np.arccosh, "ACOSH of a number below 1"), always_may_fail),
-    _double("atanh", _finite(np.arctanh, "ATANH of a number not between -1 and 1"), always_may_fail),
+    _double(
+        "atanh", _finite(np.arctanh, "ATANH of a number not between -1 and 1"), always_may_fail
+    ),
     _test("is_nan", pc.is_nan, ("ISNAN",)),
     _test("is_inf", pc.is_inf, ("ISINF",)),
     _test("is_finite", pc.is_finite, ("ISFINITE",)),

@@ -1,5 +1,5 @@
-"""Functions on numbers. The transcendental ones work in DOUBLE; a result that isn't a number, or not a finite one, though
-the arguments are, is a DataError."""
+"""Functions on numbers. The transcendental ones work in DOUBLE; a result that isn't a number, or
+not a finite one, though the arguments are, is a DataError."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def over_numpy(operation: Callable[[Any], Any]) -> Kernel:
     """A numpy function over a DOUBLE array; what it makes of the slots of NULLs doesn't matter."""
 
     def run(array: pa.Array) -> pa.Array:
-        values = np.frombuffer(array.buffers()[1], dtype=np.float64, count=len(array), offset=8 * array.offset)
+        values = np.frombuffer(
+            array.buffers()[1], dtype=np.float64, count=len(array), offset=8 * array.offset
+        )
         with np.errstate(all="ignore"):
             result = operation(values)
         return pa.Array.from_buffers(_FLOAT, len(array), [validity(array), pa.py_buffer(result)])
@@ -125,14 +127,22 @@ _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 def _random(frame: Frame, *seed: Datum) -> Datum:
-    """Without a seed a new number for every row; with one, the number that belongs to the seed (splitmix64)."""
+    """Without a seed a new number for every row; with one, the number that belongs to the seed
+    (splitmix64)."""
     if not seed:
-        return pa.Array.from_buffers(_FLOAT, frame.num_rows, [None, pa.py_buffer(_generator().random(frame.num_rows))])
+        return pa.Array.from_buffers(
+            _FLOAT, frame.num_rows, [None, pa.py_buffer(_generator().random(frame.num_rows))]
+        )
     return over_first(_seeded)(seed[0])
 
 
 def _seeded(array: pa.Array) -> pa.Array:
-    state = np.frombuffer(array.buffers()[1], dtype=np.uint64, count=len(array), offset=8 * array.offset) + _GAMMA
+    state = (
+        np.frombuffer(
+            array.buffers()[1], dtype=np.uint64, count=len(array), offset=8 * array.offset
+        )
+        + _GAMMA
+    )
     state = (state ^ (state >> np.uint64(30))) * _MIX[0]
     state = (state ^ (state >> np.uint64(27))) * _MIX[1]
     numbers = ((state ^ (state >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
@@ -169,7 +179,14 @@ FUNCTIONS = (
         can_fail=always_may_fail,
         family="math",
     ),
-    named("atan2", "y DOUBLE, x DOUBLE", "DOUBLE", signature(DOUBLE, DOUBLE, result=DOUBLE), kernel=pc.atan2, family="math"),
+    named(
+        "atan2",
+        "y DOUBLE, x DOUBLE",
+        "DOUBLE",
+        signature(DOUBLE, DOUBLE, result=DOUBLE),
+        kernel=pc.atan2,
+        family="math",
+    ),
     named("pi", "", "DOUBLE", signature(result=DOUBLE), kernel=lambda: _PI, family="math"),
     named(
         "abs",
@@ -180,7 +197,14 @@ FUNCTIONS = (
         can_fail=_abs_can_fail,
         family="math",
     ),
-    named("sign", "x NUMERIC", "the type of x; DECIMAL(1, 0)", signature(NUMERIC, result=_sign_type), _sign, family="math"),
+    named(
+        "sign",
+        "x NUMERIC",
+        "the type of x; DECIMAL(1, 0)",
+        signature(NUMERIC, result=_sign_type),
+        _sign,
+        family="math",
+    ),
     Function(
         name="rand",
         arguments="[seed BIGINT]",

@@ -1,7 +1,8 @@
 """FLOOR, CEIL, ROUND and TRUNCATE.
 
-ROUND goes half away from zero, TRUNCATE toward zero; digits may be negative. Integers stay what they are without digits. Of
-a DECIMAL only the digits asked for remain in the type; digits that differ from row to row leave its scale.
+ROUND goes half away from zero, TRUNCATE toward zero; digits may be negative. Integers stay what
+they are without digits. Of a DECIMAL only the digits asked for remain in the type; digits that
+differ from row to row leave its scale.
 """
 
 from __future__ import annotations
@@ -18,10 +19,24 @@ from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.numbers.decimals import DOWN, HALF_UP, TOWARDS_ZERO, UP, rounded
 from runnel.expressions.signature import NUMERIC, named, signature
-from runnel.sqltypes import BIGINT, DOUBLE, INTEGER_DIGITS, MAX_PRECISION, Kind, SqlType, decimal, to_arrow
+from runnel.sqltypes import (
+    BIGINT,
+    DOUBLE,
+    INTEGER_DIGITS,
+    MAX_PRECISION,
+    Kind,
+    SqlType,
+    decimal,
+    to_arrow,
+)
 
 _MODES = {"round": HALF_UP, "truncate": TOWARDS_ZERO, "floor": DOWN, "ceil": UP}
-_FLOAT_MODES = {HALF_UP: "half_towards_infinity", TOWARDS_ZERO: "towards_zero", DOWN: "down", UP: "up"}
+_FLOAT_MODES = {
+    HALF_UP: "half_towards_infinity",
+    TOWARDS_ZERO: "towards_zero",
+    DOWN: "down",
+    UP: "up",
+}
 _ALL_DIGITS = 75
 """More than any DECIMAL has, and few enough for the rounded number to have a type."""
 _MOST_FLOAT_DIGITS = 308
@@ -67,18 +82,23 @@ def _compile(call: Call) -> Kernel:
     return lambda value, *rest: kernel(value)
 
 
-def _with_digits(given: SqlType, result: SqlType, mode: str, digits: int) -> Callable[[Datum], Datum]:
+def _with_digits(
+    given: SqlType, result: SqlType, mode: str, digits: int
+) -> Callable[[Datum], Datum]:
     """Rounding to a number of digits that is the same for all rows."""
     arrow = to_arrow(result)
     if given.kind is Kind.DECIMAL:
         surplus = min(max(given.scale - digits, 0), _ALL_DIGITS)
         return lambda value: pc.cast(rounded(value, surplus, mode), arrow)
     if given.is_integer:
-        # Through DECIMAL: Arrow refuses as many digits as the type has, where the result is zero or an overflow.
+        # Through DECIMAL: Arrow refuses as many digits as the type has, where the result is zero or
+        # an overflow.
         wide = pa.decimal128(INTEGER_DIGITS[given.kind], 0)
         roomy = pa.decimal128(MAX_PRECISION, 0)
         surplus = min(max(-digits, 0), MAX_PRECISION - 1)
-        return lambda value: pc.cast(pc.cast(rounded(pc.cast(value, wide), surplus, mode), roomy), arrow)
+        return lambda value: pc.cast(
+            pc.cast(rounded(pc.cast(value, wide), surplus, mode), roomy), arrow
+        )
     if digits > _MOST_FLOAT_DIGITS:
         return lambda value: value
     if digits < -_MOST_FLOAT_DIGITS:
@@ -98,17 +118,24 @@ def _round_float(value: Datum, digits: int, mode: str) -> Datum:
         large = pc.greater(pc.abs(pc.cast(value, pa.float64())), limit)
         if digits < 0 or not any_true(large):
             raise
-        kept = pc.if_else(large, pack_scalar(0.0, SqlType(Kind.DOUBLE)), pc.cast(value, pa.float64()))
-        return pc.cast(pc.if_else(large, value, pc.round(kept, digits, round_mode=mode)), value.type)
+        kept = pc.if_else(
+            large, pack_scalar(0.0, SqlType(Kind.DOUBLE)), pc.cast(value, pa.float64())
+        )
+        return pc.cast(
+            pc.if_else(large, value, pc.round(kept, digits, round_mode=mode)), value.type
+        )
 
 
 def _round_far(value: Datum, digits: int, mode: str) -> Datum:
-    """DOUBLEs to more digits than Arrow rounds to. A value without so many digits stays as it is."""
+    """DOUBLEs to more digits than Arrow rounds to. A value without so many digits stays as it
+    is."""
     power = pack_scalar(10.0 ** abs(digits), DOUBLE)
     there, back = (pc.multiply, pc.divide) if digits > 0 else (pc.divide, pc.multiply)
     scaled = there(value, power)
     whole = pc.round(scaled, 0, round_mode=mode)
-    found = pc.if_else(pc.or_(pc.equal(scaled, whole), pc.invert(pc.is_finite(scaled))), value, back(whole, power))
+    found = pc.if_else(
+        pc.or_(pc.equal(scaled, whole), pc.invert(pc.is_finite(scaled))), value, back(whole, power)
+    )
     if digits < 0 and any_true(pc.and_not(pc.is_finite(value), pc.is_finite(found))):
         raise pa.ArrowInvalid("overflow occurred during rounding")
     return found
@@ -121,13 +148,23 @@ def _by_row(call: Call, mode: str) -> Kernel:
 
     def run(value: Datum, digits: Datum) -> Datum:
         if isinstance(digits, pa.Scalar):
-            return null if not digits.is_valid else _with_digits(given, result, mode, digits.as_py())(value)
+            return (
+                null
+                if not digits.is_valid
+                else _with_digits(given, result, mode, digits.as_py())(value)
+            )
         answer: Datum = null
         for number in digits.unique().drop_null():
             chosen = pc.equal(digits, number)
             rows = pc.if_else(chosen, value, pa.nulls(1, to_arrow(given))[0])
-            answer = pc.if_else(pc.coalesce(chosen, _FALSE), _with_digits(given, result, mode, number.as_py())(rows), answer)
-        return answer if not isinstance(answer, pa.Scalar) else pa.nulls(len(digits), to_arrow(result))
+            answer = pc.if_else(
+                pc.coalesce(chosen, _FALSE),
+                _with_digits(given, result, mode, number.as_py())(rows),
+                answer,
+            )
+        return (
+            answer if not isinstance(answer, pa.Scalar) else pa.nulls(len(digits), to_arrow(result))
+        )
 
     return run
 
@@ -137,11 +174,17 @@ _FALSE = pack_scalar(False, SqlType(Kind.BOOLEAN))
 
 def _round_can_fail(call: Call) -> bool:
     digits = _digits_of(call.arguments)
-    return digits is None or (call.arguments[0].type.is_exact and digits < 0) or call.type.precision == MAX_PRECISION
+    return (
+        digits is None
+        or (call.arguments[0].type.is_exact and digits < 0)
+        or call.type.precision == MAX_PRECISION
+    )
 
 
 def _entry(
-    name: str, sql_names: tuple[str, ...], bind: Callable[[str, Sequence[Expression], Position | None], Bound]
+    name: str,
+    sql_names: tuple[str, ...],
+    bind: Callable[[str, Sequence[Expression], Position | None], Bound],
 ) -> Function:
     has_digits = name in ("round", "truncate")
     return named(

@@ -1,5 +1,6 @@
-"""Aggregates of the user's own, written in Python. The rows of each group are kept, as for ARRAY_AGG, so that they work
-wherever an aggregate does: in two stages, over windows that overlap, in sessions, with DISTINCT, FILTER and ORDER BY."""
+"""Aggregates of the user's own, written in Python. The rows of each group are kept, as for
+ARRAY_AGG, so that they work wherever an aggregate does: in two stages, over windows that overlap,
+in sessions, with DISTINCT, FILTER and ORDER BY."""
 
 from __future__ import annotations
 
@@ -21,12 +22,20 @@ from runnel.expressions.python.function import PythonFunction
 from runnel.expressions.signature import signature
 
 
-def python_aggregate(function: PythonFunction, given: Given, distinct: bool, predicate: Expression | None) -> Aggregate:
+def python_aggregate(
+    function: PythonFunction, given: Given, distinct: bool, predicate: Expression | None
+) -> Aggregate:
     """A call with the arguments converted; ProgrammingError where they don't fit the parameters."""
     name, position = function.name, given.position
     if given.within_group:
-        raise ProgrammingError(f"{name} can't have WITHIN GROUP", hint="put ORDER BY behind its arguments", position=position)
-    bound, result = signature(*function.parameters, result=function.result, is_own=True)(name, given.arguments, position)
+        raise ProgrammingError(
+            f"{name} can't have WITHIN GROUP",
+            hint="put ORDER BY behind its arguments",
+            position=position,
+        )
+    bound, result = signature(*function.parameters, result=function.result, is_own=True)(
+        name, given.arguments, position
+    )
     if distinct and any(key.expression not in bound for key in given.order):
         raise ProgrammingError(
             f"with DISTINCT, ORDER BY within {name} can only use its arguments",
@@ -56,7 +65,9 @@ def _finish(columns: list[pa.Array], call: Aggregate, context: EvaluationContext
         starts = np.cumsum(counts) - counts
         arguments = [item.take(indexes(kept)) for item in arguments]
     values: list[Any] = []
-    for given in _groups(call.python, arguments, zip(starts.tolist(), counts.tolist(), strict=True)):
+    for given in _groups(
+        call.python, arguments, zip(starts.tolist(), counts.tolist(), strict=True)
+    ):
         context.check()
         values.append(None if given is None else _value(call.python, given, call.position))
     return made_values(call.python, call.type, values, call.position)
@@ -65,10 +76,14 @@ def _finish(columns: list[pa.Array], call: Aggregate, context: EvaluationContext
 def _groups(
     function: PythonFunction, columns: Sequence[pa.Array], places: Iterator[tuple[int, int]]
 ) -> Iterator[list[Any] | None]:
-    """What the function is given of each group: arrays or, `is_scalar`, lists; None of one without rows."""
+    """What the function is given of each group: arrays or, `is_scalar`, lists; None of one without
+    rows."""
     given: Sequence[Any] = columns
     if function.is_scalar:
-        given = [python_values(item, kind) for item, kind in zip(columns, function.parameters, strict=True)]
+        given = [
+            python_values(item, kind)
+            for item, kind in zip(columns, function.parameters, strict=True)
+        ]
     for start, count in places:
         if not count:
             yield None
@@ -81,7 +96,13 @@ def _groups(
 def _value(function: PythonFunction, given: list[Any], position: Position | None) -> Any:
     try:
         value = function.function(*given)
-        return value.as_py() if isinstance(value, pa.Scalar) else value.item() if isinstance(value, np.generic) else value
+        return (
+            value.as_py()
+            if isinstance(value, pa.Scalar)
+            else value.item()
+            if isinstance(value, np.generic)
+            else value
+        )
     except Exception as error:
         raise failed(function, error, position) from error
 

@@ -1,4 +1,5 @@
-"""Calls of the user's Python functions: how they are bound and evaluated, and what is said of one that fails."""
+"""Calls of the user's Python functions: how they are bound and evaluated, and what is said of one
+that fails."""
 
 from __future__ import annotations
 
@@ -24,9 +25,13 @@ from runnel.expressions.signature import signature
 from runnel.sqltypes import SqlType, common_type, from_arrow, to_arrow
 
 
-def python_call(function: PythonFunction, arguments: Sequence[Expression], position: Position | None) -> PythonCall:
+def python_call(
+    function: PythonFunction, arguments: Sequence[Expression], position: Position | None
+) -> PythonCall:
     """A call with the arguments converted; ProgrammingError where they don't fit the parameters."""
-    bound, result = signature(*function.parameters, result=function.result, is_own=True)(function.name, arguments, position)
+    bound, result = signature(*function.parameters, result=function.result, is_own=True)(
+        function.name, arguments, position
+    )
     return PythonCall(function=function, arguments=bound, type=result, position=position)
 
 
@@ -38,18 +43,24 @@ def compile_python_call(
 
     def run(frame: Frame) -> Any:
         values = [argument(frame) for argument in arguments]
-        is_constant = call.function.is_deterministic and all(isinstance(item, pa.Scalar) for item in values)
+        is_constant = call.function.is_deterministic and all(
+            isinstance(item, pa.Scalar) for item in values
+        )
         rows = min(frame.num_rows, 1) if is_constant else frame.num_rows
-        columns = [pa.repeat(item, rows) if isinstance(item, pa.Scalar) else item for item in values]
+        columns = [
+            pa.repeat(item, rows) if isinstance(item, pa.Scalar) else item for item in values
+        ]
         result = called(call, columns, rows, frame.context.check)
         return result[0] if is_constant and rows else result
 
     return run
 
 
-def called(call: PythonCall, columns: list[pa.Array], rows: int, check: Callable[[], None] = lambda: None) -> pa.Array:
-    """The value of each row. Without rows the function isn't called. A function of single values that takes long is left
-    between two of them when `check` raises."""
+def called(
+    call: PythonCall, columns: list[pa.Array], rows: int, check: Callable[[], None] = lambda: None
+) -> pa.Array:
+    """The value of each row. Without rows the function isn't called. A function of single values
+    that takes long is left between two of them when `check` raises."""
     function = call.function
     if not rows:
         return pa.nulls(0, to_arrow(function.result))
@@ -71,19 +82,30 @@ def valid_rows(columns: Sequence[pa.Array]) -> Mask | None:
     return np.logical_and.reduce(found) if found else None
 
 
-def _values(call: PythonCall, columns: list[pa.Array], rows: int, check: Callable[[], None]) -> pa.Array:
+def _values(
+    call: PythonCall, columns: list[pa.Array], rows: int, check: Callable[[], None]
+) -> pa.Array:
     function = call.function
     try:
         if function.is_scalar:
-            lists = [python_values(item, kind) for item, kind in zip(columns, function.parameters, strict=True)]
-            given = _one_by_one(function, zip(*lists, strict=True) if lists else repeat((), rows), check)
+            lists = [
+                python_values(item, kind)
+                for item, kind in zip(columns, function.parameters, strict=True)
+            ]
+            given = _one_by_one(
+                function, zip(*lists, strict=True) if lists else repeat((), rows), check
+            )
         else:
             given = function.function(*columns)
     except _Left as left:
         raise left.error from None
     except Exception as error:
         raise failed(function, error, call.position) from error
-    return made_values(function, call.type, given, call.position) if function.is_scalar else _checked(call, given, rows)
+    return (
+        made_values(function, call.type, given, call.position)
+        if function.is_scalar
+        else _checked(call, given, rows)
+    )
 
 
 def failed(function: PythonFunction, error: Exception, position: Position | None) -> DataError:
@@ -102,8 +124,11 @@ _SOON = 2_000_000
 """Nanoseconds between two looks at whether somebody waits for the values."""
 
 
-def _one_by_one(function: PythonFunction, rows: Iterable[tuple[Any, ...]], check: Callable[[], None]) -> list[Any]:
-    """The value of each row. How many are asked for between two looks goes by how long they take."""
+def _one_by_one(
+    function: PythonFunction, rows: Iterable[tuple[Any, ...]], check: Callable[[], None]
+) -> list[Any]:
+    """The value of each row. How many are asked for between two looks goes by how long they
+    take."""
     values: list[Any] = []
     left = starmap(function.function, rows)
     size = 1
@@ -120,13 +145,17 @@ def _one_by_one(function: PythonFunction, rows: Iterable[tuple[Any, ...]], check
             raise _Left(error) from None
 
 
-def made_values(function: PythonFunction, kind: SqlType, values: list[Any], position: Position | None) -> pa.Array:
+def made_values(
+    function: PythonFunction, kind: SqlType, values: list[Any], position: Position | None
+) -> pa.Array:
     """The single values that a function gave, as an array."""
     try:
         return array_of(values, kind)
     except (Error, pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise DataError(
-            f"function {function.name} gave a value that isn't {kind}", detail=_told(error), position=position
+            f"function {function.name} gave a value that isn't {kind}",
+            detail=_told(error),
+            position=position,
         ) from error
 
 
@@ -142,7 +171,10 @@ def _checked(call: PythonCall, given: Any, rows: int) -> pa.Array:
             position=call.position,
         ) from error
     if len(array) != rows:
-        raise DataError(f"function {function.name} gave {len(array)} values for {rows} rows", position=call.position)
+        raise DataError(
+            f"function {function.name} gave {len(array)} values for {rows} rows",
+            position=call.position,
+        )
     try:
         check_received(array, f"what function {function.name} gave")
     except DataError as error:
@@ -158,11 +190,16 @@ def _checked(call: PythonCall, given: Any, rows: int) -> pa.Array:
             return pc.cast(array, to_arrow(function.result))
     except (Error, pa.ArrowException) as error:
         raise DataError(
-            f"function {function.name} gave values that aren't {function.result}", detail=_told(error), position=call.position
+            f"function {function.name} gave values that aren't {function.result}",
+            detail=_told(error),
+            position=call.position,
         ) from error
     raise DataError(
         f"function {function.name} gave {array.type}, not {function.result}",
-        hint=f"let it give an array of {to_arrow(function.result)}, or create it with another return type",
+        hint=(
+            f"let it give an array of {to_arrow(function.result)}, "
+            "or create it with another return type"
+        ),
         position=call.position,
     )
 

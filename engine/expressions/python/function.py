@@ -1,4 +1,5 @@
-"""Functions of the user's own, written in Python: what they are, and the calls of them in expressions."""
+"""Functions of the user's own, written in Python: what they are, and the calls of them in
+expressions."""
 
 from __future__ import annotations
 
@@ -18,10 +19,12 @@ _versions = count(1)
 class PythonFunction:
     """A function that `Connection.create_function` gave a name.
 
-    `function` takes one Arrow array per parameter, all of one length and of the parameters' canonical types, and gives an
-    array of that length; where `is_scalar` it takes and gives Python values, as a fetch shows them, a row at a time.
-    `skips_nulls`: it isn't called for rows with a NULL argument, whose value is NULL. `is_deterministic`: equal arguments
-    give equal values. `is_aggregate`: it takes the rows of a group, and gives one value. Functions are told apart by `version`.
+    `function` takes one Arrow array per parameter, all of one length and of the parameters'
+    canonical types, and gives an array of that length; where `is_scalar` it takes and gives Python
+    values, as a fetch shows them, a row at a time.
+    `skips_nulls`: it isn't called for rows with a NULL argument, whose value is NULL.
+    `is_deterministic`: equal arguments give equal values. `is_aggregate`: it takes the rows of a
+    group, and gives one value. Functions are told apart by `version`.
     """
 
     name: str

@@ -25,7 +25,10 @@ def _encode(data: bytes, form: str) -> str:
     if kind == "base64":
         return binascii.b2a_base64(data, newline=False).decode()
     if kind == "escape":
-        return "".join("\\\\" if octet == 92 else chr(octet) if 0 < octet < 128 else f"\\{octet:03o}" for octet in data)
+        return "".join(
+            "\\\\" if octet == 92 else chr(octet) if 0 < octet < 128 else f"\\{octet:03o}"
+            for octet in data
+        )
     raise _unknown(form)
 
 
@@ -61,7 +64,9 @@ def _unescaped(text: str) -> bytes:
 
 
 def _unknown(form: str) -> DataError:
-    return DataError(f"there is no encoding '{form}'", hint="the encodings are hex, base64 and escape")
+    return DataError(
+        f"there is no encoding '{form}'", hint="the encodings are hex, base64 and escape"
+    )
 
 
 def _from_utf8(data: bytes) -> str:
@@ -109,7 +114,9 @@ def _bind_octets(name: str, arguments: Sequence[Expression], position: Position 
             hint="add an explicit CAST",
             position=argument.position or position,
         )
-    raise ProgrammingError(f"{name.upper()} takes 1 argument, not {len(arguments)}", position=position)
+    raise ProgrammingError(
+        f"{name.upper()} takes 1 argument, not {len(arguments)}", position=position
+    )
 
 
 _RESULTS: dict[str, SqlType] = {
@@ -121,7 +128,13 @@ _RESULTS: dict[str, SqlType] = {
 
 def _octets(name: str, function: Callable[[bytes], Any], names: tuple[str, ...] = ()) -> Function:
     return named(
-        name, "x VARBINARY or VARCHAR", str(_RESULTS[name]), _bind_octets, per_value(function), sql_names=names, family="binary"
+        name,
+        "x VARBINARY or VARCHAR",
+        str(_RESULTS[name]),
+        _bind_octets,
+        per_value(function),
+        sql_names=names,
+        family="binary",
     )
 
 
@@ -161,8 +174,22 @@ _EMPTY = pack_scalar(b"", VARBINARY)
 FUNCTIONS = (
     _plain("encode", "x VARBINARY, form VARCHAR", [VARBINARY, VARCHAR], VARCHAR, _encode),
     _plain("decode", "s VARCHAR, form VARCHAR", [VARCHAR, VARCHAR], VARBINARY, _decode),
-    _plain("unhex", "s VARCHAR", [VARCHAR], VARBINARY, lambda text: _decode(text, "hex"), names=("FROM_HEX",)),
-    _plain("from_base64", "s VARCHAR", [VARCHAR], VARBINARY, lambda text: _decode(text, "base64"), names=("UNBASE64",)),
+    _plain(
+        "unhex",
+        "s VARCHAR",
+        [VARCHAR],
+        VARBINARY,
+        lambda text: _decode(text, "hex"),
+        names=("FROM_HEX",),
+    ),
+    _plain(
+        "from_base64",
+        "s VARCHAR",
+        [VARCHAR],
+        VARBINARY,
+        lambda text: _decode(text, "base64"),
+        names=("UNBASE64",),
+    ),
     _plain("from_utf8", "x VARBINARY", [VARBINARY], VARCHAR, _from_utf8),
     _plain("to_utf8", "s VARCHAR", [VARCHAR], VARBINARY, str.encode, can_fail=False),
     _plain("get_byte", "x VARBINARY, place BIGINT", [VARBINARY, BIGINT], INTEGER, _get_byte),

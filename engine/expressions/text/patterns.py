@@ -1,7 +1,7 @@
 """LIKE, ILIKE and regular expressions.
 
-LIKE: `%` is any run of characters, `_` one character, newlines too; without ESCAPE there is no escape character; with one it
-must stand before `%`, `_` or itself. Regular expressions are RE2's.
+LIKE: `%` is any run of characters, `_` one character, newlines too; without ESCAPE there is no
+escape character; with one it must stand before `%`, `_` or itself. Regular expressions are RE2's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _NOTHING = "\x00\x01"
 
 
 def like_regex(pattern: str, escape: str | None) -> list[str | None]:
-    """A LIKE pattern as its parts: literal text, None for `%`, and "" for `_`. DataError for a misplaced escape."""
+    """A LIKE pattern as its parts: literal text, None for `%`, and "" for `_`. DataError for a
+    misplaced escape."""
     if escape is not None and len(escape) != 1:
         raise DataError("ESCAPE must be a single character")
     parts: list[str | None] = []
@@ -42,7 +43,9 @@ def like_regex(pattern: str, escape: str | None) -> list[str | None]:
         if escape is not None and character == escape:
             index += 1
             if index == len(pattern) or pattern[index] not in ("%", "_", escape):
-                raise DataError(f"the escape character {escape!r} must precede %, _ or itself in a LIKE pattern")
+                raise DataError(
+                    f"the escape character {escape!r} must precede %, _ or itself in a LIKE pattern"
+                )
             parts.append(pattern[index])
         elif character == "%":
             if not parts or parts[-1] is not None:
@@ -55,7 +58,8 @@ def like_regex(pattern: str, escape: str | None) -> list[str | None]:
 
 @lru_cache(maxsize=256)
 def _like(ignore_case: bool, pattern: str, escape: str | None = None) -> Callable[[Datum], Datum]:
-    """The cheapest kernel that does it: equality, a prefix, a suffix, a search; a regular expression for the rest."""
+    """The cheapest kernel that does it: equality, a prefix, a suffix, a search; a regular
+    expression for the rest."""
     parts = like_regex(pattern, escape)
     inner = parts[1:-1] if len(parts) > 1 and parts[0] is None and parts[-1] is None else None
     if parts == [None]:
@@ -69,7 +73,9 @@ def _like(ignore_case: bool, pattern: str, escape: str | None = None) -> Callabl
         return _searching(pc.starts_with, parts[:-1], ignore_case)
     if parts and parts[0] is None and _is_text(parts[1:]):
         return _searching(pc.ends_with, parts[1:], ignore_case)
-    middle = "".join(".*" if part is None else "." if part == "" else _quoted(part) for part in parts)
+    middle = "".join(
+        ".*" if part is None else "." if part == "" else _quoted(part) for part in parts
+    )
     regex = f"(?s)\\A(?:{middle})\\z"
     return lambda text: pc.match_substring_regex(text, regex, ignore_case=ignore_case)
 
@@ -78,7 +84,9 @@ def _is_text(parts: Sequence[str | None]) -> bool:
     return all(parts)
 
 
-def _searching(kernel: Kernel, parts: Sequence[str | None], ignore_case: bool) -> Callable[[Datum], Datum]:
+def _searching(
+    kernel: Kernel, parts: Sequence[str | None], ignore_case: bool
+) -> Callable[[Datum], Datum]:
     sought = "".join(part or "" for part in parts)
     return lambda text: kernel(text, sought, ignore_case=ignore_case)
 
@@ -93,7 +101,10 @@ def regex_with(pattern: str, flags: str, allowed: str = "icsmn") -> Regex:
 
     unknown = [flag for flag in flags if flag not in allowed]
     if unknown:
-        raise DataError(f"unknown regular expression flag {unknown[0]!r}", hint=f"the flags are {', '.join(allowed)}")
+        raise DataError(
+            f"unknown regular expression flag {unknown[0]!r}",
+            hint=f"the flags are {', '.join(allowed)}",
+        )
     return regex_of(pattern, "".join(sorted({_FLAGS[flag] for flag in flags if flag in _FLAGS})))
 
 
@@ -120,10 +131,17 @@ def _regexp_replace(pattern: str, replacement: str, flags: str = "") -> Callable
     """Replaces the first match; all of them with the flag g. \\1 stands for the first group."""
     regex = regex_with(pattern, flags, "gicsmn")
     if "g" in flags:
-        return _checked_regex(lambda text: pc.replace_substring_regex(text, regex.pattern, replacement))
+        return _checked_regex(
+            lambda text: pc.replace_substring_regex(text, regex.pattern, replacement)
+        )
     if not regex.has_assertions:
-        return _checked_regex(lambda text: pc.replace_substring_regex(text, regex.pattern, replacement, max_replacements=1))
-    # Arrow looks at the match alone when it replaces one, where ^, $ and \\b aren't what they are in the text.
+        return _checked_regex(
+            lambda text: pc.replace_substring_regex(
+                text, regex.pattern, replacement, max_replacements=1
+            )
+        )
+    # Arrow looks at the match alone when it replaces one, where ^, $ and \\b aren't what they are
+    # in the text.
     first, moved = f"\\A((?s:.*?)){regex.named}", f"\\1{_moved(replacement)}"
     return _checked_regex(lambda text: pc.replace_substring_regex(text, first, moved))
 
@@ -135,7 +153,10 @@ def _moved(replacement: str) -> str:
         character, following = replacement[at], replacement[at + 1 : at + 2]
         if character == "\\" and following.isdigit():
             if following in "09":
-                raise DataError(f"\\{following} can't be used here", hint="put brackets around the whole, and use \\1")
+                raise DataError(
+                    f"\\{following} can't be used here",
+                    hint="put brackets around the whole, and use \\1",
+                )
             parts.append(f"\\{int(following) + 1}")
         else:
             parts.append(character + following if character == "\\" else character)
@@ -156,43 +177,65 @@ def _regexp_split(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
             return run(pa.repeat(text, 1))[0] if text.is_valid else null_scalar(_TEXTS)
         present = Texts(text.drop_null())
         parts = split_at(present, all_matches(present, regex))
-        return scattered(parts, true_flags(text.is_valid()).nonzero()[0], len(text)) if text.null_count else parts
+        return (
+            scattered(parts, true_flags(text.is_valid()).nonzero()[0], len(text))
+            if text.null_count
+            else parts
+        )
 
     return run
 
 
 @lru_cache(maxsize=1)
 def _probes() -> pa.Array:
-    """Texts that have every kind of neighbours (none, a letter, a digit, a space, a newline) on both sides of a place."""
+    """Texts that have every kind of neighbours (none, a letter, a digit, a space, a newline) on
+    both sides of a place."""
     kinds = ("", "a", "Z", "0", " ", "-", "\n")
     return pack([left + right for left in kinds for right in kinds], VARCHAR)
 
 
 def _may_match_nothing(regex: str) -> bool:
-    return any_true(pc.match_substring(pc.replace_substring_regex(_probes(), regex, "\x00\\0\x01"), _NOTHING))
+    return any_true(
+        pc.match_substring(pc.replace_substring_regex(_probes(), regex, "\x00\\0\x01"), _NOTHING)
+    )
 
 
-def _string_to_array(separator: str | None, null_text: str | None = None) -> Callable[[Datum], Datum]:
+def _string_to_array(
+    separator: str | None, null_text: str | None = None
+) -> Callable[[Datum], Datum]:
     """Without a separator each character is an element."""
     blank, empty = pack_scalar("", VARCHAR), pack_scalar([], array(VARCHAR))
     if not separator or null_text is not None:
         return of_distinct(
-            lambda text: None if text is None else _string_to_array_of_row(text, separator, null_text), VARCHAR, array(VARCHAR)
+            lambda text: (
+                None if text is None else _string_to_array_of_row(text, separator, null_text)
+            ),
+            VARCHAR,
+            array(VARCHAR),
         )
     return lambda text: pc.if_else(pc.equal(text, blank), empty, pc.split_pattern(text, separator))
 
 
-def _string_to_array_of_row(text: str, separator: str | None, null_text: str | None = None) -> list[str | None]:
+def _string_to_array_of_row(
+    text: str, separator: str | None, null_text: str | None = None
+) -> list[str | None]:
     parts = list(text) if separator is None else text.split(separator) if separator else [text]
-    return [None if null_text is not None and part == null_text else part for part in parts] if text else []
+    return (
+        [None if null_text is not None and part == null_text else part for part in parts]
+        if text
+        else []
+    )
 
 
 def _checking(bind: Bind, check: Callable[..., Any]) -> Bind:
-    """A binder that tries literal options at once, so that a bad pattern is told with its position."""
+    """A binder that tries literal options at once, so that a bad pattern is told with its
+    position."""
 
     def run(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
         bound, result = bind(name, arguments, position)
-        options = [item for item in bound[1:] if isinstance(item, Literal) and item.value is not None]
+        options = [
+            item for item in bound[1:] if isinstance(item, Literal) and item.value is not None
+        ]
         if len(options) == len(bound) - 1:
             try:
                 check(*(item.value for item in options))(pack([""], VARCHAR))
@@ -228,7 +271,9 @@ def _is_literal(call: Call, index: int) -> bool:
     return all(isinstance(item, Literal) for item in call.arguments[index:])
 
 
-def _regex_entry(name: str, arguments: str, bind: Bind, result: SqlType, make: Callable[..., Any]) -> Function:
+def _regex_entry(
+    name: str, arguments: str, bind: Bind, result: SqlType, make: Callable[..., Any]
+) -> Function:
     return Function(
         name=name,
         arguments=arguments,

@@ -1,5 +1,5 @@
-"""The rarer functions on text: TRANSLATE, OVERLAY, FORMAT, quoting, distances. Most go through Python, once per
-distinct text."""
+"""The rarer functions on text: TRANSLATE, OVERLAY, FORMAT, quoting, distances. Most go through
+Python, once per distinct text."""
 
 from __future__ import annotations
 
@@ -46,7 +46,12 @@ def _quote_nullable(text: str | None) -> str:
 
 
 def _quote_identifier(text: str) -> str:
-    is_plain = text.isascii() and text.replace("_", "a").isalnum() and not text[0].isdigit() and text == text.lower()
+    is_plain = (
+        text.isascii()
+        and text.replace("_", "a").isalnum()
+        and not text[0].isdigit()
+        and text == text.lower()
+    )
     return text if is_plain else '"' + text.replace('"', '""') + '"'
 
 
@@ -68,7 +73,9 @@ def _format(pattern: str | None, *values: str | None) -> str | None:
     return "".join(parts)
 
 
-def _specifier(pattern: str, at: int, following: int, values: Sequence[str | None]) -> tuple[int, str, int]:
+def _specifier(
+    pattern: str, at: int, following: int, values: Sequence[str | None]
+) -> tuple[int, str, int]:
     if pattern[at : at + 1] == "%":
         return at + 1, "%", following
     end = at
@@ -80,7 +87,9 @@ def _specifier(pattern: str, at: int, following: int, values: Sequence[str | Non
     place, dollar, rest = head.partition("$")
     if not dollar:
         place, rest = "", head
-    if (dollar and not place.isdigit()) or (not rest.removeprefix("-").isdigit() and rest not in ("", "-")):
+    if (dollar and not place.isdigit()) or (
+        not rest.removeprefix("-").isdigit() and rest not in ("", "-")
+    ):
         raise DataError(f"FORMAT doesn't know %{head}{kind}")
     index = int(place) if place else following + 1
     if not 1 <= index <= len(values):
@@ -109,7 +118,10 @@ def _levenshtein(left: str, right: str) -> int:
     for number, first in enumerate(left, 1):
         before, row[0] = row[0], number
         for place, second in enumerate(right, 1):
-            before, row[place] = row[place], min(row[place] + 1, row[place - 1] + 1, before + (first != second))
+            before, row[place] = (
+                row[place],
+                min(row[place] + 1, row[place - 1] + 1, before + (first != second)),
+            )
     return row[-1]
 
 
@@ -131,7 +143,9 @@ _FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 
 def _normalize(text: str, form: str = "NFC") -> str:
     if form.upper() not in _FORMS:
-        raise DataError(f"there is no normal form {form}", hint=f"the forms are {', '.join(_FORMS)}")
+        raise DataError(
+            f"there is no normal form {form}", hint=f"the forms are {', '.join(_FORMS)}"
+        )
     return unicodedata.normalize(form.upper(), text)  # type: ignore[arg-type]
 
 
@@ -158,7 +172,9 @@ def _bind_format(name: str, arguments: Sequence[Expression], position: Position 
         raise ProgrammingError("FORMAT takes at least 1 argument, not 0", position=position)
     for item in arguments:
         if not can_cast(item.type, VARCHAR) or item.type.kind is Kind.VARBINARY:
-            raise ProgrammingError(f"FORMAT doesn't take {item.type}", position=item.position or position)
+            raise ProgrammingError(
+                f"FORMAT doesn't take {item.type}", position=item.position or position
+            )
     return tuple(convert(item, VARCHAR) for item in arguments), VARCHAR
 
 
@@ -208,7 +224,13 @@ FUNCTIONS = (
         can_fail=True,
     ),
     _text("quote_literal", "x ANY", [ANY_TEXT], VARCHAR, _quote_literal),
-    _text("quote_ident", "s VARCHAR", [VARCHAR], VARCHAR, lambda text: _quote_identifier(text) if text else '""'),
+    _text(
+        "quote_ident",
+        "s VARCHAR",
+        [VARCHAR],
+        VARCHAR,
+        lambda text: _quote_identifier(text) if text else '""',
+    ),
     named(
         "quote_nullable",
         "x ANY",
@@ -226,23 +248,48 @@ FUNCTIONS = (
         can_fail=always_may_fail,
         family="string",
     ),
-    _text("levenshtein", "s VARCHAR, t VARCHAR", [VARCHAR] * 2, INTEGER, _levenshtein, can_fail=True, names=("EDITDIST3",)),
+    _text(
+        "levenshtein",
+        "s VARCHAR, t VARCHAR",
+        [VARCHAR] * 2,
+        INTEGER,
+        _levenshtein,
+        can_fail=True,
+        names=("EDITDIST3",),
+    ),
     _text("to_base", "x BIGINT, base BIGINT", [BIGINT] * 2, VARCHAR, _to_base, can_fail=True),
     _text("to_hex", "x BIGINT", [BIGINT], VARCHAR, lambda number: _to_base(number, 16)),
     _text("to_bin", "x BIGINT", [BIGINT], VARCHAR, lambda number: _to_base(number, 2)),
     _text("to_oct", "x BIGINT", [BIGINT], VARCHAR, lambda number: _to_base(number, 8)),
-    _text("normalize", "s VARCHAR [, form VARCHAR]", [VARCHAR] * 2, VARCHAR, _normalize, optional=1, can_fail=True),
+    _text(
+        "normalize",
+        "s VARCHAR [, form VARCHAR]",
+        [VARCHAR] * 2,
+        VARCHAR,
+        _normalize,
+        optional=1,
+        can_fail=True,
+    ),
     _text(
         "strip_accents",
         "s VARCHAR",
         [VARCHAR],
         VARCHAR,
-        lambda text: "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c)),
+        lambda text: "".join(
+            c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c)
+        ),
     ),
     _text("to_ascii", "s VARCHAR", [VARCHAR], VARCHAR, _to_ascii),
     _text("unicode", "s VARCHAR", [VARCHAR], INTEGER, _unicode, names=("ORD",)),
     _text("space", "count BIGINT", [BIGINT], VARCHAR, _spaces, can_fail=True),
-    named("bit_length", "s VARCHAR", "INTEGER", signature(VARCHAR, result=INTEGER), kernel=_bit_length, family="string"),
+    named(
+        "bit_length",
+        "s VARCHAR",
+        "INTEGER",
+        signature(VARCHAR, result=INTEGER),
+        kernel=_bit_length,
+        family="string",
+    ),
     named(
         "contains",
         "s VARCHAR, part VARCHAR",

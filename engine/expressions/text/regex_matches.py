@@ -1,8 +1,10 @@
-"""Where regular expressions match in a column of texts, worked out for all rows at once by RE2, which Arrow brings.
+"""Where regular expressions match in a column of texts, worked out for all rows at once by RE2,
+which Arrow brings.
 
-Arrow finds the first match with its groups (`extract_regex_span`), or all matches without them: `replace_substring_regex`
-puts marks around them, at which the texts are cut again. The groups of a match that isn't the first are found in the match
-alone, with the character before and the one behind it, on which `^`, `$` and `\\b` depend.
+Arrow finds the first match with its groups (`extract_regex_span`), or all matches without them:
+`replace_substring_regex` puts marks around them, at which the texts are cut again. The groups of a
+match that isn't the first are found in the match alone, with the character before and the one
+behind it, on which `^`, `$` and `\\b` depend.
 """
 
 from __future__ import annotations
@@ -25,16 +27,21 @@ if TYPE_CHECKING:
 
 
 class Texts:
-    """A column of texts without NULL: all bytes, and where each text begins; `ends[i]` is behind the i-th."""
+    """A column of texts without NULL: all bytes, and where each text begins; `ends[i]` is behind
+    the i-th."""
 
     def __init__(self, column: pa.Array) -> None:
         self.column = column
         offsets = np.zeros(1, np.int64)
         if len(column):
-            offsets = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, column.offset * 4).astype(np.int64)
+            offsets = np.frombuffer(
+                column.buffers()[1], np.int32, len(column) + 1, column.offset * 4
+            ).astype(np.int64)
         self.starts, self.ends = offsets[:-1], offsets[1:]
         buffer = column.buffers()[2]
-        self.octets: npt.NDArray[np.uint8] = np.zeros(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)
+        self.octets: npt.NDArray[np.uint8] = (
+            np.zeros(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)
+        )
 
     def pieces(self, starts: Numbers, ends: Numbers, valid: Mask | None = None) -> pa.Array:
         """The texts between places in the bytes."""
@@ -58,7 +65,8 @@ _LARGEST = 2**31 - 1
 
 
 class Places(NamedTuple):
-    """Matches, or one group of them, by row and place: the number of the row, and where they begin and end in the bytes."""
+    """Matches, or one group of them, by row and place: the number of the row, and where they begin
+    and end in the bytes."""
 
     rows: Numbers
     starts: Numbers
@@ -78,7 +86,9 @@ def first_matches(texts: Texts, regex: Regex) -> list[Places]:
     return _groups(spans, rows, rows, texts.starts[rows])
 
 
-def _groups(spans: pa.StructArray, chosen: Numbers, rows: Numbers, origins: Numbers) -> list[Places]:
+def _groups(
+    spans: pa.StructArray, chosen: Numbers, rows: Numbers, origins: Numbers
+) -> list[Places]:
     """The spans of some of the texts searched, as places: `origins` is where these texts begin."""
     places = []
     for index in range(spans.type.num_fields):
@@ -86,12 +96,15 @@ def _groups(spans: pa.StructArray, chosen: Numbers, rows: Numbers, origins: Numb
         pairs = numbers(field.values, np.int32).reshape(-1, 2)[chosen].astype(np.int64)
         valid = valid_flags(field)
         starts = origins + pairs[:, 0]
-        places.append(Places(rows, starts, starts + pairs[:, 1], None if valid is None else valid[chosen]))
+        places.append(
+            Places(rows, starts, starts + pairs[:, 1], None if valid is None else valid[chosen])
+        )
     return places
 
 
 def all_matches(texts: Texts, regex: Regex, start: int = 1) -> Places:
-    """All matches that don't overlap, from the `start`-th character on, which is searched with what stands before it."""
+    """All matches that don't overlap, from the `start`-th character on, which is searched with what
+    stands before it."""
     if not len(texts.column):
         nothing = np.zeros(0, np.int64)
         return Places(nothing, nothing, nothing)
@@ -126,12 +139,17 @@ def _lengths(column: pa.Array) -> Numbers:
 
 
 def _unused(column: pa.Array) -> str:
-    """A mark that no text has: it begins with a character that comes only once in it, so that none arises at its sides."""
+    """A mark that no text has: it begins with a character that comes only once in it, so that none
+    arises at its sides."""
     marks = ("\x00", "\x01", *(f"\ue000{number}\ue001" for number in range(1000)))
     for mark in marks:
         if not pc.any(pc.match_substring(column, mark)).as_py():
             return mark
-    return next(mark for mark in (f"\ue000{number}\ue001" for number in count(1000)) if _is_free(column, mark))
+    return next(
+        mark
+        for mark in (f"\ue000{number}\ue001" for number in count(1000))
+        if _is_free(column, mark)
+    )
 
 
 def _is_free(column: pa.Array, mark: str) -> bool:
@@ -139,8 +157,8 @@ def _is_free(column: pa.Array, mark: str) -> bool:
 
 
 def _with_nothings(found: Places, regex: Regex) -> Places:
-    """With the matches of nothing right behind a match, which RE2's replacing leaves out: an expression that asks nothing of
-    its surroundings and can match nothing does so everywhere."""
+    """With the matches of nothing right behind a match, which RE2's replacing leaves out: an
+    expression that asks nothing of its surroundings and can match nothing does so everywhere."""
     if regex.has_assertions or not _matches_nothing(regex.pattern):
         return found
     following = np.concatenate((found.starts[1:], [-1]))
@@ -165,9 +183,14 @@ def groups_of(texts: Texts, found: Places, regex: Regex) -> list[Places]:
     """The matches themselves, and their groups."""
     if not regex.groups:
         return [found]
-    has_before, has_behind = found.starts > texts.starts[found.rows], found.ends < texts.ends[found.rows]
+    has_before, has_behind = (
+        found.starts > texts.starts[found.rows],
+        found.ends < texts.ends[found.rows],
+    )
     starts, ends = _widened(texts.octets, found, has_before, has_behind)
-    begins, stops = ([np.zeros(len(starts), np.int64) for _ in range(regex.groups)] for _ in range(2))
+    begins, stops = (
+        [np.zeros(len(starts), np.int64) for _ in range(regex.groups)] for _ in range(2)
+    )
     flags = [np.zeros(len(starts), np.bool_) for _ in range(regex.groups)]
     for before in (False, True):
         for behind in (False, True):
@@ -180,15 +203,22 @@ def groups_of(texts: Texts, found: Places, regex: Regex) -> list[Places]:
             for group, part in enumerate(parts):
                 begins[group][chosen], stops[group][chosen] = part.starts, part.ends
                 flags[group][chosen] = True if part.valid is None else part.valid
-    return [found, *(Places(found.rows, *parts) for parts in zip(begins, stops, flags, strict=True))]
+    return [
+        found,
+        *(Places(found.rows, *parts) for parts in zip(begins, stops, flags, strict=True)),
+    ]
 
 
-def _widened(octets: Numbers, found: Places, has_before: Mask, has_behind: Mask) -> tuple[Numbers, Numbers]:
+def _widened(
+    octets: Numbers, found: Places, has_before: Mask, has_behind: Mask
+) -> tuple[Numbers, Numbers]:
     """The places with a character more on each side, where there is one."""
     starts, ends = found.starts - has_before, found.ends + has_behind
     for _ in range(3):
         starts = (
-            starts - (has_before & ((octets[np.minimum(starts, len(octets) - 1)] & 0xC0) == 0x80)) if len(octets) else starts
+            starts - (has_before & ((octets[np.minimum(starts, len(octets) - 1)] & 0xC0) == 0x80))
+            if len(octets)
+            else starts
         )
     for _ in range(3):
         inside = has_behind & (ends < len(octets))
@@ -209,10 +239,15 @@ def nth_per_row(found: Places, number: int) -> Places:
 
 
 def split_at(texts: Texts, found: Places) -> pa.Array:
-    """The texts between matches, as arrays. A match of nothing counts only inside a text and not right behind another match."""
+    """The texts between matches, as arrays. A match of nothing counts only inside a text and not
+    right behind another match."""
     behind = np.concatenate(([-1], found.ends[:-1]))[: len(found.ends)]
     is_nothing = found.starts == found.ends
-    is_edge = (found.starts == texts.starts[found.rows]) | (found.starts == texts.ends[found.rows]) | (behind == found.starts)
+    is_edge = (
+        (found.starts == texts.starts[found.rows])
+        | (found.starts == texts.ends[found.rows])
+        | (behind == found.starts)
+    )
     found = found.chosen(~(is_nothing & is_edge))
     rows = np.concatenate((found.rows, np.arange(len(texts.starts))))
     order = np.argsort(rows, kind="stable")
@@ -220,7 +255,9 @@ def split_at(texts: Texts, found: Places) -> pa.Array:
     heads = np.argsort(np.concatenate((np.arange(len(texts.starts)), found.rows)), kind="stable")
     starts = np.concatenate((texts.starts, found.ends))[heads]
     offsets = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=len(texts.starts)))))
-    return pa.ListArray.from_arrays(from_numbers(offsets.astype(np.int32), pa.int32()), texts.pieces(starts, ends))
+    return pa.ListArray.from_arrays(
+        from_numbers(offsets.astype(np.int32), pa.int32()), texts.pieces(starts, ends)
+    )
 
 
 def scattered(values: pa.Array, rows: Numbers, count_of_rows: int) -> pa.Array:

@@ -1,7 +1,8 @@
-"""What is written in a regular expression: whether it is one of RE2's, and its groups by names of ours.
+"""What is written in a regular expression: whether it is one of RE2's, and its groups by names of
+ours.
 
-RE2 works in time linear in the text, whatever the pattern; so it has no back-references and no look-around, which are
-refused by their names.
+RE2 works in time linear in the text, whatever the pattern; so it has no back-references and no
+look-around, which are refused by their names.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from runnel.errors import DataError, ErrorCode
 from runnel.expressions.kernels.buffers import pack
 from runnel.sqltypes import VARCHAR
 
-_HINT = "regular expressions are RE2's: they take linear time, and have no look-around and no back-references"
+_HINT = (
+    "regular expressions are RE2's: they take linear time, "
+    "and have no look-around and no back-references"
+)
 _CONSTRUCTS = (
     ("(?=", "look-ahead (?=…)"),
     ("(?!", "look-ahead (?!…)"),
@@ -35,8 +39,8 @@ _ASSERTIONS = frozenset(("^", "$", "\\b", "\\B", "\\A", "\\z"))
 
 @frozen
 class Regex:
-    """A pattern that RE2 takes. `named` is the same with each of its `groups` called g1, g2, …; it can be put within another
-    pattern."""
+    """A pattern that RE2 takes. `named` is the same with each of its `groups` called g1, g2, …; it
+    can be put within another pattern."""
 
     pattern: str
     named: str
@@ -45,7 +49,8 @@ class Regex:
 
 
 def _tokens(pattern: str) -> list[str]:
-    """The pattern cut into what begins a group, classes in brackets, quotations, escapes, and single characters."""
+    """The pattern cut into what begins a group, classes in brackets, quotations, escapes, and
+    single characters."""
     tokens, at = [], 0
     while at < len(pattern):
         end = _end_of_token(pattern, at)
@@ -65,7 +70,14 @@ def _end_of_token(pattern: str, at: int) -> int:
     if pattern.startswith(("(?P<", "(?<"), at) and not pattern.startswith(("(?<=", "(?<!"), at):
         end = pattern.find(">", at)
         return len(pattern) if end < 0 else end + 1
-    opening = next((opening for opening, _ in _CONSTRUCTS if opening[0] == "(" and pattern.startswith(opening, at)), "")
+    opening = next(
+        (
+            opening
+            for opening, _ in _CONSTRUCTS
+            if opening[0] == "(" and pattern.startswith(opening, at)
+        ),
+        "",
+    )
     return at + len(opening) if opening else at + 2 if pattern.startswith("(?", at) else at + 1
 
 
@@ -80,13 +92,17 @@ def _end_of_class(pattern: str, at: int) -> int:
 
 @lru_cache(maxsize=256)
 def regex_of(pattern: str, inline: str = "") -> Regex:
-    """A pattern with RE2's `inline` flags; DataError, which names what is wrong in it, for one that RE2 doesn't take."""
+    """A pattern with RE2's `inline` flags; DataError, which names what is wrong in it, for one that
+    RE2 doesn't take."""
     try:
         pc.match_substring_regex(_NOTHING, pattern)
     except pa.ArrowInvalid as error:
         raise _fault(pattern, error) from None
     # Arrow puts brackets around some patterns, and a quotation without an end would swallow them.
-    tokens = [item + "\\E" if item.startswith("\\Q") and not item.endswith("\\E") else item for item in _tokens(pattern)]
+    tokens = [
+        item + "\\E" if item.startswith("\\Q") and not item.endswith("\\E") else item
+        for item in _tokens(pattern)
+    ]
     parts, groups = [], 0
     for token in tokens:
         if token == "(" or token.startswith(("(?P<", "(?<")):
@@ -120,11 +136,19 @@ def unsupported(pattern: str) -> str | None:
 def _fault(pattern: str, error: Exception) -> DataError:
     construct = unsupported(pattern)
     if construct is not None:
-        return DataError(f"{construct} is not supported in regular expressions", hint=_HINT, code=ErrorCode.NOT_SUPPORTED)
+        return DataError(
+            f"{construct} is not supported in regular expressions",
+            hint=_HINT,
+            code=ErrorCode.NOT_SUPPORTED,
+        )
     return DataError(regex_message(error))
 
 
 def regex_message(error: Exception) -> str:
     text = str(error)
     head = "Invalid regular expression: "
-    return f"invalid regular expression: {text[len(head) :]}" if text.startswith(head) else f"regular expression: {text}"
+    return (
+        f"invalid regular expression: {text[len(head) :]}"
+        if text.startswith(head)
+        else f"regular expression: {text}"
+    )

@@ -1,7 +1,8 @@
-"""Regular expressions beyond REGEXP_LIKE and REGEXP_REPLACE: what they find, and where. And SIMILAR TO.
+"""Regular expressions beyond REGEXP_LIKE and REGEXP_REPLACE: what they find, and where. And SIMILAR
+TO.
 
-The language is RE2's, which takes time linear in the text. Each function works on all rows that have the same pattern and
-options at once.
+The language is RE2's, which takes time linear in the text. Each function works on all rows that
+have the same pattern and options at once.
 """
 
 from __future__ import annotations
@@ -24,7 +25,15 @@ from runnel.expressions.nested.lists import made
 from runnel.expressions.nodes import Expression, Literal
 from runnel.expressions.signature import signature
 from runnel.expressions.text.patterns import regex_with, told_of_literal
-from runnel.expressions.text.regex_matches import Places, Texts, all_matches, first_matches, groups_of, nth_per_row, scattered
+from runnel.expressions.text.regex_matches import (
+    Places,
+    Texts,
+    all_matches,
+    first_matches,
+    groups_of,
+    nth_per_row,
+    scattered,
+)
 from runnel.expressions.text.regex_syntax import Regex, regex_message, regex_of
 from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR, SqlType, array
 
@@ -41,7 +50,11 @@ def _over_texts(search: Callable[[Texts], pa.Array]) -> Callable[[Datum], Datum]
             found = search(Texts(text.drop_null() if text.null_count else text))
         except pa.ArrowInvalid as error:
             raise DataError(regex_message(error)) from None
-        return scattered(found, np.flatnonzero(true_flags(text.is_valid())), len(text)) if text.null_count else found
+        return (
+            scattered(found, np.flatnonzero(true_flags(text.is_valid())), len(text))
+            if text.null_count
+            else found
+        )
 
     return run
 
@@ -53,7 +66,9 @@ def _places_text(texts: Texts, places: Places) -> pa.Array:
 def _rows_of_groups(texts: Texts, groups: list[Places]) -> pa.Array:
     """The groups of each match as an array; without groups the whole of it."""
     columns = [_places_text(texts, places) for places in groups[1:] or groups]
-    return made(interleaved(columns), np.full(len(columns[0]), len(columns)), pa.list_(pa.string()), None)
+    return made(
+        interleaved(columns), np.full(len(columns[0]), len(columns)), pa.list_(pa.string()), None
+    )
 
 
 def _match(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
@@ -70,7 +85,11 @@ def _matches(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
     regex = regex_with(pattern, flags.replace("g", ""))
 
     def search(texts: Texts) -> pa.Array:
-        groups = groups_of(texts, all_matches(texts, regex), regex) if "g" in flags else first_matches(texts, regex)
+        groups = (
+            groups_of(texts, all_matches(texts, regex), regex)
+            if "g" in flags
+            else first_matches(texts, regex)
+        )
         counts = np.bincount(groups[0].rows, minlength=len(texts.starts))
         return made(_rows_of_groups(texts, groups), counts, pa.list_(pa.list_(pa.string())), None)
 
@@ -89,7 +108,9 @@ def _extract(pattern: str, group: int = 0, flags: str = "") -> Callable[[Datum],
 
     def search(texts: Texts) -> pa.Array:
         found = first_matches(texts, regex)[group]
-        return pc.coalesce(scattered(_places_text(texts, found), found.rows, len(texts.starts)), _EMPTY)
+        return pc.coalesce(
+            scattered(_places_text(texts, found), found.rows, len(texts.starts)), _EMPTY
+        )
 
     return _over_texts(search)
 
@@ -102,7 +123,9 @@ def _extract_all(pattern: str, group: int = 0, flags: str = "") -> Callable[[Dat
         matches = all_matches(texts, regex)
         found = groups_of(texts, matches, regex)[group] if group else matches
         counts = np.bincount(found.rows, minlength=len(texts.starts))
-        return made(pc.coalesce(_places_text(texts, found), _EMPTY), counts, pa.list_(pa.string()), None)
+        return made(
+            pc.coalesce(_places_text(texts, found), _EMPTY), counts, pa.list_(pa.string()), None
+        )
 
     return _over_texts(search)
 
@@ -139,7 +162,9 @@ def _nth(regex: Regex, start: int, number: int, group: int) -> Callable[[Texts],
     return search
 
 
-def _substr(pattern: str, start: int = 1, number: int = 1, flags: str = "", group: int = 0) -> Callable[[Datum], Datum]:
+def _substr(
+    pattern: str, start: int = 1, number: int = 1, flags: str = "", group: int = 0
+) -> Callable[[Datum], Datum]:
     places = _nth(regex_with(pattern, flags), start, number, group)
 
     def search(texts: Texts) -> pa.Array:
@@ -160,7 +185,9 @@ def _instr(
         found = places(texts)
         found = found if found.valid is None else found.chosen(found.valid)
         answer = np.zeros(len(texts.starts), np.int32)
-        answer[found.rows] = texts.characters_before(found.rows, found.ends if end else found.starts) + 1
+        answer[found.rows] = (
+            texts.characters_before(found.rows, found.ends if end else found.starts) + 1
+        )
         return from_numbers(answer, pa.int32())
 
     return _over_texts(search)
@@ -177,7 +204,8 @@ _META = frozenset("|*+?(){}[]")
 
 @lru_cache(maxsize=256)
 def _similar_regex(pattern: str, escape: str = "\\") -> str:
-    """A SIMILAR TO pattern as a regular expression: % and _ as in LIKE, | * + ? {m,n} ( ) [ ] as in regular expressions."""
+    """A SIMILAR TO pattern as a regular expression: % and _ as in LIKE, | * + ? {m,n} ( ) [ ] as in
+    regular expressions."""
     if len(escape) > 1:
         raise DataError("ESCAPE must be a single character")
     parts: list[str] = []
@@ -194,13 +222,19 @@ def _similar_regex(pattern: str, escape: str = "\\") -> str:
             parts.append("\\" + character if character in "\\&~" else character)
         else:
             in_brackets = character == "["
-            parts.append(_SIMILAR.get(character) or (character if character in _META else _quoted(character)))
+            parts.append(
+                _SIMILAR.get(character) or (character if character in _META else _quoted(character))
+            )
         at += 1
     return "".join(parts)
 
 
 def _quoted(character: str) -> str:
-    return "\\" + character if character.isascii() and not character.isalnum() and character not in "_," else character
+    return (
+        "\\" + character
+        if character.isascii() and not character.isalnum() and character not in "_,"
+        else character
+    )
 
 
 def _similar(pattern: str, escape: str = "\\") -> Callable[[Datum], Datum]:
@@ -215,8 +249,8 @@ def _similar(pattern: str, escape: str = "\\") -> Callable[[Datum], Datum]:
 
 
 def _trying(bind: Any, make: Callable[..., Any]) -> Any:
-    """A binder that tries a literal pattern, with what options are literals, at once, so that a bad one is told with its
-    position."""
+    """A binder that tries a literal pattern, with what options are literals, at once, so that a bad
+    one is told with its position."""
 
     def run(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
         bound, result = bind(name, arguments, position)
@@ -259,7 +293,9 @@ FUNCTIONS = (
     _regexp("regexp_matches", "[, flags VARCHAR]", [VARCHAR], array(_TEXTS), _matches),
     _regexp("regexp_extract", _GROUP, [BIGINT, VARCHAR], VARCHAR, _extract),
     _regexp("regexp_extract_all", _GROUP, [BIGINT, VARCHAR], _TEXTS, _extract_all),
-    _regexp("regexp_count", "[, start BIGINT [, flags VARCHAR]]", [BIGINT, VARCHAR], INTEGER, _count),
+    _regexp(
+        "regexp_count", "[, start BIGINT [, flags VARCHAR]]", [BIGINT, VARCHAR], INTEGER, _count
+    ),
     _regexp(
         "regexp_substr",
         "[, start BIGINT [, number BIGINT [, flags VARCHAR [, group BIGINT]]]]",

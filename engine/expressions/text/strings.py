@@ -1,4 +1,5 @@
-"""Functions on text. Positions and lengths count characters (code points), from 1. Patterns are in `patterns.py`."""
+"""Functions on text. Positions and lengths count characters (code points), from 1. Patterns are in
+`patterns.py`."""
 
 from __future__ import annotations
 
@@ -88,7 +89,9 @@ def _pad(at_left: bool) -> tuple[Callable[..., Callable[[Datum], Datum]], Callab
     def make(length: int, fill: str = " ") -> Callable[[Datum], Datum]:
         _check_length(length)
         if len(fill) != 1:
-            return of_distinct(lambda text: None if text is None else of_row(text, length, fill), VARCHAR, VARCHAR)
+            return of_distinct(
+                lambda text: None if text is None else of_row(text, length, fill), VARCHAR, VARCHAR
+            )
         kernel = pc.utf8_lpad if at_left else pc.utf8_rpad
         width = max(length, 0)
         return lambda text: pc.utf8_slice_codeunits(kernel(text, width, fill), 0, width)
@@ -157,7 +160,9 @@ def _bind_position(name: str, arguments: Sequence[Expression], position: Positio
     """POSITION(sought IN s [FROM start]): STRPOS with the first two arguments changed about."""
     sought, *rest = arguments or (None,)
     if sought is None or not rest:
-        raise ProgrammingError(f"POSITION takes 2 to 3 arguments, not {len(arguments)}", position=position)
+        raise ProgrammingError(
+            f"POSITION takes 2 to 3 arguments, not {len(arguments)}", position=position
+        )
     return _STRPOS(name, (rest[0], sought, *rest[1:]), position)
 
 
@@ -196,12 +201,18 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def _initcap(texts: pa.Array) -> pa.Array:
-    """Words are runs of letters and digits; Arrow's utf8_title would begin a new one after a digit or an apostrophe. A letter
-    is what UPPER and LOWER make of it, which keep the number of characters."""
+    """Words are runs of letters and digits; Arrow's utf8_title would begin a new one after a digit
+    or an apostrophe. A letter is what UPPER and LOWER make of it, which keep the number of
+    characters."""
     encoded = texts.dictionary_encode()
     distinct = encoded.dictionary
-    columns = (column.to_pylist() for column in (distinct, pc.utf8_upper(distinct), pc.utf8_lower(distinct)))
-    return pack([_capitals(*row) for row in zip(*columns, strict=True)], VARCHAR).take(encoded.indices)
+    columns = (
+        column.to_pylist()
+        for column in (distinct, pc.utf8_upper(distinct), pc.utf8_lower(distinct))
+    )
+    return pack([_capitals(*row) for row in zip(*columns, strict=True)], VARCHAR).take(
+        encoded.indices
+    )
 
 
 def _capitals(text: str, upper: str, lower: str) -> str:
@@ -220,11 +231,14 @@ def _ascii(text: Datum) -> Datum:
     return _CODE_OF_FIRST(pc.utf8_slice_codeunits(text, 0, 1))
 
 
-_CODE_OF_FIRST = of_distinct(lambda text: None if text is None else ord(text) if text else 0, VARCHAR, INTEGER)
+_CODE_OF_FIRST = of_distinct(
+    lambda text: None if text is None else ord(text) if text else 0, VARCHAR, INTEGER
+)
 
 
 def _concat(*parts: Datum) -> Datum:
-    """CONCAT leaves NULLs out. (Arrow's own way to do so drops rows in which all parts are NULL.)"""
+    """CONCAT leaves NULLs out. (Arrow's own way to do so drops rows in which all parts are
+    NULL.)"""
     return pc.binary_join_element_wise(*(pc.coalesce(part, _EMPTY) for part in parts), _EMPTY)
 
 
@@ -247,7 +261,9 @@ def _bind_join(name: str, arguments: Sequence[Expression], position: Position | 
     for item in arguments:
         if not can_cast(item.type, VARCHAR) or item.type.kind is Kind.VARBINARY:
             raise ProgrammingError(
-                f"cannot apply '||' operator to [{left.type}, {right.type}]", hint="add an explicit CAST", position=position
+                f"cannot apply '||' operator to [{left.type}, {right.type}]",
+                hint="add an explicit CAST",
+                position=position,
             )
     return (convert(left, VARCHAR), convert(right, VARCHAR)), VARCHAR
 
@@ -262,9 +278,13 @@ def _octets(value: Datum) -> Datum:
     return pc.binary_length(value)
 
 
-def _text(name: str, kernel: Kernel, *, sql_names: tuple[str, ...] = (), result: Any = VARCHAR) -> Function:
+def _text(
+    name: str, kernel: Kernel, *, sql_names: tuple[str, ...] = (), result: Any = VARCHAR
+) -> Function:
     bind = signature(VARCHAR, result=result)
-    return named(name, "s VARCHAR", str(result), bind, kernel=kernel, sql_names=sql_names, family="string")
+    return named(
+        name, "s VARCHAR", str(result), bind, kernel=kernel, sql_names=sql_names, family="string"
+    )
 
 
 _STRPOS = signature(VARCHAR, VARCHAR, BIGINT, result=INTEGER, optional=1)
@@ -278,7 +298,14 @@ FUNCTIONS = (
     _text("initcap", over_first(_initcap)),
     _text("reverse", pc.utf8_reverse),
     _text("length", pc.utf8_length, sql_names=("CHAR_LENGTH", "CHARACTER_LENGTH"), result=INTEGER),
-    named("octet_length", "s VARCHAR or VARBINARY", "INTEGER", _bind_octets, kernel=_octets, family="string"),
+    named(
+        "octet_length",
+        "s VARCHAR or VARBINARY",
+        "INTEGER",
+        _bind_octets,
+        kernel=_octets,
+        family="string",
+    ),
     _text("ascii", _ascii, result=INTEGER),
     named(
         "chr",
@@ -374,8 +401,17 @@ FUNCTIONS = (
         by_option(_position, _position_of_row),
         family="string",
     ),
-    named("starts_with", "s VARCHAR, prefix VARCHAR", "BOOLEAN", _SEARCH, _starts_with, family="string"),
-    named("ends_with", "s VARCHAR, suffix VARCHAR", "BOOLEAN", _SEARCH, _ends_with, family="string"),
+    named(
+        "starts_with",
+        "s VARCHAR, prefix VARCHAR",
+        "BOOLEAN",
+        _SEARCH,
+        _starts_with,
+        family="string",
+    ),
+    named(
+        "ends_with", "s VARCHAR, suffix VARCHAR", "BOOLEAN", _SEARCH, _ends_with, family="string"
+    ),
     named(
         "split_part",
         "s VARCHAR, separator VARCHAR, index BIGINT",

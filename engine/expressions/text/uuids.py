@@ -1,4 +1,5 @@
-"""UUIDs: text in canonical form inside (lower case, 8-4-4-4-12), which sorts and hashes as the 16 bytes do."""
+"""UUIDs: text in canonical form inside (lower case, 8-4-4-4-12), which sorts and hashes as the 16
+bytes do."""
 
 from __future__ import annotations
 
@@ -15,14 +16,18 @@ from runnel.sqltypes import VARCHAR
 WIDTH = 16
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 _PLACES = np.array([i for i in range(36) if i not in (8, 13, 18, 23)])
-_ACCEPTED = r"^(?:[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|\{[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\})$"
+_ACCEPTED = (
+    r"^(?:[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|\{[0-9a-f]{8}-?(?:[0-9a-f]{4}-?)"
+    r"{3}[0-9a-f]{12}\})$"
+)
 _CANONICAL = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 _PARTS = r"^\{?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})\}?$"
 _JOINED = r"\1-\2-\3-\4-\5"
 
 
 def parse(text: Datum) -> Datum:
-    """Text in any usual form (upper case, in braces, without hyphens) in canonical form; ArrowInvalid for any other."""
+    """Text in any usual form (upper case, in braces, without hyphens) in canonical form;
+    ArrowInvalid for any other."""
     if not any_true(pc.invert(pc.match_substring_regex(text, _CANONICAL))):
         return text
     lower = pc.ascii_lower(pc.utf8_trim_whitespace(text))
@@ -31,7 +36,9 @@ def parse(text: Datum) -> Datum:
     return pc.replace_substring_regex(lower, _PARTS, _JOINED)
 
 
-def text_of(octets: np.ndarray[tuple[int, int], np.dtype[np.uint8]], valid: np.ndarray | None = None) -> pa.Array:
+def text_of(
+    octets: np.ndarray[tuple[int, int], np.dtype[np.uint8]], valid: np.ndarray | None = None
+) -> pa.Array:
     """The canonical texts of rows of 16 bytes."""
     rows = len(octets)
     texts = np.full((rows, 36), ord("-"), np.uint8)
@@ -40,11 +47,15 @@ def text_of(octets: np.ndarray[tuple[int, int], np.dtype[np.uint8]], valid: np.n
     digits[:, 1::2] = _DIGITS[octets & 15]
     texts[:, _PLACES] = digits
     offsets = np.arange(0, 36 * (rows + 1), 36, dtype=np.int32)
-    array = pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(texts)])
+    array = pa.Array.from_buffers(
+        pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(texts)]
+    )
     if valid is None:
         return array
     return pc.if_else(
-        pa.Array.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(np.packbits(valid, bitorder="little"))]),
+        pa.Array.from_buffers(
+            pa.bool_(), rows, [None, pa.py_buffer(np.packbits(valid, bitorder="little"))]
+        ),
         array,
         pa.nulls(1, pa.string())[0],
     )
@@ -56,7 +67,9 @@ def from_storage(array: pa.Array) -> pa.Array:
     data = storage.buffers()[1]
     if data is None or not len(storage):
         return pa.nulls(len(storage), pa.string())
-    octets = np.frombuffer(data, np.uint8, WIDTH * len(storage), WIDTH * storage.offset).reshape(-1, WIDTH)
+    octets = np.frombuffer(data, np.uint8, WIDTH * len(storage), WIDTH * storage.offset).reshape(
+        -1, WIDTH
+    )
     return text_of(octets, validity(storage))
 
 
@@ -67,9 +80,13 @@ def to_storage(array: pa.Array) -> pa.Array:
     values = np.zeros((rows, 36), np.uint8)
     if rows:
         begin = np.frombuffer(filled.buffers()[1], np.int32, 1, 4 * filled.offset)[0]
-        values = np.frombuffer(filled.buffers()[2], np.uint8, 36 * rows, int(begin)).reshape(rows, 36)
+        values = np.frombuffer(filled.buffers()[2], np.uint8, 36 * rows, int(begin)).reshape(
+            rows, 36
+        )
     digits = values[:, _PLACES]
-    digits = np.where(digits >= ord("a"), digits - (ord("a") - 10), digits - ord("0")).astype(np.uint8)
+    digits = np.where(digits >= ord("a"), digits - (ord("a") - 10), digits - ord("0")).astype(
+        np.uint8
+    )
     octets = np.ascontiguousarray(digits[:, 0::2] << 4 | digits[:, 1::2])
     bitmap = from_numbers(np.zeros(rows, np.int8), pa.int8(), validity(array)).buffers()[0]
     storage = pa.Array.from_buffers(pa.binary(WIDTH), rows, [bitmap, pa.py_buffer(octets)])

@@ -117,7 +117,9 @@ def _scaled(name: str, interval: SqlType, factor: SqlType) -> Kernel:
     arrow = to_arrow(interval)
     integers = pa.int32() if interval.kind is Kind.INTERVAL_MONTH else _INT64
     if factor.is_integer:
-        return lambda left, right: pc.cast(pc.cast(pc.multiply_checked(pc.cast(left, _INT64), right), integers), arrow)
+        return lambda left, right: pc.cast(
+            pc.cast(pc.multiply_checked(pc.cast(left, _INT64), right), integers), arrow
+        )
     operation = pc.multiply if name == "multiply" else pc.divide_checked
     options = pc.CastOptions(target_type=pa.float64(), allow_float_truncate=True)
 
@@ -169,8 +171,8 @@ def _around_the_clock(operation: Kernel) -> Kernel:
 
 
 def _add_months(operand: SqlType, sign: int) -> Kernel:
-    """TIME isn't changed by months. The rest goes through numpy's calendar: month arithmetic on whole months, then the
-    day of the month, cut to the month's length."""
+    """TIME isn't changed by months. The rest goes through numpy's calendar: month arithmetic on
+    whole months, then the day of the month, cut to the month's length."""
     if operand.kind is Kind.TIME:
         null = null_scalar(operand)
         return lambda left, right: pc.if_else(pc.is_valid(right), left, null)
@@ -187,9 +189,13 @@ def _add_months(operand: SqlType, sign: int) -> Kernel:
         if ((target < -23628) | (target >= 96360)).any():
             raise DataError("out of range")
         first = target.view("datetime64[M]").astype("datetime64[D]")
-        length = ((target + 1).view("datetime64[M]").astype("datetime64[D]") - first).astype(np.int64)
+        length = ((target + 1).view("datetime64[M]").astype("datetime64[D]") - first).astype(
+            np.int64
+        )
         day = np.minimum((days - start.astype("datetime64[D]")).astype(np.int64), length - 1)
-        moment = (first.astype(np.int64) + day) * DAY_US + (stamps - days.astype("datetime64[us]")).astype(np.int64)
+        moment = (first.astype(np.int64) + day) * DAY_US + (
+            stamps - days.astype("datetime64[us]")
+        ).astype(np.int64)
         validity = None if mask.all() else valid.buffers()[1]
         return pa.Array.from_buffers(arrow, len(left), [validity, pa.py_buffer(moment)])
 

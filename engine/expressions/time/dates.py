@@ -1,5 +1,5 @@
-"""Dates and times compared, and taken apart: DATE_BIN, DATE_DIFF, AGE, OVERLAPS, LAST_DAY, names of days and months,
-YEAR(x) and so on."""
+"""Dates and times compared, and taken apart: DATE_BIN, DATE_DIFF, AGE, OVERLAPS, LAST_DAY, names of
+days and months, YEAR(x) and so on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ from runnel.errors import DataError, Position, ProgrammingError, suggest
 from runnel.expressions.casts.temporal import instant, local, today
 from runnel.expressions.coercion import check_count, coerce, convert
 from runnel.expressions.context import Frame
-from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, never_fails, over_arrays, over_first
+from runnel.expressions.function import (
+    Bound,
+    Datum,
+    Function,
+    Kernel,
+    always_may_fail,
+    never_fails,
+    over_arrays,
+    over_first,
+)
 from runnel.expressions.kernels.buffers import DAY_US, FIRST_US, LAST_US, pack, pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import MOMENT, named, signature
@@ -42,15 +51,30 @@ _INT64 = pa.int64()
 
 def _bind_bin(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     if len(arguments) not in (2, 3):
-        raise ProgrammingError(f"DATE_BIN takes 2 to 3 arguments, not {len(arguments)}", position=position)
-    stride = convert(arguments[0], INTERVAL) if arguments[0].type.kind in (Kind.NULL, Kind.VARCHAR) else arguments[0]
+        raise ProgrammingError(
+            f"DATE_BIN takes 2 to 3 arguments, not {len(arguments)}", position=position
+        )
+    stride = (
+        convert(arguments[0], INTERVAL)
+        if arguments[0].type.kind in (Kind.NULL, Kind.VARCHAR)
+        else arguments[0]
+    )
     if stride.type.kind is Kind.INTERVAL_MONTH:
-        raise ProgrammingError("DATE_BIN has no bins of months", hint="use DATE_TRUNC", position=stride.position or position)
+        raise ProgrammingError(
+            "DATE_BIN has no bins of months",
+            hint="use DATE_TRUNC",
+            position=stride.position or position,
+        )
     if stride.type.kind is not Kind.INTERVAL:
-        raise ProgrammingError(f"argument 1 of DATE_BIN must be an INTERVAL, not {stride.type}", position=position)
+        raise ProgrammingError(
+            f"argument 1 of DATE_BIN must be an INTERVAL, not {stride.type}", position=position
+        )
     moments = coerce([*arguments[1:], Expression(type=TIMESTAMP)], "DATE_BIN", position)[:-1]
     if moments[0].type.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
-        raise ProgrammingError(f"argument 2 of DATE_BIN must be a TIMESTAMP, not {arguments[1].type}", position=position)
+        raise ProgrammingError(
+            f"argument 2 of DATE_BIN must be a TIMESTAMP, not {arguments[1].type}",
+            position=position,
+        )
     return (stride, *moments), moments[0].type
 
 
@@ -93,17 +117,26 @@ _DIFFERENCES = (
 _PER_MONTH = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200}
 
 
-def _bind_difference(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+def _bind_difference(
+    name: str, arguments: Sequence[Expression], position: Position | None
+) -> Bound:
     check_count(name, arguments, 3, position)
     unit = field_name(arguments[0], name, position)
     if unit not in _DIFFERENCES:
         raise ProgrammingError(
-            f"{name.upper()} doesn't count {unit.upper()}", hint=suggest(unit, _DIFFERENCES), position=arguments[0].position
+            f"{name.upper()} doesn't count {unit.upper()}",
+            hint=suggest(unit, _DIFFERENCES),
+            position=arguments[0].position,
         )
     moments = coerce(arguments[1:], name.upper(), position)
-    moments = [convert(item, TIMESTAMP) if item.type.kind in (Kind.DATE, Kind.NULL, Kind.VARCHAR) else item for item in moments]
+    moments = [
+        convert(item, TIMESTAMP) if item.type.kind in (Kind.DATE, Kind.NULL, Kind.VARCHAR) else item
+        for item in moments
+    ]
     if not all(item.type.is_temporal for item in moments):
-        raise ProgrammingError(f"{name.upper()} needs dates or times, not {arguments[1].type}", position=position)
+        raise ProgrammingError(
+            f"{name.upper()} needs dates or times, not {arguments[1].type}", position=position
+        )
     return (Literal(value=unit, type=VARCHAR, position=arguments[0].position), *moments), BIGINT
 
 
@@ -131,7 +164,9 @@ def _difference(call: Call) -> Kernel:
 def _boundary(micros: Numbers, unit: str) -> Numbers:
     months = _PER_MONTH.get(unit)
     if months is not None:
-        number: Numbers = micros.view("datetime64[us]").astype("datetime64[M]").astype(np.int64) + 1970 * 12
+        number: Numbers = (
+            micros.view("datetime64[us]").astype("datetime64[M]").astype(np.int64) + 1970 * 12
+        )
         size = months
     elif unit == "week":
         number, size = micros // DAY_US + 3, 7
@@ -144,10 +179,14 @@ def _boundary(micros: Numbers, unit: str) -> Numbers:
 def _bind_age(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     """AGE(x, y) is x − y; AGE(x) counts from today's midnight."""
     if len(arguments) not in (1, 2):
-        raise ProgrammingError(f"AGE takes 1 to 2 arguments, not {len(arguments)}", position=position)
+        raise ProgrammingError(
+            f"AGE takes 1 to 2 arguments, not {len(arguments)}", position=position
+        )
     moments = coerce([*arguments, Expression(type=TIMESTAMP)], "AGE", position)[:-1]
     if not all(item.type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ) for item in moments):
-        raise ProgrammingError(f"AGE needs dates or timestamps, not {arguments[0].type}", position=position)
+        raise ProgrammingError(
+            f"AGE needs dates or timestamps, not {arguments[0].type}", position=position
+        )
     return tuple(moments), INTERVAL
 
 
@@ -170,14 +209,23 @@ def _bind_overlaps(name: str, arguments: Sequence[Expression], position: Positio
     check_count(name, arguments, 4, position)
     items = coerce(arguments, "OVERLAPS", position)
     if not items[0].type.is_temporal:
-        raise ProgrammingError(f"OVERLAPS needs dates or times, not {items[0].type}", position=position)
+        raise ProgrammingError(
+            f"OVERLAPS needs dates or times, not {items[0].type}", position=position
+        )
     return tuple(items), BOOLEAN
 
 
 def _overlaps(first: Datum, second: Datum, third: Datum, fourth: Datum) -> Datum:
-    """As the SQL standard has it: with s and e in order, s1 < e2 and s2 < e1, and a point overlaps where it lies within."""
-    start, end = pc.min_element_wise(first, second, skip_nulls=False), pc.max_element_wise(first, second, skip_nulls=False)
-    begin, stop = pc.min_element_wise(third, fourth, skip_nulls=False), pc.max_element_wise(third, fourth, skip_nulls=False)
+    """As the SQL standard has it: with s and e in order, s1 < e2 and s2 < e1, and a point overlaps
+    where it lies within."""
+    start, end = (
+        pc.min_element_wise(first, second, skip_nulls=False),
+        pc.max_element_wise(first, second, skip_nulls=False),
+    )
+    begin, stop = (
+        pc.min_element_wise(third, fourth, skip_nulls=False),
+        pc.max_element_wise(third, fourth, skip_nulls=False),
+    )
     both = pc.and_(pc.less(start, stop), pc.less(begin, end))
     return pc.or_(both, pc.equal(start, begin))
 
@@ -189,7 +237,9 @@ def _last_day(array: pa.Array) -> pa.Array:
     return from_numbers(last.astype(np.int32), pa.date32(), validity(array))
 
 
-def _named_part(names: tuple[str, ...], number: Callable[[Datum], Datum]) -> Callable[[Call], Kernel]:
+def _named_part(
+    names: tuple[str, ...], number: Callable[[Datum], Datum]
+) -> Callable[[Call], Kernel]:
     texts = pack(names, VARCHAR)
 
     def compile_call(call: Call) -> Kernel:
@@ -263,10 +313,19 @@ def _part(field: str, names: tuple[str, ...]) -> Function:
         return bound[1:], BIGINT
 
     def compile_call(call: Call) -> Kernel:
-        kernel = source.compile(Call(function="extract", arguments=(name, *call.arguments), type=DOUBLE))
+        kernel = source.compile(
+            Call(function="extract", arguments=(name, *call.arguments), type=DOUBLE)
+        )
         return lambda frame, value: pc.cast(pc.trunc(kernel(frame, None, value)), _INT64)
 
-    return _framed(f"{field}_of", "x date, time, timestamp or INTERVAL", "BIGINT", bind, compile_call, names=names)
+    return _framed(
+        f"{field}_of",
+        "x date, time, timestamp or INTERVAL",
+        "BIGINT",
+        bind,
+        compile_call,
+        names=names,
+    )
 
 
 def _to_epoch(divisor: int) -> Kernel:
@@ -291,9 +350,22 @@ FUNCTIONS = (
         can_fail=always_may_fail,
         family="date-time",
     ),
-    _framed("date_diff", "unit, start, end", "BIGINT", _bind_difference, _difference, names=("DATE_DIFF", "DATEDIFF")),
     _framed(
-        "age", "x TIMESTAMP [, y TIMESTAMP]", "INTERVAL, in days and time", _bind_age, _age, can_fail=True, always_session=True
+        "date_diff",
+        "unit, start, end",
+        "BIGINT",
+        _bind_difference,
+        _difference,
+        names=("DATE_DIFF", "DATEDIFF"),
+    ),
+    _framed(
+        "age",
+        "x TIMESTAMP [, y TIMESTAMP]",
+        "INTERVAL, in days and time",
+        _bind_age,
+        _age,
+        can_fail=True,
+        always_session=True,
     ),
     Function(
         name="overlaps",
@@ -303,7 +375,14 @@ FUNCTIONS = (
         compile=lambda call: _overlaps,
         family="date-time",
     ),
-    named("last_day", "x DATE", "DATE", signature(DATE, result=DATE), kernel=over_first(_last_day), family="date-time"),
+    named(
+        "last_day",
+        "x DATE",
+        "DATE",
+        signature(DATE, result=DATE),
+        kernel=over_first(_last_day),
+        family="date-time",
+    ),
     _framed(
         "day_name",
         "x DATE or TIMESTAMP",
@@ -334,7 +413,12 @@ FUNCTIONS = (
     ),
     *(
         named(
-            name, "x INTERVAL", "INTERVAL", signature(INTERVAL, result=INTERVAL), kernel=lambda value: value, family="date-time"
+            name,
+            "x INTERVAL",
+            "INTERVAL",
+            signature(INTERVAL, result=INTERVAL),
+            kernel=lambda value: value,
+            family="date-time",
         )
         for name in ("justify_days", "justify_hours", "justify_interval")
     ),

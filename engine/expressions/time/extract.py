@@ -1,7 +1,9 @@
-"""EXTRACT(field FROM value) and DATE_PART: one number, DOUBLE, out of a date, a time, a timestamp or an interval.
+"""EXTRACT(field FROM value) and DATE_PART: one number, DOUBLE, out of a date, a time, a timestamp
+or an interval.
 
-An instant is seen in the session's zone. SECOND, MILLISECOND and MICROSECOND hold the seconds' fraction, and the latter two
-the seconds as well. Years before 1 count 0, −1, …; weeks are ISO weeks, a DOW of 0 is Sunday.
+An instant is seen in the session's zone. SECOND, MILLISECOND and MICROSECOND hold the seconds'
+fraction, and the latter two the seconds as well. Years before 1 count 0, −1, …; weeks are ISO
+weeks, a DOW of 0 is Sunday.
 """
 
 from __future__ import annotations
@@ -81,7 +83,9 @@ _DATE_FIELDS: dict[str, Callable[[Datum], Datum]] = {
     "dow": lambda value: pc.day_of_week(value, count_from_zero=True, week_start=7),
     "isodow": lambda value: pc.day_of_week(value, count_from_zero=False, week_start=1),
     "doy": pc.day_of_year,
-    "julian": lambda value: pc.divide(pc.add(_float(_micros(value)), _quotient(2_440_588 * DAY_US)), _quotient(DAY_US)),
+    "julian": lambda value: pc.divide(
+        pc.add(_float(_micros(value)), _quotient(2_440_588 * DAY_US)), _quotient(DAY_US)
+    ),
 }
 _TIME_FIELDS: dict[str, Callable[[Datum], Datum]] = {
     "hour": pc.hour,
@@ -132,7 +136,9 @@ _MONTH_FIELDS: dict[str, Callable[[Datum], Datum]] = {
     "century": lambda value: pc.divide(_micros(value), _number(1200)),
     "decade": lambda value: pc.divide(_micros(value), _number(120)),
     "year": lambda value: pc.divide(_micros(value), _number(12)),
-    "quarter": lambda value: pc.add(pc.divide(pc.remainder(_micros(value), _number(12)), _number(3)), _number(1)),
+    "quarter": lambda value: pc.add(
+        pc.divide(pc.remainder(_micros(value), _number(12)), _number(3)), _number(1)
+    ),
     "month": lambda value: pc.remainder(_micros(value), _number(12)),
 }
 _FIELDS: dict[Kind, dict[str, Callable[[Datum], Datum]]] = {
@@ -142,8 +148,16 @@ _FIELDS: dict[Kind, dict[str, Callable[[Datum], Datum]]] = {
     Kind.INTERVAL: _DURATION_FIELDS,
     Kind.INTERVAL_MONTH: _MONTH_FIELDS,
 }
-PLURALS = {"millennia": "millennium", "centuries": "century", "seconds": "second", "years": "year", "dayofweek": "dow"}
-PLURALS |= {f"{unit}s": unit for unit in ("decade", "quarter", "month", "week", "day", "hour", "minute")}
+PLURALS = {
+    "millennia": "millennium",
+    "centuries": "century",
+    "seconds": "second",
+    "years": "year",
+    "dayofweek": "dow",
+}
+PLURALS |= {
+    f"{unit}s": unit for unit in ("decade", "quarter", "month", "week", "day", "hour", "minute")
+}
 PLURALS |= {"milliseconds": "millisecond", "microseconds": "microsecond", "dayofyear": "doy"}
 
 
@@ -151,7 +165,8 @@ def field_name(argument: Expression, function: str, position: Position | None) -
     """The field that a literal names, in lower case and singular."""
     if not isinstance(argument, Literal) or not isinstance(argument.value, str):
         raise ProgrammingError(
-            f"the field of {function.upper()} must be a text literal", position=argument.position or position
+            f"the field of {function.upper()} must be a text literal",
+            position=argument.position or position,
         )
     lower = argument.value.lower()
     return PLURALS.get(lower, lower)
@@ -165,7 +180,8 @@ def _bind(name: str, arguments: Sequence[Expression], position: Position | None)
     known = _FIELDS.get(argument.type.kind)
     if known is None:
         raise ProgrammingError(
-            f"argument 2 of {name.upper()} must be a date, a time or an INTERVAL, not {argument.type}",
+            f"argument 2 of {name.upper()} must be a date, a time or an INTERVAL, "
+            f"not {argument.type}",
             hint="add an explicit CAST",
             position=argument.position or position,
         )

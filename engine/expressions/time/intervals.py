@@ -1,4 +1,5 @@
-"""Intervals as text: 'D days HH:MM:SS.ffffff' and 'Y years M months', as PostgreSQL writes them, and back.
+"""Intervals as text: 'D days HH:MM:SS.ffffff' and 'Y years M months', as PostgreSQL writes them,
+and back.
 
 Reading intervals has no kernels; it is done once per distinct text.
 """
@@ -19,9 +20,23 @@ from runnel.sqltypes import BIGINT, INTERVAL, INTERVAL_MONTH, VARCHAR, SqlType
 HOUR_US = 3_600_000_000
 MINUTE_US = 60_000_000
 SECOND_US = 1_000_000
-UNIT_US = {"day": DAY_US, "hour": HOUR_US, "minute": MINUTE_US, "second": SECOND_US, "millisecond": 1000, "microsecond": 1}
+UNIT_US = {
+    "day": DAY_US,
+    "hour": HOUR_US,
+    "minute": MINUTE_US,
+    "second": SECOND_US,
+    "millisecond": 1000,
+    "microsecond": 1,
+}
 UNIT_US["week"] = 7 * DAY_US
-UNIT_MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200, "millennium": 12000}
+UNIT_MONTHS = {
+    "month": 1,
+    "quarter": 3,
+    "year": 12,
+    "decade": 120,
+    "century": 1200,
+    "millennium": 12000,
+}
 
 _EMPTY = pack_scalar("", VARCHAR)
 _ZERO = pack_scalar(0, BIGINT)
@@ -39,13 +54,19 @@ def format_durations(array: pa.Array) -> pa.Array:
     hours, rest = _split(rest, HOUR_US)
     minutes, rest = _split(rest, MINUTE_US)
     seconds, micros = _split(rest, SECOND_US)
-    clock = pc.binary_join_element_wise(*(_two(item) for item in (hours, minutes, seconds)), pack_scalar(":", VARCHAR))
+    clock = pc.binary_join_element_wise(
+        *(_two(item) for item in (hours, minutes, seconds)), pack_scalar(":", VARCHAR)
+    )
     fraction = pc.utf8_rtrim(pc.utf8_lpad(pc.cast(micros, pa.string()), 6, "0"), "0")
     fraction = pc.replace_substring_regex(fraction, "^(.+)$", r".\1")
     clock = pc.binary_join_element_wise(sign, clock, fraction, _EMPTY)
-    only_days = pc.and_(pc.equal(pc.multiply(days, pack_scalar(DAY_US, BIGINT)), size), pc.greater(days, _ZERO))
+    only_days = pc.and_(
+        pc.equal(pc.multiply(days, pack_scalar(DAY_US, BIGINT)), size), pc.greater(days, _ZERO)
+    )
     clock = pc.if_else(only_days, _EMPTY, clock)
-    return pc.utf8_trim(pc.binary_join_element_wise(days_text, clock, pack_scalar(" ", VARCHAR)), " ")
+    return pc.utf8_trim(
+        pc.binary_join_element_wise(days_text, clock, pack_scalar(" ", VARCHAR)), " "
+    )
 
 
 def format_months(array: pa.Array) -> pa.Array:
@@ -60,11 +81,15 @@ def format_months(array: pa.Array) -> pa.Array:
 
 def offset_text(microseconds: pa.Array) -> pa.Array:
     """Offsets from UTC as '+01' or '-03:30'."""
-    sign = pc.if_else(pc.less(microseconds, _ZERO), pack_scalar("-", VARCHAR), pack_scalar("+", VARCHAR))
+    sign = pc.if_else(
+        pc.less(microseconds, _ZERO), pack_scalar("-", VARCHAR), pack_scalar("+", VARCHAR)
+    )
     hours, rest = _split(pc.abs(microseconds), HOUR_US)
     minutes, _ = _split(rest, MINUTE_US)
     tail = pc.if_else(
-        pc.equal(minutes, _ZERO), _EMPTY, pc.binary_join_element_wise(pack_scalar(":", VARCHAR), _two(minutes), _EMPTY)
+        pc.equal(minutes, _ZERO),
+        _EMPTY,
+        pc.binary_join_element_wise(pack_scalar(":", VARCHAR), _two(minutes), _EMPTY),
     )
     return pc.binary_join_element_wise(sign, _two(hours), tail, _EMPTY)
 
@@ -100,7 +125,9 @@ _LONGEST = 1000
 
 def _distinct(texts: pa.Array, read: Callable[[str], Any], sql_type: SqlType) -> pa.Array:
     encoded = texts.dictionary_encode()
-    return pack([read(text) for text in encoded.dictionary.to_pylist()], sql_type).take(encoded.indices)
+    return pack([read(text) for text in encoded.dictionary.to_pylist()], sql_type).take(
+        encoded.indices
+    )
 
 
 def duration_of(text: str) -> timedelta:
@@ -113,7 +140,9 @@ def duration_of(text: str) -> timedelta:
         micros = int((fraction or "")[:6].ljust(6, "0"))
         if int(minutes) > 59 or int(seconds or 0) > 59:
             raise pa.ArrowInvalid(f"no such time in {text!r}")
-        size = int(hours) * HOUR_US + int(minutes) * MINUTE_US + int(seconds or 0) * SECOND_US + micros
+        size = (
+            int(hours) * HOUR_US + int(minutes) * MINUTE_US + int(seconds or 0) * SECOND_US + micros
+        )
         total = -size if sign == "-" else size
         rest = rest[: clock.start()]
     for number, unit in _amounts(rest, text, clock is not None):
@@ -159,8 +188,23 @@ def _amounts(rest: str, text: str, may_be_empty: bool) -> list[tuple[str, str]]:
     return found
 
 
-_SHORT = {"mon": "month", "min": "minute", "sec": "second", "hr": "hour", "y": "year", "d": "day", "h": "hour", "m": "minute"}
-_SHORT |= {"s": "second", "ms": "millisecond", "us": "microsecond", "centuries": "century", "millennia": "millennium"}
+_SHORT = {
+    "mon": "month",
+    "min": "minute",
+    "sec": "second",
+    "hr": "hour",
+    "y": "year",
+    "d": "day",
+    "h": "hour",
+    "m": "minute",
+}
+_SHORT |= {
+    "s": "second",
+    "ms": "millisecond",
+    "us": "microsecond",
+    "centuries": "century",
+    "millennia": "millennium",
+}
 
 
 def _singular(unit: str) -> str:

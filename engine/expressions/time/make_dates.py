@@ -1,4 +1,5 @@
-"""Dates, times, timestamps and intervals made of numbers: MAKE_DATE, MAKE_INTERVAL, TO_DAYS and their like."""
+"""Dates, times, timestamps and intervals made of numbers: MAKE_DATE, MAKE_INTERVAL, TO_DAYS and
+their like."""
 
 from __future__ import annotations
 
@@ -37,16 +38,23 @@ from runnel.sqltypes import (
 _INT64 = pa.int64()
 
 
-def columns_with_defaults(arrays: Sequence[pa.Array], defaults: Sequence[int]) -> tuple[list[Numbers], Numbers | None]:
+def columns_with_defaults(
+    arrays: Sequence[pa.Array], defaults: Sequence[int]
+) -> tuple[list[Numbers], Numbers | None]:
     """BIGINT or DOUBLE columns as numpy, the default where any is NULL, and where none is."""
     mask: Numbers | None = None
     for array in arrays:
         valid = validity(array)
         if valid is not None:
             mask = valid if mask is None else mask & valid
-    values = [numbers(item, np.float64 if pa.types.is_floating(item.type) else np.int64) for item in arrays]
+    values = [
+        numbers(item, np.float64 if pa.types.is_floating(item.type) else np.int64)
+        for item in arrays
+    ]
     if mask is not None:
-        values = [np.where(mask, item, default) for item, default in zip(values, defaults, strict=True)]
+        values = [
+            np.where(mask, item, default) for item, default in zip(values, defaults, strict=True)
+        ]
     return values, mask
 
 
@@ -64,7 +72,9 @@ def _days_of(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
 
 
 def _time_of(hour: Numbers, minute: Numbers, second: Numbers) -> Numbers:
-    if ((hour < 0) | (hour > 23) | (minute < 0) | (minute > 59)).any() or not ((second >= 0) & (second < 60)).all():
+    if ((hour < 0) | (hour > 23) | (minute < 0) | (minute > 59)).any() or not (
+        (second >= 0) & (second < 60)
+    ).all():
         raise DataError("there is no such time of day")
     result: Numbers = (hour * 60 + minute) * MINUTE_US + np.round(second * 1e6).astype(np.int64)
     return result
@@ -81,7 +91,9 @@ def _make_time(*arrays: pa.Array) -> pa.Array:
 
 
 def _make_timestamp(*arrays: pa.Array) -> pa.Array:
-    (year, month, day, hour, minute, second), mask = columns_with_defaults(arrays, (2000, 1, 1, 0, 0, 0))
+    (year, month, day, hour, minute, second), mask = columns_with_defaults(
+        arrays, (2000, 1, 1, 0, 0, 0)
+    )
     micros = _days_of(year, month, day) * DAY_US + _time_of(hour, minute, second)
     return from_numbers(micros, pa.timestamp("us"), mask)
 
@@ -95,16 +107,23 @@ def _make_instant(frame: Frame, *arguments: Datum) -> Datum:
     moment, zone = _MAKE(*arguments[:6]), arguments[6]
     if isinstance(zone, pa.Scalar):
         known = check_zone(zone.as_py()) if zone.is_valid else "UTC"
-        return pc.if_else(pc.is_valid(zone), instant(moment, known), pa.nulls(1, pa.timestamp("us", "UTC"))[0])
+        return pc.if_else(
+            pc.is_valid(zone), instant(moment, known), pa.nulls(1, pa.timestamp("us", "UTC"))[0]
+        )
     raise DataError("the zone of MAKE_TIMESTAMPTZ must be the same for all rows")
 
 
 def _bind_interval(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """MAKE_INTERVAL(years, months, weeks, days, hours, minutes, seconds): an interval of months, or one of days and time."""
+    """MAKE_INTERVAL(years, months, weeks, days, hours, minutes, seconds): an interval of months, or
+    one of days and time."""
     if not 1 <= len(arguments) <= 7:
-        raise ProgrammingError(f"MAKE_INTERVAL takes 1 to 7 arguments, not {len(arguments)}", position=position)
+        raise ProgrammingError(
+            f"MAKE_INTERVAL takes 1 to 7 arguments, not {len(arguments)}", position=position
+        )
     if len(arguments) <= 2:
-        return signature(BIGINT, BIGINT, result=INTERVAL_MONTH, optional=1)(name, arguments, position)
+        return signature(BIGINT, BIGINT, result=INTERVAL_MONTH, optional=1)(
+            name, arguments, position
+        )
     if not all(isinstance(item, Literal) and item.value == 0 for item in arguments[:2]):
         raise ProgrammingError(
             "an interval can't have both months and days",
@@ -116,7 +135,11 @@ def _bind_interval(name: str, arguments: Sequence[Expression], position: Positio
 
 
 def _compile_interval(call: Call) -> Kernel:
-    units = (12, 1) if call.type == INTERVAL_MONTH else (0, 0, 7 * DAY_US, DAY_US, HOUR_US, MINUTE_US, SECOND_US)
+    units = (
+        (12, 1)
+        if call.type == INTERVAL_MONTH
+        else (0, 0, 7 * DAY_US, DAY_US, HOUR_US, MINUTE_US, SECOND_US)
+    )
 
     def run(*arrays: pa.Array) -> pa.Array:
         total: Datum = pack_scalar(0, BIGINT)
@@ -126,12 +149,22 @@ def _compile_interval(call: Call) -> Kernel:
             else:
                 part = pc.multiply_checked(array, pack_scalar(unit, BIGINT))
             total = pc.add_checked(total, part)
-        return pc.cast(pc.cast(total, pa.int32()) if call.type == INTERVAL_MONTH else total, to_arrow(call.type))
+        return pc.cast(
+            pc.cast(total, pa.int32()) if call.type == INTERVAL_MONTH else total,
+            to_arrow(call.type),
+        )
 
     return over_arrays(run)
 
 
-_UNITS = {"microseconds": 1, "milliseconds": 1000, "seconds": SECOND_US, "minutes": MINUTE_US, "hours": HOUR_US, "days": DAY_US}
+_UNITS = {
+    "microseconds": 1,
+    "milliseconds": 1000,
+    "seconds": SECOND_US,
+    "minutes": MINUTE_US,
+    "hours": HOUR_US,
+    "days": DAY_US,
+}
 _UNITS |= {"weeks": 7 * DAY_US}
 _MONTHS = {"months": 1, "quarters": 3, "years": 12, "decades": 120}
 
@@ -145,22 +178,44 @@ def _of_count(name: str, unit: int, result: SqlType) -> Function:
         return pc.cast(pc.cast(product, pa.int32()) if result == INTERVAL_MONTH else product, arrow)
 
     def of_floats(count: Datum) -> Datum:
-        return pc.cast(pc.cast(pc.round(pc.multiply(count, pack_scalar(float(unit), DOUBLE))), _INT64), arrow)
+        return pc.cast(
+            pc.cast(pc.round(pc.multiply(count, pack_scalar(float(unit), DOUBLE))), _INT64), arrow
+        )
 
     def bind(key: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
         check_count(key, arguments, 1, position)
-        takes_float = result == INTERVAL and not arguments[0].type.is_integer and arguments[0].type.is_numeric
+        takes_float = (
+            result == INTERVAL and not arguments[0].type.is_integer and arguments[0].type.is_numeric
+        )
         return signature(DOUBLE if takes_float else BIGINT, result=result)(key, arguments, position)
 
     def compile_call(call: Call) -> Kernel:
         return of_floats if call.arguments[0].type.kind is Kind.DOUBLE else of_integers
 
-    return named(f"to_{name}", "count BIGINT", str(result), bind, compile_call, can_fail=always_may_fail, family="date-time")
+    return named(
+        f"to_{name}",
+        "count BIGINT",
+        str(result),
+        bind,
+        compile_call,
+        can_fail=always_may_fail,
+        family="date-time",
+    )
 
 
-def _moment(name: str, result: SqlType, kinds: Sequence[SqlType], kernel: Kernel, arguments: str) -> Function:
+def _moment(
+    name: str, result: SqlType, kinds: Sequence[SqlType], kernel: Kernel, arguments: str
+) -> Function:
     bind = signature(*kinds, result=result)
-    return named(name, arguments, str(result), bind, kernel=over_arrays(kernel), can_fail=always_may_fail, family="date-time")
+    return named(
+        name,
+        arguments,
+        str(result),
+        bind,
+        kernel=over_arrays(kernel),
+        can_fail=always_may_fail,
+        family="date-time",
+    )
 
 
 _SIX = [*[BIGINT] * 5, DOUBLE]
@@ -184,7 +239,8 @@ FUNCTIONS = (
     ),
     named(
         "make_interval",
-        "years BIGINT [, months BIGINT] | 0, 0, weeks BIGINT [, days, hours, minutes BIGINT, seconds DOUBLE]",
+        "years BIGINT [, months BIGINT] | 0, 0, weeks BIGINT [, days, hours, minutes BIGINT, "
+        "seconds DOUBLE]",
         "INTERVAL",
         _bind_interval,
         _compile_interval,

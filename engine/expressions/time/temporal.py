@@ -1,7 +1,7 @@
 """Functions on dates and times: the statement's time, truncation, epochs, zones.
 
-NOW() and its relatives are the statement's time: the same for all rows. What depends on the session's zone isn't folded
-into a plan.
+NOW() and its relatives are the statement's time: the same for all rows. What depends on the
+session's zone isn't folded into a plan.
 """
 
 from __future__ import annotations
@@ -25,11 +25,28 @@ from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import named, signature
 from runnel.expressions.time.extract import field_name
 from runnel.expressions.time.intervals import UNIT_US
-from runnel.sqltypes import BIGINT, DATE, TIME, TIMESTAMP, TIMESTAMP_TZ, VARCHAR, Kind, SqlType, to_arrow
+from runnel.sqltypes import (
+    BIGINT,
+    DATE,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMP_TZ,
+    VARCHAR,
+    Kind,
+    SqlType,
+    to_arrow,
+)
 
 _UTC, _INT64 = to_arrow(TIMESTAMP_TZ), pa.int64()
 _FIXED_UNITS = ("microsecond", "millisecond", "second", "minute", "hour", "day", "week")
-_MONTH_UNITS = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200, "millennium": 12000}
+_MONTH_UNITS = {
+    "month": 1,
+    "quarter": 3,
+    "year": 12,
+    "decade": 120,
+    "century": 1200,
+    "millennium": 12000,
+}
 _YEAR_ZERO = 1970 * 12
 
 
@@ -42,7 +59,9 @@ def _clock_function(name: str, sql_names: tuple[str, ...], result: SqlType) -> F
 
     def kernel(frame: Frame) -> Datum:
         moment = _now(frame.context)
-        return moment if result == TIMESTAMP_TZ else pc.cast(local(moment, frame.context.zone), arrow)
+        return (
+            moment if result == TIMESTAMP_TZ else pc.cast(local(moment, frame.context.zone), arrow)
+        )
 
     return Function(
         name=name,
@@ -65,23 +84,33 @@ def _bind_truncate(name: str, arguments: Sequence[Expression], position: Positio
         known = [*_FIXED_UNITS[:-1]] if arguments[1].type.kind is Kind.INTERVAL else [*_MONTH_UNITS]
     if unit not in known:
         raise ProgrammingError(
-            f"cannot truncate to {unit.upper()}", hint=suggest(unit, known), position=arguments[0].position or position
+            f"cannot truncate to {unit.upper()}",
+            hint=suggest(unit, known),
+            position=arguments[0].position or position,
         )
     argument = arguments[1]
     if argument.type.kind in (Kind.DATE, Kind.NULL):
         argument = convert(argument, TIMESTAMP)
-    if argument.type.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ, Kind.INTERVAL, Kind.INTERVAL_MONTH):
+    if argument.type.kind not in (
+        Kind.TIMESTAMP,
+        Kind.TIMESTAMP_TZ,
+        Kind.INTERVAL,
+        Kind.INTERVAL_MONTH,
+    ):
         raise ProgrammingError(
             f"argument 2 of {name.upper()} must be a DATE or TIMESTAMP, not {argument.type}",
             hint="add an explicit CAST",
             position=argument.position or position,
         )
-    return (Literal(value=unit, type=VARCHAR, position=arguments[0].position), argument), argument.type
+    return (
+        Literal(value=unit, type=VARCHAR, position=arguments[0].position),
+        argument,
+    ), argument.type
 
 
 def keeps_offset(call: Expression) -> bool:
-    """Whether a call of DATE_TRUNC cuts an hour at most. An hour that comes twice as the clock is set back is two hours: what
-    is cut has the offset of the time that it is cut from."""
+    """Whether a call of DATE_TRUNC cuts an hour at most. An hour that comes twice as the clock is
+    set back is two hours: what is cut has the offset of the time that it is cut from."""
     unit = call.arguments[0] if isinstance(call, Call) else None
     return isinstance(unit, Literal) and unit.value in _FIXED_UNITS[:5]
 
@@ -126,13 +155,16 @@ def _compile_interval_truncate(call: Call, unit: str, months: int | None) -> Ker
 
 
 def _floor_months(array: pa.Array, size: int) -> pa.Array:
-    """The first moment of the month, quarter, year, …; centuries and millennia begin with a year 1."""
+    """The first moment of the month, quarter, year, …; centuries and millennia begin with a year
+    1."""
     stamps = numbers(array, "datetime64[us]")
     months = stamps.astype("datetime64[M]").astype(np.int64) + _YEAR_ZERO
     shift = 12 if size >= 1200 else 0
     floored = (months - shift) // size * size + shift - _YEAR_ZERO
     first = floored.view("datetime64[M]").astype("datetime64[us]")
-    return pa.Array.from_buffers(array.type, len(array), [validity(array), pa.py_buffer(first.view(np.int64))])
+    return pa.Array.from_buffers(
+        array.type, len(array), [validity(array), pa.py_buffer(first.view(np.int64))]
+    )
 
 
 _YEAR_MS = 31_536_000_000
@@ -140,8 +172,8 @@ _FACTORS = ((_YEAR_MS, 1_000_000), (_YEAR_MS * 1000, 1000), (_YEAR_MS * 1_000_00
 
 
 def _to_instant(value: Datum) -> Datum:
-    """Seconds, ms, µs or ns since the epoch, told apart by their size: a number below a year's ms is seconds, and so on.
-    Negative numbers are seconds."""
+    """Seconds, ms, µs or ns since the epoch, told apart by their size: a number below a year's ms
+    is seconds, and so on. Negative numbers are seconds."""
     answer: Datum = pc.divide(value, pack_scalar(1000, BIGINT))
     zero = pack_scalar(0, BIGINT)
     for limit, factor in reversed(_FACTORS):
@@ -177,7 +209,10 @@ def _bind_zone(name: str, arguments: Sequence[Expression], position: Position | 
     value, zone = arguments
     if value.type.kind in (Kind.DATE, Kind.NULL):
         value = convert(value, TIMESTAMP)
-    if value.type.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ) or zone.type.kind is not Kind.VARCHAR:
+    if (
+        value.type.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
+        or zone.type.kind is not Kind.VARCHAR
+    ):
         raise ProgrammingError(
             f"cannot apply 'AT TIME ZONE' operator to [{value.type}, {zone.type}]",
             hint="add an explicit CAST",
@@ -187,7 +222,9 @@ def _bind_zone(name: str, arguments: Sequence[Expression], position: Position | 
         try:
             check_zone(zone.value)
         except DataError as error:
-            raise ProgrammingError(error.message, hint=error.hint, position=zone.position or position) from None
+            raise ProgrammingError(
+                error.message, hint=error.hint, position=zone.position or position
+            ) from None
     return (value, zone), TIMESTAMP if value.type.kind is Kind.TIMESTAMP_TZ else TIMESTAMP_TZ
 
 
@@ -206,7 +243,9 @@ def _compile_zone(call: Call) -> Kernel:
 
 
 FUNCTIONS = (
-    _clock_function("now", ("CURRENT_TIMESTAMP", "TRANSACTION_TIMESTAMP", "STATEMENT_TIMESTAMP"), TIMESTAMP_TZ),
+    _clock_function(
+        "now", ("CURRENT_TIMESTAMP", "TRANSACTION_TIMESTAMP", "STATEMENT_TIMESTAMP"), TIMESTAMP_TZ
+    ),
     _clock_function("localtimestamp", (), TIMESTAMP),
     _clock_function("current_date", ("TODAY",), DATE),
     _clock_function("current_time", ("LOCALTIME",), TIME),

@@ -1,7 +1,8 @@
-"""Clock changes after 2037. Arrow reads the tables of zones, which end there, and not the rule that holds ever after.
+"""Clock changes after 2037. Arrow reads the tables of zones, which end there, and not the rule that
+holds ever after.
 
-Only values beyond the tables come here. The rule is Python's; it is asked once for each quarter of an hour among them, since
-clocks change at full ones.
+Only values beyond the tables come here. The rule is Python's; it is asked once for each quarter of
+an hour among them, since clocks change at full ones.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from runnel.expressions.function import Datum
 END_US = 2_145_830_400_000_000
 """2037-12-31: later values are worked out here."""
 _LAST_US = 253_402_128_000_000_000
-"""9999-12-30: beyond it Python has no local time everywhere; no clock changes at that time of the year."""
+"""9999-12-30: beyond it Python has no local time everywhere; no clock changes at that time of the
+year."""
 _BLOCK_US = 900_000_000
 _EPOCH = datetime(1970, 1, 1)
 _INT64 = pa.int64()
@@ -34,7 +36,8 @@ def far_local(datum: Datum, near: Datum, zone: str) -> Datum:
 
 
 def far_instant(datum: Datum, near: Datum, zone: str) -> Datum:
-    """Local times in `zone` as instants: skipped ones with the offset before the gap, of two the second is taken."""
+    """Local times in `zone` as instants: skipped ones with the offset before the gap, of two the
+    second is taken."""
     return _replaced(datum, near, zone, _of_local)
 
 
@@ -62,8 +65,8 @@ def _of_instant(moment: datetime, zone: ZoneInfo) -> int:
 
 
 def _of_local(moment: datetime, zone: ZoneInfo) -> int:
-    """Python has the offset before a change as that of fold 0, the one after as that of fold 1. The smaller is that before a
-    gap, and that of the second of two times."""
+    """Python has the offset before a change as that of fold 0, the one after as that of fold 1. The
+    smaller is that before a gap, and that of the second of two times."""
     wall = moment.replace(tzinfo=zone)
     return -min(_offset(wall), _offset(wall.replace(fold=1)))
 

@@ -1,5 +1,5 @@
-"""TO_CHAR of numbers, as PostgreSQL: 9 and 0 for digits, `.` or D, `,` or G, S, SG, MI, PL, PR (and BR), L or C for a currency
-sign, RN, TH, V, EEEE, FM."""
+"""TO_CHAR of numbers, as PostgreSQL: 9 and 0 for digits, `.` or D, `,` or G, S, SG, MI, PL, PR (and
+BR), L or C for a currency sign, RN, TH, V, EEEE, FM."""
 
 from __future__ import annotations
 
@@ -10,7 +10,28 @@ from typing import NamedTuple
 from runnel.errors import DataError
 from runnel.expressions.to_char.patterns import ordinal_ending, roman
 
-_WORDS = ("EEEE", "SG", "MI", "PL", "PR", "BR", "RN", "TH", "FM", "9", "0", ".", "D", ",", "G", "S", "L", "V", "B", "C")
+_WORDS = (
+    "EEEE",
+    "SG",
+    "MI",
+    "PL",
+    "PR",
+    "BR",
+    "RN",
+    "TH",
+    "FM",
+    "9",
+    "0",
+    ".",
+    "D",
+    ",",
+    "G",
+    "S",
+    "L",
+    "V",
+    "B",
+    "C",
+)
 _WITH_EXPONENT = {"EEEE", "9", "0", ".", "D", "FM"}
 _MOST_DIGITS = 100
 _NUMBER, _SIGN = "\0N", "\0S"
@@ -95,7 +116,11 @@ def text_of(value: Decimal | float | int, pattern: str) -> str:
     with_digits = number.quantize(quantum, rounding=ROUND_HALF_UP, context=_WIDE)
     sign, digits, _ = with_digits.as_tuple()
     text = "".join(map(str, digits)).rjust(form.fraction + 1, "0")
-    whole, fraction = (text[: len(text) - form.fraction], text[len(text) - form.fraction :]) if form.fraction else (text, "")
+    whole, fraction = (
+        (text[: len(text) - form.fraction], text[len(text) - form.fraction :])
+        if form.fraction
+        else (text, "")
+    )
     whole = whole.lstrip("0")
     if len(whole) > form.whole:
         return _written(form, "#" * form.whole, "#" * form.fraction, bool(sign))
@@ -112,7 +137,11 @@ def _decimal(value: Decimal | float | int) -> Decimal:
 
 def _roman(value: Decimal | float | int, form: NumberPattern) -> str:
     is_small = value == value and -(10**6) < value < 10**6
-    number = int(_decimal(value).quantize(Decimal(1), rounding=ROUND_HALF_UP, context=_WIDE)) if is_small else 0
+    number = (
+        int(_decimal(value).quantize(Decimal(1), rounding=ROUND_HALF_UP, context=_WIDE))
+        if is_small
+        else 0
+    )
     if not 0 < number < 4000:
         return "#" * 15
     text = roman(number)
@@ -122,7 +151,11 @@ def _roman(value: Decimal | float | int, form: NumberPattern) -> str:
 
 
 def _scientific(number: Decimal, form: NumberPattern) -> str:
-    digits = Context(prec=form.fraction + 1, rounding=ROUND_HALF_UP).plus(number) if number else Decimal(0)
+    digits = (
+        Context(prec=form.fraction + 1, rounding=ROUND_HALF_UP).plus(number)
+        if number
+        else Decimal(0)
+    )
     power = digits.adjusted() if number else 0
     mantissa = f"{digits.scaleb(-power, _WIDE):.{form.fraction}f}"
     shown = f"{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
@@ -135,7 +168,10 @@ def _written(form: NumberPattern, whole: str, fraction: str, negative: bool) -> 
     from_zero = form.first_zero if 0 <= form.first_zero < pad else pad
     if not whole and form.first_zero < 0 and not (fraction and form.has_point):
         from_zero = max(form.whole - 1, 0)
-    digits = ["" if place < from_zero else "0" if place < pad else whole[place - pad] for place in range(form.whole)]
+    digits = [
+        "" if place < from_zero else "0" if place < pad else whole[place - pad]
+        for place in range(form.whole)
+    ]
     kept = fraction if form.fills else _needed(form, fraction)
     if form.whole and not (any(digits) or kept):
         digits[-1] = "0"
@@ -162,7 +198,8 @@ def _written(form: NumberPattern, whole: str, fraction: str, negative: bool) -> 
 
 
 def _needed(form: NumberPattern, fraction: str) -> str:
-    """The digits after the point without zeros at the end, but for those that the pattern has as 0."""
+    """The digits after the point without zeros at the end, but for those that the pattern has as
+    0."""
     asked, count, after = 0, 0, False
     for word, _ in form.words:
         if word in (".", "D"):

@@ -1,4 +1,5 @@
-"""TO_CHAR of dates, times, timestamps and intervals: each piece of the pattern is worked out for all rows at once."""
+"""TO_CHAR of dates, times, timestamps and intervals: each piece of the pattern is worked out for
+all rows at once."""
 
 from __future__ import annotations
 
@@ -12,7 +13,15 @@ import pyarrow.compute as pc
 from runnel.columns.batches import from_numbers, numbers, validity
 from runnel.errors import DataError
 from runnel.expressions.kernels.buffers import DAY_US, pack, pack_scalar
-from runnel.expressions.to_char.patterns import DAYS, MONTHS, Piece, cased, ordinal_ending, pieces_of, roman
+from runnel.expressions.to_char.patterns import (
+    DAYS,
+    MONTHS,
+    Piece,
+    cased,
+    ordinal_ending,
+    pieces_of,
+    roman,
+)
 from runnel.sqltypes import BIGINT, VARCHAR, Kind
 
 _EMPTY = pack_scalar("", VARCHAR)
@@ -22,9 +31,12 @@ _MONTH_COUNTS = frozenset({"YYYY", "YYY", "YY", "Y", "Y,YYY", "MM", "RM", "RY", 
 
 
 class Moments:
-    """What the pieces are made of: `value` in local time; `offset`, that of the zone in µs, for instants; `zone`, its name."""
+    """What the pieces are made of: `value` in local time; `offset`, that of the zone in µs, for
+    instants; `zone`, its name."""
 
-    def __init__(self, value: pa.Array, kind: Kind, offset: pa.Array | None = None, zone: str = "") -> None:
+    def __init__(
+        self, value: pa.Array, kind: Kind, offset: pa.Array | None = None, zone: str = ""
+    ) -> None:
         self.value = value
         self.kind = kind
         self.offset = offset
@@ -38,8 +50,8 @@ class Moments:
 
 
 def text_of(moments: Moments, pattern: str) -> pa.Array:
-    """The values in the form of a pattern. Timestamps that it writes alike are written once: rows that follow each other
-    tend to be of the same minute or day."""
+    """The values in the form of a pattern. Timestamps that it writes alike are written once: rows
+    that follow each other tend to be of the same minute or day."""
     step = _step(pattern) if moments.kind is Kind.TIMESTAMP else 1
     if step == 1 or len(moments.value) < _FEW:
         return _text_of_each(moments, pattern)
@@ -66,7 +78,10 @@ def _step(pattern: str) -> int:
 
 
 def _text_of_each(moments: Moments, pattern: str) -> pa.Array:
-    parts = [_field(moments, item) if item.field else pack_scalar(item.text, VARCHAR) for item in pieces_of(pattern)]
+    parts = [
+        _field(moments, item) if item.field else pack_scalar(item.text, VARCHAR)
+        for item in pieces_of(pattern)
+    ]
     valid = pc.if_else(moments.value.is_valid(), _EMPTY, pa.nulls(1, pa.string())[0])
     return pc.binary_join_element_wise(valid, *parts, _EMPTY)
 
@@ -123,21 +138,41 @@ _DATE_ONLY = frozenset(
     }
 )
 
-_DAY_FIELDS = _DATE_ONLY | {"DD", "MONTH", "MON", "DAY", "DY", "RM", "RY", "RD", "AD", "BC", "A.D.", "B.C."}
+_DAY_FIELDS = _DATE_ONLY | {
+    "DD",
+    "MONTH",
+    "MON",
+    "DAY",
+    "DY",
+    "RM",
+    "RY",
+    "RD",
+    "AD",
+    "BC",
+    "A.D.",
+    "B.C.",
+}
 _MINUTE_FIELDS = frozenset({"HH24", "HH12", "HH", "MI", "AM", "PM", "A.M.", "P.M."})
 _SECOND_FIELDS = frozenset({"SS", "SSSS", "SSSSS"})
 
 
 def _check_kind(moments: Moments, field: str) -> None:
     is_date_part = field in _DATE_ONLY or field in ("MONTH", "MON", "DAY", "DY", "RM", "RY", "RD")
-    if (moments.kind is Kind.TIME and (is_date_part or field == "DD")) or (moments.kind is Kind.INTERVAL and is_date_part):
+    if (moments.kind is Kind.TIME and (is_date_part or field == "DD")) or (
+        moments.kind is Kind.INTERVAL and is_date_part
+    ):
         name = "TIME" if moments.kind is Kind.TIME else "INTERVAL DAY TO SECOND"
         raise DataError(f"{field} is no part of {'a' if name == 'TIME' else 'an'} {name}")
 
 
 def _number_text(number: pa.Array, piece: Piece, width: int = 2) -> pa.Array:
     if piece.field in ("YYYY", "YYY", "YY", "Y", "IYYY", "IYY", "IY", "I"):
-        width = len(piece.field.replace("IYYY", "YYYY").replace("IYY", "YYY").replace("IY", "YY").replace("I", "Y"))
+        width = len(
+            piece.field.replace("IYYY", "YYYY")
+            .replace("IYY", "YYY")
+            .replace("IY", "YY")
+            .replace("I", "Y")
+        )
     text = pc.cast(pc.abs(number), pa.string())
     if piece.field == "Y,YYY":
         text = pc.replace_substring_regex(pc.utf8_lpad(text, 4, "0"), r"([0-9]{3})$", r",\1")
@@ -203,12 +238,17 @@ def _week_of(day: Callable[[pa.Array], pa.Array]) -> Callable[[Moments], pa.Arra
 
 
 def _iso_day_of_year(moments: Moments) -> pa.Array:
-    days = pc.multiply(pc.subtract(pc.iso_week(moments.value), pack_scalar(1, BIGINT)), pack_scalar(7, BIGINT))
+    days = pc.multiply(
+        pc.subtract(pc.iso_week(moments.value), pack_scalar(1, BIGINT)), pack_scalar(7, BIGINT)
+    )
     return pc.add(days, pc.day_of_week(moments.value, count_from_zero=False, week_start=1))
 
 
 def _julian(moments: Moments) -> pa.Array:
-    days = numbers(pc.cast(pc.floor_temporal(moments.value, 1, unit="day"), _INT64), np.int64) // DAY_US
+    days = (
+        numbers(pc.cast(pc.floor_temporal(moments.value, 1, unit="day"), _INT64), np.int64)
+        // DAY_US
+    )
     return from_numbers(days + 2_440_588, _INT64, validity(moments.value))
 
 
@@ -219,8 +259,14 @@ def _century(moments: Moments) -> pa.Array:
 
 _NUMBERS: dict[str, tuple[int, Callable[[Moments], pa.Array]]] = {
     "Y,YYY": (4, _year(10**6)),
-    **{field: (len(field), _year(10**6 if len(field) == 4 else 10 ** len(field))) for field in ("YYYY", "YYY", "YY", "Y")},
-    **{field: (len(field), _iso_year(10**6 if len(field) == 4 else 10 ** len(field))) for field in ("IYYY", "IYY", "IY", "I")},
+    **{
+        field: (len(field), _year(10**6 if len(field) == 4 else 10 ** len(field)))
+        for field in ("YYYY", "YYY", "YY", "Y")
+    },
+    **{
+        field: (len(field), _iso_year(10**6 if len(field) == 4 else 10 ** len(field)))
+        for field in ("IYYY", "IYY", "IY", "I")
+    },
     "MM": (2, lambda moments: pc.month(moments.value)),
     "DD": (2, _day),
     "DDD": (3, lambda moments: pc.day_of_year(moments.value)),
@@ -246,7 +292,9 @@ _NUMBERS: dict[str, tuple[int, Callable[[Moments], pa.Array]]] = {
 }
 
 
-def _named(names: tuple[str, ...], number: Callable[[pa.Array], pa.Array], width: int) -> Callable[[Moments, Piece], pa.Array]:
+def _named(
+    names: tuple[str, ...], number: Callable[[pa.Array], pa.Array], width: int
+) -> Callable[[Moments, Piece], pa.Array]:
     def run(moments: Moments, piece: Piece) -> pa.Array:
         _check_kind(moments, piece.field)
         written = cased(piece.written, names)
@@ -275,10 +323,15 @@ def _era(moments: Moments, piece: Piece) -> pa.Array:
     """All years are after the year 1's beginning."""
     _check_kind(moments, "CC")
     word = "A.D." if "." in piece.field else "AD"
-    return pa.repeat(pack_scalar(word if piece.written[:1].isupper() else word.lower(), VARCHAR), len(moments.value))
+    return pa.repeat(
+        pack_scalar(word if piece.written[:1].isupper() else word.lower(), VARCHAR),
+        len(moments.value),
+    )
 
 
-def _roman_of(number: Callable[[Moments], pa.Array], width: int, most: int) -> Callable[[Moments, Piece], pa.Array]:
+def _roman_of(
+    number: Callable[[Moments], pa.Array], width: int, most: int
+) -> Callable[[Moments, Piece], pa.Array]:
     def run(moments: Moments, piece: Piece) -> pa.Array:
         _check_kind(moments, piece.field)
         values = number(moments)
@@ -287,7 +340,9 @@ def _roman_of(number: Callable[[Moments], pa.Array], width: int, most: int) -> C
             raise DataError(f"{largest} can't be written in Roman numerals")
         texts = [roman(item) for item in range((largest or 0) + 1)]
         texts = texts if piece.written[:1].isupper() else [text.lower() for text in texts]
-        return pack([text.ljust(width) for text in texts] if piece.fills else texts, VARCHAR).take(values)
+        return pack([text.ljust(width) for text in texts] if piece.fills else texts, VARCHAR).take(
+            values
+        )
 
     return run
 
@@ -331,7 +386,9 @@ def _zone_names(moments: Moments, upper: bool) -> pa.Array:
     names = []
     for place in first.tolist():
         micros = pc.cast(moments.value[place], _INT64).as_py() - moments.offset[place].as_py()  # type: ignore[index]
-        name = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)).astimezone(zone).tzname() or ""
+        name = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)).astimezone(
+            zone
+        ).tzname() or ""
         names.append(name if upper else name.lower())
     return pack(names, VARCHAR).take(encoded.indices)
 

@@ -28,20 +28,24 @@ _INT64 = pa.int64()
 
 def _bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     if len(arguments) not in (2, 3):
-        raise ProgrammingError(f"TO_CHAR takes 2 to 3 arguments, not {len(arguments)}", position=position)
+        raise ProgrammingError(
+            f"TO_CHAR takes 2 to 3 arguments, not {len(arguments)}", position=position
+        )
     value, pattern, *locale = arguments
     if value.type.kind in (Kind.DATE, Kind.NULL):
         value = convert(value, TIMESTAMP)
     if not (value.type.is_numeric or value.type.is_temporal or value.type.is_interval):
         raise ProgrammingError(
-            f"argument 1 of TO_CHAR must be a number, a date, a time or an INTERVAL, not {value.type}",
+            "argument 1 of TO_CHAR must be a number, a date, a time or an INTERVAL, "
+            f"not {value.type}",
             hint="add an explicit CAST",
             position=value.position or position,
         )
     for item in (pattern, *locale):
         if item.type.kind not in (Kind.VARCHAR, Kind.NULL):
             raise ProgrammingError(
-                f"the pattern of TO_CHAR must be VARCHAR, not {item.type}", position=item.position or position
+                f"the pattern of TO_CHAR must be VARCHAR, not {item.type}",
+                position=item.position or position,
             )
     return (value, *(convert(item, VARCHAR) for item in (pattern, *locale))), VARCHAR
 
@@ -79,7 +83,11 @@ def _moments(frame: Frame, values: pa.Array, pattern: pa.Scalar, kind: Kind) -> 
 
 
 def _to_date(pattern: str) -> Callable[[Datum], Datum]:
-    return over_distinct(lambda texts: pc.cast(pc.floor_temporal(read(texts, pattern).walls, unit="day"), pa.date32()))
+    return over_distinct(
+        lambda texts: pc.cast(
+            pc.floor_temporal(read(texts, pattern).walls, unit="day"), pa.date32()
+        )
+    )
 
 
 def _bind_timestamp(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
@@ -93,24 +101,34 @@ def _compile_timestamp(call: Call) -> Kernel:
     if len(call.arguments) == 1:
         return lambda frame, seconds: _of_epoch(seconds)
     arguments = Call(function="to_timestamp", arguments=call.arguments, type=TIMESTAMP)
-    walls = by_option(lambda pattern: over_distinct(lambda texts: read(texts, pattern).instants))(arguments)
-    offsets = by_option(lambda pattern: over_distinct(lambda texts: read(texts, pattern).offset_flags))(
-        Call(function="to_timestamp", arguments=call.arguments, type=BOOLEAN)
+    walls = by_option(lambda pattern: over_distinct(lambda texts: read(texts, pattern).instants))(
+        arguments
     )
+    offsets = by_option(
+        lambda pattern: over_distinct(lambda texts: read(texts, pattern).offset_flags)
+    )(Call(function="to_timestamp", arguments=call.arguments, type=BOOLEAN))
 
     def run(frame: Frame, text: Datum, pattern: Datum) -> Datum:
         wall = walls(text, pattern)
         if frame.context.zone == "UTC":
             return instant(wall, "UTC")
-        if isinstance(pattern, pa.Scalar) and pattern.is_valid and not reads_offset(pattern.as_py()):
+        if (
+            isinstance(pattern, pa.Scalar)
+            and pattern.is_valid
+            and not reads_offset(pattern.as_py())
+        ):
             return instant(wall, frame.context.zone)
-        return pc.if_else(offsets(text, pattern), instant(wall, "UTC"), instant(wall, frame.context.zone))
+        return pc.if_else(
+            offsets(text, pattern), instant(wall, "UTC"), instant(wall, frame.context.zone)
+        )
 
     return run
 
 
 def _of_epoch(seconds: Datum) -> Datum:
-    micros = pc.round(pc.multiply(seconds, pack_scalar(1e6, DOUBLE)), 0, round_mode="half_towards_infinity")
+    micros = pc.round(
+        pc.multiply(seconds, pack_scalar(1e6, DOUBLE)), 0, round_mode="half_towards_infinity"
+    )
     return pc.cast(pc.cast(micros, _INT64), pa.timestamp("us", "UTC"))
 
 

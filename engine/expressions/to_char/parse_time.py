@@ -1,4 +1,5 @@
-"""TO_DATE and TO_TIMESTAMP by a pattern: all texts are taken apart by one regular expression, and put together in numpy."""
+"""TO_DATE and TO_TIMESTAMP by a pattern: all texts are taken apart by one regular expression, and
+put together in numpy."""
 
 from __future__ import annotations
 
@@ -17,7 +18,19 @@ from runnel.expressions.kernels.buffers import DAY_US, FIRST_US, LAST_US, pack
 from runnel.expressions.to_char.patterns import DAYS, MONTHS, Piece, pieces_of
 from runnel.sqltypes import TIMESTAMP, VARCHAR, to_arrow
 
-_DIGITS = {"YYYY": 4, "IYYY": 4, "YYY": 3, "YY": 2, "Y": 1, "MS": 3, "US": 6, "DDD": 3, "J": 7, "SSSS": 5, "SSSSS": 5}
+_DIGITS = {
+    "YYYY": 4,
+    "IYYY": 4,
+    "YYY": 3,
+    "YY": 2,
+    "Y": 1,
+    "MS": 3,
+    "US": 6,
+    "DDD": 3,
+    "J": 7,
+    "SSSS": 5,
+    "SSSSS": 5,
+}
 _DIGITS |= {f"FF{count}": count for count in range(1, 7)}
 _SHORT_MONTHS = tuple(name[:3] for name in MONTHS)
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -30,7 +43,9 @@ _NAMES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("AD", "BC"), ("AD",)),
 }
 _READABLE = (
-    frozenset(_NAMES) | frozenset(_DIGITS) | {"MM", "DD", "HH", "HH12", "HH24", "MI", "SS", "D", "ID", "Q", "TZH", "TZM", "OF"}
+    frozenset(_NAMES)
+    | frozenset(_DIGITS)
+    | {"MM", "DD", "HH", "HH12", "HH24", "MI", "SS", "D", "ID", "Q", "TZH", "TZM", "OF"}
 )
 _SEPARATOR, _SIGN_TOO = r"[^\pL\pN_\s+-]", r"[^\pL\pN_\s]"
 _FIRST_DAY, _LAST_DAY = FIRST_US // DAY_US, LAST_US // DAY_US
@@ -38,7 +53,8 @@ _EPOCH_JULIAN = 2_440_588
 
 
 class Reading(NamedTuple):
-    """What texts show: `micros` in local time, and the offset from UTC in seconds where the pattern reads one."""
+    """What texts show: `micros` in local time, and the offset from UTC in seconds where the pattern
+    reads one."""
 
     micros: Numbers
     offsets: Numbers | None
@@ -119,7 +135,8 @@ def _group(piece: Piece, following: Piece | None, group: str) -> str:
 
 
 def read(texts: pa.Array, pattern: str) -> Reading:
-    """The moments that texts show; DataError, which shows the first one, for a text that doesn't fit. No text is NULL."""
+    """The moments that texts show; DataError, which shows the first one, for a text that doesn't
+    fit. No text is NULL."""
     regex, fields = _regex_of(pattern)
     found = _found_at_places(texts, pattern) or _found(texts, pattern, regex, fields)
     shown = np.ones(len(texts), np.bool_)
@@ -143,9 +160,11 @@ def _found(texts: pa.Array, pattern: str, regex: str, fields: tuple[str, ...]) -
 
 
 @lru_cache(maxsize=256)
-def _places_of(pattern: str) -> tuple[tuple[tuple[str, int, int], ...], tuple[tuple[int, int], ...], int] | None:
-    """Where the fields (with their widths) and the characters between them are in a text that has every digit; None where a
-    pattern has more than numbers and single characters."""
+def _places_of(
+    pattern: str,
+) -> tuple[tuple[tuple[str, int, int], ...], tuple[tuple[int, int], ...], int] | None:
+    """Where the fields (with their widths) and the characters between them are in a text that has
+    every digit; None where a pattern has more than numbers and single characters."""
     fields, others, at = [], [], 0
     for piece in pieces_of(pattern):
         if piece.field:
@@ -162,11 +181,27 @@ def _places_of(pattern: str) -> tuple[tuple[tuple[str, int, int], ...], tuple[tu
     return tuple(fields), tuple(others), at
 
 
-_FIXED = frozenset(("YYYY", "MM", "DD", "DDD", "HH24", "HH12", "HH", "MI", "SS", "MS", "US", *(f"FF{n}" for n in range(1, 7))))
+_FIXED = frozenset(
+    (
+        "YYYY",
+        "MM",
+        "DD",
+        "DDD",
+        "HH24",
+        "HH12",
+        "HH",
+        "MI",
+        "SS",
+        "MS",
+        "US",
+        *(f"FF{n}" for n in range(1, 7)),
+    )
+)
 
 
 def _found_at_places(texts: pa.Array, pattern: str) -> Found | None:
-    """The fields where all texts have every digit and the very separators of the pattern, as most do; else None."""
+    """The fields where all texts have every digit and the very separators of the pattern, as most
+    do; else None."""
     places = _places_of(pattern)
     if places is None or not len(texts):
         return None
@@ -174,7 +209,9 @@ def _found_at_places(texts: pa.Array, pattern: str) -> Found | None:
     offsets = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1, texts.offset * 4)
     if not fields or (np.diff(offsets) != width).any():
         return None
-    octets = np.frombuffer(texts.buffers()[2], np.uint8)[offsets[0] : offsets[-1]].reshape(len(texts), width)
+    octets = np.frombuffer(texts.buffers()[2], np.uint8)[offsets[0] : offsets[-1]].reshape(
+        len(texts), width
+    )
     if any((octets[:, place] != other).any() for place, other in others):
         return None
     found: Found = {}
@@ -211,7 +248,11 @@ def _days_of(found: Found, shown: Mask) -> Numbers:
             names = pc.utf8_lower(pc.utf8_slice_codeunits(found[field], 0, 3))
             month = numbers(pc.index_in(names, _MONTH_KEYS), np.int32).astype(np.int64) + 1
     by_year = "DDD" in found
-    day = _number(found, "DDD" if by_year else "DD") if by_year or "DD" in found else np.ones(len(shown), np.int64)
+    day = (
+        _number(found, "DDD" if by_year else "DD")
+        if by_year or "DD" in found
+        else np.ones(len(shown), np.int64)
+    )
     month = np.ones(len(shown), np.int64) if by_year else month
     shown &= (year >= 1) & (year <= 9999) & (month >= 1) & (month <= 12)
     months = np.where(shown, (year - 1970) * 12 + month - 1, 0)
@@ -252,7 +293,9 @@ def _time_of(found: Found, shown: Mask) -> Numbers:
             hour = _number(found, field)
             shown &= (hour >= 1) & (hour <= 12)
             hour = hour % 24 if half is None else hour % 12 + 12 * _is_afternoon(half)
-    minute, second = (_number(found, field) if field in found else nothing for field in ("MI", "SS"))
+    minute, second = (
+        _number(found, field) if field in found else nothing for field in ("MI", "SS")
+    )
     shown &= (hour <= 23) & (minute <= 59) & (second <= 59)
     micros = ((hour * 60 + minute) * 60 + second) * 1_000_000
     for field in ("MS", "US", *(f"FF{count}" for count in range(1, 7))):

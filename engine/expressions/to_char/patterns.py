@@ -1,8 +1,9 @@
 """The patterns of TO_CHAR, TO_DATE and TO_TIMESTAMP: read into pieces.
 
-A pattern is made of PostgreSQL's fields, whose case doesn't matter (MM is the month, MI the minute) except for what is written
-in letters, which comes out as its field is written: Month, MONTH or month. FM before a field leaves padding out, TH behind a
-number adds its ending; text in double quotes, and any other character, stands for itself.
+A pattern is made of PostgreSQL's fields, whose case doesn't matter (MM is the month, MI the minute)
+except for what is written in letters, which comes out as its field is written: Month, MONTH or
+month. FM before a field leaves padding out, TH behind a number adds its ending; text in double
+quotes, and any other character, stands for itself.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _PREFIXES = ("FM", "FX", "TM")
 
 
 class Piece(NamedTuple):
-    """A part of a pattern: a `field` in upper case as it was `written`, or, where that is empty, plain `text`."""
+    """A part of a pattern: a `field` in upper case as it was `written`, or, where that is empty,
+    plain `text`."""
 
     text: str
     field: str = ""
@@ -89,7 +91,17 @@ MONTHS = (
     "December",
 )
 DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
-_ROMAN = ((1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"), (50, "L"), (40, "XL"), (10, "X"))
+_ROMAN = (
+    (1000, "M"),
+    (900, "CM"),
+    (500, "D"),
+    (400, "CD"),
+    (100, "C"),
+    (90, "XC"),
+    (50, "L"),
+    (40, "XL"),
+    (10, "X"),
+)
 _ROMAN_SMALL = ((9, "IX"), (5, "V"), (4, "IV"), (1, "I"))
 
 

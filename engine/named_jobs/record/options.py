@@ -20,12 +20,15 @@ RUNTIMES = (AUTO, "spark", TASKLETS)
 
 @frozen
 class NamedJobOptions:
-    """The options of a named job. `snapshot_interval` and `retention` are in milliseconds: how often a snapshot is begun, and
-    how long the job is shown when it has ended. `suspend_on_failure` None: as a job is, so if it reads a stream.
-    `accumulation_limit`: rows that a processor may hold, None: as the setting max_processor_accumulated_records says.
-    `modules`: the paths of Python modules whose sources are kept with the job. `expired_position`: what it does where a source
-    no longer has what comes after the position that a snapshot kept. `empties_state`: a step of another query that can't have
-    the state that it had begins without."""
+    """The options of a named job. `snapshot_interval` and `retention` are in milliseconds: how
+    often a snapshot is begun, and how long the job is shown when it has ended. `suspend_on_failure`
+    None: as a job is, so if it reads a stream.
+    `accumulation_limit`: rows that a processor may hold, None: as the setting
+        max_processor_accumulated_records says.
+    `modules`: the paths of Python modules whose sources are kept with the job. `expired_position`:
+    what it does where a source no longer has what comes after the position that a snapshot kept.
+    `empties_state`: a step of another query that can't have the state that it had begins
+    without."""
 
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     snapshot_interval: int = 10_000
@@ -46,7 +49,10 @@ class NamedJobOptions:
             for name, attribute in _ATTRIBUTES.items()
             if getattr(self, attribute) != getattr(_DEFAULTS, attribute)
         }
-        return {name: value.value if isinstance(value, Enum) else value for name, value in changed.items()}
+        return {
+            name: value.value if isinstance(value, Enum) else value
+            for name, value in changed.items()
+        }
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> NamedJobOptions:
@@ -76,7 +82,8 @@ _ATTRIBUTES = {
     "expired_position": "expired_position",
     "empties_state": "empties_state",
 }
-"""The attributes of the options by stored name. An attribute may be renamed, a stored name may not."""
+"""The attributes of the options by stored name. An attribute may be renamed, a stored name may
+not."""
 
 GivenOption = tuple[str, str, Position | None]
 """Name, value, and where the name stands."""
@@ -84,8 +91,8 @@ GivenOption = tuple[str, str, Position | None]
 
 @frozen
 class _Option:
-    """One option: the field that it sets, what reads its text (a ValueError: it doesn't fit), what that takes in words, whether
-    ALTER JOB may change it."""
+    """One option: the field that it sets, what reads its text (a ValueError: it doesn't fit), what
+    that takes in words, whether ALTER JOB may change it."""
 
     field: str
     read: Callable[[str], Any]
@@ -141,22 +148,39 @@ _EXPIRED = "'fail', 'earliest' or 'latest'"
 
 OPTIONS: dict[str, _Option] = {
     "processingGuarantee": _Option("guarantee", _guarantee, _GUARANTEES, is_changeable=False),
-    "snapshotIntervalMillis": _Option("snapshot_interval", _number(1), "a whole number of milliseconds, at least 1"),
-    "initialSnapshotName": _Option("initial_snapshot", _name, "the name of a snapshot", is_changeable=False),
+    "snapshotIntervalMillis": _Option(
+        "snapshot_interval", _number(1), "a whole number of milliseconds, at least 1"
+    ),
+    "initialSnapshotName": _Option(
+        "initial_snapshot", _name, "the name of a snapshot", is_changeable=False
+    ),
     "suspendOnFailure": _Option("suspend_on_failure", _boolean, _BOOLEANS),
-    "maxProcessorAccumulatedRecords": _Option("accumulation_limit", _number(0), "a whole number of rows; 0 is no limit"),
+    "maxProcessorAccumulatedRecords": _Option(
+        "accumulation_limit", _number(0), "a whole number of rows; 0 is no limit"
+    ),
     "metricsEnabled": _Option("is_measured", _boolean, _BOOLEANS),
-    "modules": _Option("modules", _paths, "paths of Python files, with commas between them", is_changeable=False),
-    "expiredPosition": _Option("expired_position", lambda text: ExpiredPosition(text.strip().lower()), _EXPIRED),
+    "modules": _Option(
+        "modules", _paths, "paths of Python files, with commas between them", is_changeable=False
+    ),
+    "expiredPosition": _Option(
+        "expired_position", lambda text: ExpiredPosition(text.strip().lower()), _EXPIRED
+    ),
     "incompatibleState": _Option(
-        "empties_state", lambda text: {"refuse": False, "empty": True}[text.strip().lower()], "'refuse' or 'empty'"
+        "empties_state",
+        lambda text: {"refuse": False, "empty": True}[text.strip().lower()],
+        "'refuse' or 'empty'",
     ),
     "runtime": _Option("runtime", _runtime, "'auto', 'spark' or 'tasklets'", is_changeable=False),
     "resultRetentionMillis": _Option("retention", _number(0), "a whole number of milliseconds"),
 }
 """By the name that users write."""
 
-_ONE_MEMBER = ("autoScaling", "splitBrainProtectionEnabled", "storeMetricsAfterJobCompletion", "timeoutMillis")
+_ONE_MEMBER = (
+    "autoScaling",
+    "splitBrainProtectionEnabled",
+    "storeMetricsAfterJobCompletion",
+    "timeoutMillis",
+)
 
 
 def read_options(given: Iterable[GivenOption]) -> NamedJobOptions:
@@ -164,8 +188,11 @@ def read_options(given: Iterable[GivenOption]) -> NamedJobOptions:
     return changed_options(_DEFAULTS, given, is_new=True)
 
 
-def changed_options(options: NamedJobOptions, given: Iterable[GivenOption], *, is_new: bool = False) -> NamedJobOptions:
-    """The options with those of OPTIONS (…) in their places; ProgrammingError for what doesn't fit."""
+def changed_options(
+    options: NamedJobOptions, given: Iterable[GivenOption], *, is_new: bool = False
+) -> NamedJobOptions:
+    """The options with those of OPTIONS (…) in their places; ProgrammingError for what doesn't
+    fit."""
     known = {name.lower(): name for name in OPTIONS}
     for written, text, position in given:
         name = known.get(written.lower())
@@ -182,7 +209,11 @@ def changed_options(options: NamedJobOptions, given: Iterable[GivenOption], *, i
             value = option.read(text)
         except (ValueError, KeyError):
             known_values = _VALUES.get(option.field)
-            guess = None if known_values is None else suggest(text, [item.value for item in known_values])
+            guess = (
+                None
+                if known_values is None
+                else suggest(text, [item.value for item in known_values])
+            )
             raise ProgrammingError(
                 f"option '{name}' can't be '{text}'",
                 detail=None if guess is None else f"it takes {option.allowed}",
@@ -196,9 +227,13 @@ def changed_options(options: NamedJobOptions, given: Iterable[GivenOption], *, i
 def _unknown(written: str, position: Position | None) -> ProgrammingError | NotSupportedError:
     if written.lower() in [name.lower() for name in _ONE_MEMBER]:
         return NotSupportedError(
-            f"job option '{written}' is not supported", hint="a job runs in one process: leave it out", position=position
+            f"job option '{written}' is not supported",
+            hint="a job runs in one process: leave it out",
+            position=position,
         )
     names = ", ".join(f"'{name}'" for name in OPTIONS)
     return ProgrammingError(
-        f"a job has no option '{written}'", hint=suggest(written, OPTIONS, f"its options are {names}"), position=position
+        f"a job has no option '{written}'",
+        hint=suggest(written, OPTIONS, f"its options are {names}"),
+        position=position,
     )

@@ -1,4 +1,5 @@
-"""What is kept of a named job, and its form on disk: JSON values only, arguments with their types."""
+"""What is kept of a named job, and its form on disk: JSON values only, arguments with their
+types."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ FORMAT = 2
 
 @frozen
 class Failure:
-    """An error as it is kept: the stored names of its class and its code (`error_records`), and its texts."""
+    """An error as it is kept: the stored names of its class and its code (`error_records`), and its
+    texts."""
 
     kind: str
     code: str
@@ -35,7 +37,9 @@ class Failure:
     @staticmethod
     def of(error: Error) -> Failure:
         """What is kept of an error."""
-        return Failure(class_name(error), code_name(error.code), error.message, error.detail, error.hint)
+        return Failure(
+            class_name(error), code_name(error.code), error.message, error.detail, error.hint
+        )
 
     def error(self) -> Error:
         """The error again."""
@@ -55,7 +59,9 @@ class Failure:
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> Failure:
         """The failure that `to_json` wrote."""
-        return Failure(value["kind"], value["code"], value["message"], value.get("detail"), value.get("hint"))
+        return Failure(
+            value["kind"], value["code"], value["message"], value.get("detail"), value.get("hint")
+        )
 
     def __str__(self) -> str:
         return self.message if self.detail is None else f"{self.message} ({self.detail})"
@@ -63,15 +69,18 @@ class Failure:
 
 @frozen(kw_only=True)
 class JobRecord:
-    """A named job as it is kept. `query` is the INSERT or SINK that it runs, `text` the statement that made it, `arguments`
-    those of its parameters; times are in µs since the epoch (UTC). `is_resumable`: its last snapshot is to be used although it
-    promises nothing after a failure, since it was taken when the job was stopped. `resumes`: it is suspended to be changed, and
-    goes on if that doesn't come about. `may_drop_state`: the state that it starts with may be of another query. `promise`: what
-    holds of its guarantee from end to end. `meanings`: what the vertices of its plan are for. `modules`: sources of Python
-    modules, by name. `beginnings`: where sources were read first that may begin anywhere, by vertex and partition. `runtime`:
-    what runs it, for ever. `last_batch`: of a job that another engine runs the number of the last batch, and when it was
-    committed, as known when its last execution ended. `is_confined`: the files that its query names are opened within
-    bounds, for ever. Rows are those of the execution that ended last, but for `late_in_all`: those of all that have ended.
+    """A named job as it is kept. `query` is the INSERT or SINK that it runs, `text` the statement
+    that made it, `arguments` those of its parameters; times are in µs since the epoch (UTC).
+    `is_resumable`: its last snapshot is to be used although it promises nothing after a failure,
+    since it was taken when the job was stopped. `resumes`: it is suspended to be changed, and goes
+    on if that doesn't come about. `may_drop_state`: the state that it starts with may be of another
+    query. `promise`: what holds of its guarantee from end to end. `meanings`: what the vertices of
+    its plan are for. `modules`: sources of Python modules, by name. `beginnings`: where sources
+    were read first that may begin anywhere, by vertex and partition. `runtime`: what runs it, for
+    ever. `last_batch`: of a job that another engine runs the number of the last batch, and when it
+    was committed, as known when its last execution ended. `is_confined`: the files that its query
+    names are opened within bounds, for ever. Rows are those of the execution that ended last, but
+    for `late_in_all`: those of all that have ended.
     `snapshot`: the number of the last snapshot that was completed and recorded."""
 
     id: int
@@ -135,7 +144,13 @@ class JobRecord:
             "last_error": None if error is None else Failure.from_json(error),
             "last_batch": tuple(value.get("last_batch", ())),
         }
-        return JobRecord(**{attribute: converted[name] for name, attribute in _ATTRIBUTES.items() if name in converted})
+        return JobRecord(
+            **{
+                attribute: converted[name]
+                for name, attribute in _ATTRIBUTES.items()
+                if name in converted
+            }
+        )
 
 
 _ATTRIBUTES = {
@@ -170,8 +185,8 @@ _ATTRIBUTES = {
     "last_batch": "last_batch",
     "snapshot": "snapshot",
 }
-"""The attributes of a record by stored name, in the order in which they are written. An attribute may be renamed, a stored name
-may not."""
+"""The attributes of a record by stored name, in the order in which they are written. An attribute
+may be renamed, a stored name may not."""
 
 
 def _microseconds(value: timedelta) -> int:
@@ -187,8 +202,16 @@ _FORMS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     time: ("time", time.isoformat, time.fromisoformat),
     timedelta: ("interval", _microseconds, lambda value: timedelta(microseconds=value)),
     UUID: ("uuid", str, UUID),
-    list: ("list", lambda value: [encode(item) for item in value], lambda value: [decode(item) for item in value]),
-    tuple: ("tuple", lambda value: [encode(item) for item in value], lambda value: tuple(decode(item) for item in value)),
+    list: (
+        "list",
+        lambda value: [encode(item) for item in value],
+        lambda value: [decode(item) for item in value],
+    ),
+    tuple: (
+        "tuple",
+        lambda value: [encode(item) for item in value],
+        lambda value: tuple(decode(item) for item in value),
+    ),
     dict: (
         "dict",
         lambda value: [[encode(key), encode(item)] for key, item in value.items()],
@@ -199,7 +222,8 @@ _PLAIN = (type(None), bool, int, str)
 
 
 def encode(value: Any) -> Any:
-    """An argument as a JSON value: a plain one as it is, others as {class: text}. TypeError for what has no such form."""
+    """An argument as a JSON value: a plain one as it is, others as {class: text}. TypeError for
+    what has no such form."""
     if type(value) in _PLAIN:
         return value
     for kind, (name, write, _) in _FORMS.items():

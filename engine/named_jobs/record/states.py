@@ -3,11 +3,10 @@
 NOT_RUNNING   it is to run, and doesn't yet: it was just made, or waits for a restart
 STARTING      its processors are being made
 RUNNING       its processors run
-COMPLETING    a last snapshot is being taken, or it is being cancelled; then it is suspended, restarted, or over
-SUSPENDED     it doesn't run until somebody resumes it
-SUSPENDED_EXPORTING_SNAPSHOT  so, while its last snapshot is being copied
-FAILED        it ended with an error, or was cancelled
-COMPLETED     it ended as its inputs did
+COMPLETING a last snapshot is being taken, or it is being cancelled; then it is suspended,
+restarted, or over SUSPENDED it doesn't run until somebody resumes it SUSPENDED_EXPORTING_SNAPSHOT
+so, while its last snapshot is being copied FAILED it ended with an error, or was cancelled
+COMPLETED it ended as its inputs did
 """
 
 from __future__ import annotations
@@ -43,7 +42,8 @@ ALLOWED: dict[str, frozenset[JobStatus]] = {
     "exported": frozenset((RUNNING, SUSPENDED)),
     "verified": frozenset((RUNNING, SUSPENDED, COMPLETED)),
 }
-"""In which states something can be done to a job. To resume one that isn't suspended does nothing."""
+"""In which states something can be done to a job. To resume one that isn't suspended does
+nothing."""
 
 _HINTS = {
     "changed": "ALTER JOB {name} SUSPEND first",
@@ -56,7 +56,11 @@ def check_allowed(action: str, name: str, status: JobStatus) -> None:
     allowed = ALLOWED[action]
     if status in allowed:
         return
-    what = f'the state of job "{name}" can\'t be {action}' if action == "exported" else f'job "{name}" can\'t be {action}'
+    what = (
+        f'the state of job "{name}" can\'t be {action}'
+        if action == "exported"
+        else f'job "{name}" can\'t be {action}'
+    )
     if status in ENDED:
         raise OperationalError(
             f"{what}: it has ended",

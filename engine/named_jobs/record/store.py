@@ -1,7 +1,7 @@
 """Where records of named jobs are kept: `<directory>/jobs/<id>/job.json`, or nowhere but in memory.
 
-A record is replaced as a whole, by an atomic rename, and is on the disk when `save` returns. A folder without a record is what
-is left of a job that was being made or dropped, and goes.
+A record is replaced as a whole, by an atomic rename, and is on the disk when `save` returns. A
+folder without a record is what is left of a job that was being made or dropped, and goes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ FILE = "job.json"
 
 
 class UnreadableRecord:
-    """A record on the disk whose job can't be run. `job_id` and `name` are None where even that isn't known."""
+    """A record on the disk whose job can't be run. `job_id` and `name` are None where even that
+    isn't known."""
 
     def __init__(self, path: Path, error: Exception) -> None:
         self.path = path
@@ -40,15 +41,17 @@ class UnreadableRecord:
 def _name_in(path: Path) -> str | None:
     """The name of the job, as far as the file says it."""
     try:
-        found = re.search(r'"name": ("(?:[^"\\]|\\.)*")', path.read_bytes().decode(errors="replace"))
+        found = re.search(
+            r'"name": ("(?:[^"\\]|\\.)*")', path.read_bytes().decode(errors="replace")
+        )
         return None if found is None else str(json.loads(found[1]))
     except (OSError, ValueError):
         return None
 
 
 class JobRecords:
-    """The records of one connection; with `folder` None they end with it. Safe for threads as far as each job's own record is
-    saved by one at a time."""
+    """The records of one connection; with `folder` None they end with it. Safe for threads as far
+    as each job's own record is saved by one at a time."""
 
     def __init__(self, folder: Path | None, check: Callable[[], None] | None = None) -> None:
         self.folder = folder
@@ -57,7 +60,8 @@ class JobRecords:
         """Those that `load` found and couldn't read."""
 
     def load(self) -> list[JobRecord]:
-        """All records, the oldest job first. One that can't be read is left where it is, and told."""
+        """All records, the oldest job first. One that can't be read is left where it is, and
+        told."""
         self.unreadable = []
         if self.folder is None or not self.folder.exists():
             return []
@@ -70,24 +74,32 @@ class JobRecords:
             except FileNotFoundError:
                 shutil.rmtree(place, ignore_errors=True)
             except Exception as error:  # whatever is wrong with one, the others are read
-                logger.error("the job record %s can't be read, so its job doesn't run: %s", place / FILE, error)
+                logger.error(
+                    "the job record %s can't be read, so its job doesn't run: %s",
+                    place / FILE,
+                    error,
+                )
                 self.unreadable.append(UnreadableRecord(place / FILE, error))
         return sorted(found, key=lambda record: (record.created, record.id))
 
     def check_readable(self, name: str) -> None:
-        """OperationalError where a job of that name is on the disk, in a record that can't be read."""
+        """OperationalError where a job of that name is on the disk, in a record that can't be
+        read."""
         for item in self.unreadable:
             if item.name is not None and item.name.lower() == name.lower():
                 raise OperationalError(
                     f"job \"{item.name}\" can't be run: its record can't be read",
                     code=ErrorCode.GENERIC,
                     detail=f"{item.path}: {item.reason}",
-                    hint="put back a copy of the file and open the directory again; without its folder the job is gone",
+                    hint=(
+                        "put back a copy of the file and open the directory again; without its "
+                        "folder the job is gone"
+                    ),
                 )
 
     def check_snapshot(self, record: JobRecord, store: SnapshotStore) -> None:
-        """OperationalError where the snapshot that a job is to go on from is missing: it would begin from nothing in silence.
-        One that is damaged is passed over by the store."""
+        """OperationalError where the snapshot that a job is to go on from is missing: it would
+        begin from nothing in silence. One that is damaged is passed over by the store."""
         if record.snapshot is None:
             return
         found = store.completed
@@ -103,7 +115,8 @@ class JobRecords:
         )
 
     def save(self, record: JobRecord) -> None:
-        """Keeps a record; OperationalError where it can't be written: then the one before it is kept."""
+        """Keeps a record; OperationalError where it can't be written: then the one before it is
+        kept."""
         place = self.place(record.id)
         if place is None:
             return
@@ -119,7 +132,8 @@ class JobRecords:
             ) from error
 
     def remove(self, record: JobRecord) -> None:
-        """Forgets a job and all that is kept for it: first its record, so that it is gone whenever this is cut short."""
+        """Forgets a job and all that is kept for it: first its record, so that it is gone whenever
+        this is cut short."""
         place = self.place(record.id)
         if place is None or not place.exists():
             return
@@ -129,7 +143,8 @@ class JobRecords:
             shutil.rmtree(place)
         except OSError as error:
             raise OperationalError(
-                f'what is kept of job "{record.name}" can\'t be removed', detail=error.strerror or str(error)
+                f'what is kept of job "{record.name}" can\'t be removed',
+                detail=error.strerror or str(error),
             ) from error
 
     def place(self, job_id: int) -> Path | None:

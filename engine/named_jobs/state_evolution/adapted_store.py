@@ -1,4 +1,5 @@
-"""A job's snapshots as another plan reads them: the state of a vertex under the name, and for the windows, that it has now."""
+"""A job's snapshots as another plan reads them: the state of a vertex under the name, and for the
+windows, that it has now."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from runnel.sqltypes import VARCHAR
 
 
 class AdaptedSnapshots:
-    """Reads a snapshot of `store` for another plan, `dag`. `meanings` are those of the plan that it was taken of, and of this
-    one; `found` says what becomes of each vertex's state."""
+    """Reads a snapshot of `store` for another plan, `dag`. `meanings` are those of the plan that it
+    was taken of, and of this one; `found` says what becomes of each vertex's state."""
 
     def __init__(
         self,
@@ -48,30 +49,48 @@ class AdaptedSnapshots:
         for fate in fates:
             batches = self._store.read(snapshot_id, fate.source)
             made = converted(batches, fate.change, dict(fate.watermarks))
-            made = with_columns(made, fate.columns, fate.widths, fate.names) if fate.columns else made
-            found += of_other_stage(made, fate.source.startswith("accumulate")) if fate.crosses_stages else made
+            made = (
+                with_columns(made, fate.columns, fate.widths, fate.names) if fate.columns else made
+            )
+            found += (
+                of_other_stage(made, fate.source.startswith("accumulate"))
+                if fate.crosses_stages
+                else made
+            )
         return found
 
     def _ended(self, snapshot_id: int) -> Sequence[pa.RecordBatch]:
-        """The vertices that have ended, of those that there are now. One without state that has the name, and the meaning, of
-        one that had ended may stand behind something that goes on now."""
+        """The vertices that have ended, of those that there are now. One without state that has the
+        name, and the meaning, of one that had ended may stand behind something that goes on now."""
         batches = self._store.read(snapshot_id, ENDED)
         if dict(self._meanings[0]) == dict(self._meanings[1]):
             return batches
         names = [name for batch in batches for name in batch.column(0).to_pylist()]
         with_state = {
-            vertex for vertex, items in self._fates.items() if all(item.source in names for item in items)
+            vertex
+            for vertex, items in self._fates.items()
+            if all(item.source in names for item in items)
         } - self._anew
-        ended = {name for name in names if name not in self._names and self._is_same(name, name)} - self._anew
+        ended = {
+            name for name in names if name not in self._names and self._is_same(name, name)
+        } - self._anew
         left = len(ended) + 1
         while len(ended) < left:
             left = len(ended)
-            ended = {name for name in ended if all(edge.source in ended | with_state for edge in self._dag.inputs(name))}
+            ended = {
+                name
+                for name in ended
+                if all(edge.source in ended | with_state for edge in self._dag.inputs(name))
+            }
         found = pack(sorted(ended | with_state), VARCHAR)
         return [pa.record_batch([found], names=["vertex"])] if len(found) else ()
 
     def _is_as_it_was(self, fate: VertexFate) -> bool:
-        is_moved = fate.crosses_stages or bool(fate.columns) or any(number != now for number, now in fate.watermarks)
+        is_moved = (
+            fate.crosses_stages
+            or bool(fate.columns)
+            or any(number != now for number, now in fate.watermarks)
+        )
         return not is_moved and self._is_same(fate.source, fate.vertex)
 
     def _is_same(self, source: str, vertex: str) -> bool:
@@ -91,6 +110,11 @@ def kept_meanings(meanings: Mapping[str, str]) -> list[VertexState]:
 
 
 def meanings_in(store: StateReader, snapshot_id: int) -> dict[str, str]:
-    """What the vertices of the plan that took a snapshot are for; nothing where an earlier version took it."""
+    """What the vertices of the plan that took a snapshot are for; nothing where an earlier version
+    took it."""
     batches = store.read(snapshot_id, MEANINGS)
-    return {vertex: text for batch in batches for vertex, text in zip(*(c.to_pylist() for c in batch.columns), strict=True)}
+    return {
+        vertex: text
+        for batch in batches
+        for vertex, text in zip(*(c.to_pylist() for c in batch.columns), strict=True)
+    }

@@ -1,7 +1,8 @@
-"""State of windows as that of other windows: what `recombination` has found possible, done to the rows of a snapshot.
+"""State of windows as that of other windows: what `recombination` has found possible, done to the
+rows of a snapshot.
 
-Here each row of state gets the keys of the new windows; which rows are of one group then is for the operator to find, which is
-told so (`RECOMBINED`).
+Here each row of state gets the keys of the new windows; which rows are of one group then is for the
+operator to find, which is told so (`RECOMBINED`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from runnel.columns.batches import Indexes, Mask, flags, from_flags, from_numbers, indexes, numbers, validity
-from runnel.columns.key_hash import KEY_METADATA, RECOMBINED, RUN_METADATA, SAVER_METADATA, hash_columns, keyed_state
+from runnel.columns.batches import (
+    Indexes,
+    Mask,
+    flags,
+    from_flags,
+    from_numbers,
+    indexes,
+    numbers,
+    validity,
+)
+from runnel.columns.key_hash import (
+    KEY_METADATA,
+    RECOMBINED,
+    RUN_METADATA,
+    SAVER_METADATA,
+    hash_columns,
+    keyed_state,
+)
 from runnel.errors import DataError
 from runnel.expressions.kernels.buffers import FIRST_US, LAST_US, pack
 from runnel.named_jobs.state_evolution.recombination import Change
@@ -27,18 +44,22 @@ _GIVEN = "given_"
 BY_WATERMARK = (["watermark", "time"], ["$watermark", "$seen"])
 """The first columns of state that has a row for each watermark: its number comes first."""
 
-_START, _END = (WINDOW_COLUMNS.index(name) - len(WINDOW_COLUMNS) for name in ("window_start", "window_end"))
+_START, _END = (
+    WINDOW_COLUMNS.index(name) - len(WINDOW_COLUMNS) for name in ("window_start", "window_end")
+)
 
 
 def converted(
     batches: Sequence[pa.RecordBatch], change: Change | None, watermarks: Mapping[int, int]
 ) -> Iterator[pa.RecordBatch]:
-    """The state of a vertex for another plan, whose watermarks have other numbers perhaps: those that `watermarks` pairs with
-    the ones before."""
+    """The state of a vertex for another plan, whose watermarks have other numbers perhaps: those
+    that `watermarks` pairs with the ones before."""
     if change is not None and change.forms[0] is Form.SESSIONS:
         yield from _SessionStates(change, batches).converted()
         return
-    states = None if change is None or change.forms[0] is Form.SESSION_ROWS else _WindowStates(change)
+    states = (
+        None if change is None or change.forms[0] is Form.SESSION_ROWS else _WindowStates(change)
+    )
     for batch in batches:
         if batch.schema.names[:2] in BY_WATERMARK:
             times = _renumbered(batch, watermarks)
@@ -50,8 +71,9 @@ def converted(
 
 
 def of_other_stage(batches: Iterable[pa.RecordBatch], is_first: bool) -> Iterator[pa.RecordBatch]:
-    """State of an aggregation in more or fewer stages: processors had other groups, and count rows of each group or don't. The
-    watermark of the first of two stages (`is_first`) says nothing about what was given."""
+    """State of an aggregation in more or fewer stages: processors had other groups, and count rows
+    of each group or don't. The watermark of the first of two stages (`is_first`) says nothing about
+    what was given."""
     for batch in batches:
         if batch.schema.names[0] != "watermark":
             yield batch.replace_schema_metadata({**_of_any_processor(batch), RECOMBINED: b""})
@@ -60,9 +82,14 @@ def of_other_stage(batches: Iterable[pa.RecordBatch], is_first: bool) -> Iterato
 
 
 def _of_any_processor(batch: pa.RecordBatch) -> dict[bytes, bytes]:
-    """The metadata of a batch but for what says which processor has saved it, and with which others."""
+    """The metadata of a batch but for what says which processor has saved it, and with which
+    others."""
     metadata = batch.schema.metadata or {}
-    return {name: value for name, value in metadata.items() if name not in (SAVER_METADATA, RUN_METADATA)}
+    return {
+        name: value
+        for name, value in metadata.items()
+        if name not in (SAVER_METADATA, RUN_METADATA)
+    }
 
 
 def _renumbered(batch: pa.RecordBatch, watermarks: Mapping[int, int]) -> pa.RecordBatch:
@@ -103,15 +130,22 @@ class _WindowStates:
             return self._marked(batch)
         rows, ends = self._ends(batch)
         keys = self._keys(batch, ends, rows)
-        rest = [column if rows is None else column.take(indexes(rows)) for column in batch.columns[self._width :]]
+        rest = [
+            column if rows is None else column.take(indexes(rows))
+            for column in batch.columns[self._width :]
+        ]
         columns = [*keys, *rest]
-        names = self._names(batch.schema.names[0].removeprefix(_GIVEN), batch.schema.names, len(keys))
+        names = self._names(
+            batch.schema.names[0].removeprefix(_GIVEN), batch.schema.names, len(keys)
+        )
         names = [(_GIVEN if stays_given else "") + name for name in names]
         divided_by = names[: len(keys)]
         if self._to is Form.FRAMES:
             divided_by = divided_by[1:] or divided_by
         made = keyed_state(pa.RecordBatch.from_arrays(columns, names=names), *divided_by)
-        return self._marked(made.replace_schema_metadata({**_of_any_processor(batch), **made.schema.metadata}))
+        return self._marked(
+            made.replace_schema_metadata({**_of_any_processor(batch), **made.schema.metadata})
+        )
 
     def _marked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if not self._drops_due:
@@ -119,14 +153,19 @@ class _WindowStates:
         return batch.replace_schema_metadata({**(batch.schema.metadata or {}), RECOMBINED: b""})
 
     def _names(self, first: str, names: Sequence[str], keys: int) -> list[str]:
-        """Keys are numbered from 0 on; behind them come the states, or in sets of distinct arguments these."""
+        """Keys are numbered from 0 on; behind them come the states, or in sets of distinct
+        arguments these."""
         if first.startswith("d"):
             prefix = first.partition("_")[0]
             return [f"{prefix}_{i}" for i in range(keys + len(names) - self._width)]
-        return [*(f"k{i}" for i in range(keys)), *(name.removeprefix(_GIVEN) for name in names[self._width :])]
+        return [
+            *(f"k{i}" for i in range(keys)),
+            *(name.removeprefix(_GIVEN) for name in names[self._width :]),
+        ]
 
     def _ends(self, batch: pa.RecordBatch) -> tuple[Indexes | None, pa.Array]:
-        """The ends of the new frames or windows of rows, and which rows they are of (None: of each one)."""
+        """The ends of the new frames or windows of rows, and which rows they are of (None: of each
+        one)."""
         if min(self._old.places, default=-1) >= 0:
             return None, batch.column(0)  # there are no bounds among the keys
         old = self._old_ends(batch)
@@ -154,7 +193,11 @@ class _WindowStates:
         place = max(self._old.places, key=lambda item: (item < 0, item != _START))
         times = event_times(batch.column(self._old.places.index(place)))
         by = 0 if place == _END else self._old.shape.size if place == _START else 1
-        return from_numbers(numbers(times, np.int64) + by, pa.int64(), validity(times)) if by else times
+        return (
+            from_numbers(numbers(times, np.int64) + by, pa.int64(), validity(times))
+            if by
+            else times
+        )
 
     def _keys(self, batch: pa.RecordBatch, ends: pa.Array, rows: Indexes | None) -> list[pa.Array]:
         old, new = self._old, self._new
@@ -171,7 +214,13 @@ class _WindowStates:
 
     def _bound(self, ends: pa.Array, place: int) -> pa.Array:
         values, valid = numbers(ends, np.int64), validity(ends)
-        found = values if place == _END else self._after.start(values) if place == _START else values - 1
+        found = (
+            values
+            if place == _END
+            else self._after.start(values)
+            if place == _START
+            else values - 1
+        )
         kind = _bound_type(self._new.bound)
         if pa.types.is_integer(kind):
             return from_numbers(found.astype(np.dtype(f"i{kind.bit_width // 8}")), kind, valid)
@@ -183,8 +232,12 @@ class _WindowStates:
         half = 1 << (kind.bit_width - 1)
         least, greatest = (-half, half - 1) if pa.types.is_integer(kind) else (FIRST_US, LAST_US)
         size = self._new.shape.size
-        if len(ends) and (int(ends.min()) - 1 < least + size or int(ends.max()) - 1 > greatest - size):
-            raise DataError(f"{self._new} have bounds that are out of the range of the time column's type")
+        if len(ends) and (
+            int(ends.min()) - 1 < least + size or int(ends.max()) - 1 > greatest - size
+        ):
+            raise DataError(
+                f"{self._new} have bounds that are out of the range of the time column's type"
+            )
 
 
 def _times(shape: WindowShape) -> FrameTimes:
@@ -201,14 +254,18 @@ def _bound_type(text: str) -> pa.DataType:
 
 
 class _SessionStates:
-    """States of sessions: the first event is the first column, the last one the last, and before it is whether the session is
-    still to be given."""
+    """States of sessions: the first event is the first column, the last one the last, and before it
+    is whether the session is still to be given."""
 
     def __init__(self, change: Change, batches: Sequence[pa.RecordBatch]) -> None:
         self._old: Windows = change.before
         self._new: Windows = change.after
         self._batches = batches
-        times = [int(numbers(batch.column(0), np.int64)[0]) for batch in batches if self._is_watermark(batch)]
+        times = [
+            int(numbers(batch.column(0), np.int64)[0])
+            for batch in batches
+            if self._is_watermark(batch)
+        ]
         self._watermark = min(times, default=0)
 
     def _is_watermark(self, batch: pa.RecordBatch) -> bool:
@@ -226,13 +283,20 @@ class _SessionStates:
                 yield found
 
     def _ended(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Of sessions that were given and wait for late rows no more: what later rows may not touch."""
+        """Of sessions that were given and wait for late rows no more: what later rows may not
+        touch."""
         place, gap = batch.num_columns - 2, self._old.shape.size
-        gone = batch.filter(from_flags(~(flags(batch.column(place)) | self._is_open(batch.column(place + 1)))))
+        gone = batch.filter(
+            from_flags(~(flags(batch.column(place)) | self._is_open(batch.column(place + 1))))
+        )
         keys = (batch.schema.metadata or {}).get(KEY_METADATA, b"").decode().split("\n")
         columns = [gone.column(name) for name in keys if name]
         hashes = hash_columns(columns) if columns else np.zeros(gone.num_rows, np.uint64)
-        return ended_state(hashes, numbers(gone.column(0), np.int64), numbers(gone.column(place + 1), np.int64) + gap)
+        return ended_state(
+            hashes,
+            numbers(gone.column(0), np.int64),
+            numbers(gone.column(place + 1), np.int64) + gap,
+        )
 
     def _with_floor(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if not self._new.lateness:
@@ -245,7 +309,9 @@ class _SessionStates:
     def _groups(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         place = batch.num_columns - 2
         if not self._old.lateness:
-            return batch.set_column(place, batch.schema.field(place), from_flags(np.ones(batch.num_rows, np.bool_)))
+            return batch.set_column(
+                place, batch.schema.field(place), from_flags(np.ones(batch.num_rows, np.bool_))
+            )
         ungiven: Mask = flags(batch.column(place))
         is_open = self._is_open(batch.column(place + 1))
         if not self._new.lateness:

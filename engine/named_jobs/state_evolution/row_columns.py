@@ -1,7 +1,9 @@
-"""State that consists of rows of a step's inputs, for a step whose inputs have other columns, or the same in another order.
+"""State that consists of rows of a step's inputs, for a step whose inputs have other columns, or
+the same in another order.
 
-Columns are found again by name and type: what a filter or a projection further down makes of them may change freely, as it does
-for rows that come after the change. A column that the rows of the state do not have can't be made up for.
+Columns are found again by name and type: what a filter or a projection further down makes of them
+may change freely, as it does for rows that come after the change. A column that the rows of the
+state do not have can't be made up for.
 """
 
 from __future__ import annotations
@@ -28,21 +30,31 @@ _OTHERS = ("$watermark", "$r0")
 def missing_columns(old: Meaning, new: Meaning) -> list[str]:
     """The columns that the new step needs of its inputs and the rows of the old one do not have."""
     pairs = zip(old.columns, new.columns, strict=True)
-    return list(dict.fromkeys(name for before, after in pairs for name in after if name not in before))
+    return list(
+        dict.fromkeys(name for before, after in pairs for name in after if name not in before)
+    )
 
 
 def moved_columns(old: Meaning, new: Meaning) -> Columns:
-    """Where the columns of the inputs are in the rows of the old step; nothing where they are where they were."""
+    """Where the columns of the inputs are in the rows of the old step; nothing where they are where
+    they were."""
     if (old.columns == new.columns and old.column_names == new.column_names) or not old.columns:
         return ()
-    return tuple(tuple(before.index(name) for name in after) for before, after in zip(old.columns, new.columns, strict=True))
+    return tuple(
+        tuple(before.index(name) for name in after)
+        for before, after in zip(old.columns, new.columns, strict=True)
+    )
 
 
 def with_columns(
-    batches: Iterable[pa.RecordBatch], columns: Columns, counts: tuple[int, ...], names: tuple[tuple[str, ...], ...]
+    batches: Iterable[pa.RecordBatch],
+    columns: Columns,
+    counts: tuple[int, ...],
+    names: tuple[tuple[str, ...], ...],
 ) -> Iterator[pa.RecordBatch]:
-    """State with its rows' columns where they are now, under the names that they have now; `counts` are how many columns each
-    input had. What else is in the state, such as watermarks and running values, stays as it is."""
+    """State with its rows' columns where they are now, under the names that they have now; `counts`
+    are how many columns each input had. What else is in the state, such as watermarks and running
+    values, stays as it is."""
     for batch in batches:
         old = batch.schema.names
         if old[:2] in BY_WATERMARK or old[0] in _OTHERS:
@@ -51,7 +63,9 @@ def with_columns(
         side = _SIDES.index(old[-1]) if old[-1] in _SIDES else 0
         places = [*columns[side], *range(counts[side], batch.num_columns)]
         called = dict(zip(columns[side], names[side], strict=True))
-        fields = [batch.schema.field(place).with_name(called.get(place, old[place])) for place in places]
+        fields = [
+            batch.schema.field(place).with_name(called.get(place, old[place])) for place in places
+        ]
         schema = pa.schema(fields, metadata=_renamed_keys(batch, called))
         yield make_batch([batch.column(place) for place in places], schema, batch.num_rows)
 
@@ -60,6 +74,11 @@ def _renamed_keys(batch: pa.RecordBatch, called: Mapping[int, str]) -> dict[byte
     """The metadata of a batch, in which key columns have the names that they have now."""
     metadata = dict(batch.schema.metadata or {})
     if KEY_METADATA in metadata:
-        places = (batch.schema.get_field_index(name) for name in metadata[KEY_METADATA].decode().split("\n"))
-        metadata[KEY_METADATA] = "\n".join(called.get(place, batch.schema.names[place]) for place in places).encode()
+        places = (
+            batch.schema.get_field_index(name)
+            for name in metadata[KEY_METADATA].decode().split("\n")
+        )
+        metadata[KEY_METADATA] = "\n".join(
+            called.get(place, batch.schema.names[place]) for place in places
+        ).encode()
     return metadata

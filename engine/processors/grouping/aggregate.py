@@ -1,4 +1,5 @@
-"""GROUP BY, DISTINCT and aggregates without groups: in one stage, or accumulated where the rows are and combined by key."""
+"""GROUP BY, DISTINCT and aggregates without groups: in one stage, or accumulated where the rows are
+and combined by key."""
 
 from __future__ import annotations
 
@@ -18,13 +19,13 @@ from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.storage.memory_budget import Reservation
 
 PASS_ON_SHARE = 0.5
-"""An accumulating stage whose groups are more than this share of its rows passes its states on at once: keeping them would
-need memory and save little."""
+"""An accumulating stage whose groups are more than this share of its rows passes its states on at
+once: keeping them would need memory and save little."""
 
 
 class AggregateProcessor(EmittingProcessor):
-    """Holds the groups of its input and emits them when it ends. One that `stays` in memory, whatever the limit, is for the
-    few rows of an operator that accounts for them itself."""
+    """Holds the groups of its input and emits them when it ends. One that `stays` in memory,
+    whatever the limit, is for the few rows of an operator that accounts for them itself."""
 
     holds_snapshots = True
 
@@ -40,9 +41,12 @@ class AggregateProcessor(EmittingProcessor):
         aggregation = self._aggregation
         alone = context.parallelism == 1
         memory = None if self._stays else context.job.memory
-        self._groups = GroupState(aggregation.plain_layout, self.check_accumulated, alone, Reservation(memory, WEIGHT))
+        self._groups = GroupState(
+            aggregation.plain_layout, self.check_accumulated, alone, Reservation(memory, WEIGHT)
+        )
         self._distinct = [
-            GroupState(s.layout, self.check_accumulated, alone, Reservation(memory, WEIGHT)) for s in aggregation.distinct_sets
+            GroupState(s.layout, self.check_accumulated, alone, Reservation(memory, WEIGHT))
+            for s in aggregation.distinct_sets
         ]
         if aggregation.stage is Stage.ACCUMULATE:
             self._groups.can_spill = False
@@ -59,7 +63,9 @@ class AggregateProcessor(EmittingProcessor):
             self._take_distinct(columns)
         if aggregation.stage is Stage.ACCUMULATE and aggregation.keys:
             groups = self._groups
-            for partial in groups.take_all() if groups.must_spill else groups.take_if_sparse(PASS_ON_SHARE):
+            for partial in (
+                groups.take_all() if groups.must_spill else groups.take_if_sparse(PASS_ON_SHARE)
+            ):
                 self.emit(self._accumulated(partial))
 
     def _take_distinct(self, columns: Sequence[pa.Array]) -> None:
@@ -68,14 +74,17 @@ class AggregateProcessor(EmittingProcessor):
             groups.add(kept, len(kept[0]))
 
     def state(self) -> list[pa.RecordBatch]:
-        """The groups; then for each set of distinct arguments its rows, in columns d<number of the set>_<number>."""
+        """The groups; then for each set of distinct arguments its rows, in columns d<number of the
+        set>_<number>."""
         if self._is_done:
             return []
         aggregation = self._aggregation
         saved = []
         if not self._groups.is_empty and len(aggregation.state_schema):
             parts = self._groups.partials()
-            saved += [exported(item, aggregation.plain_layout, aggregation.state_schema) for item in parts]
+            saved += [
+                exported(item, aggregation.plain_layout, aggregation.state_schema) for item in parts
+            ]
         for i, groups in enumerate(self._distinct):
             if not groups.is_empty:
                 for item in groups.partials():
@@ -116,15 +125,20 @@ class AggregateProcessor(EmittingProcessor):
     def _result_of(self, partial: Partial) -> pa.RecordBatch:
         return self._aggregation.result_of(partial, self.context.job.evaluation)
 
-    def _results(self, groups: GroupState, distinct: Sequence[GroupState]) -> Iterator[pa.RecordBatch]:
-        """The result where groups are in files: some groups at a time. An empty batch is a pause."""
+    def _results(
+        self, groups: GroupState, distinct: Sequence[GroupState]
+    ) -> Iterator[pa.RecordBatch]:
+        """The result where groups are in files: some groups at a time. An empty batch is a
+        pause."""
         nothing = no_rows(self._aggregation.schema)
         for partial in self._brought_together(groups, distinct) if distinct else groups.results():
             yield nothing if partial is None else self._result_of(partial)
 
-    def _brought_together(self, groups: GroupState, distinct: Sequence[GroupState]) -> Iterator[Partial | None]:
-        """All groups with all their states. Rows of one group may be in several partials of distinct arguments, so all
-        partials are combined by group once more."""
+    def _brought_together(
+        self, groups: GroupState, distinct: Sequence[GroupState]
+    ) -> Iterator[Partial | None]:
+        """All groups with all their states. Rows of one group may be in several partials of
+        distinct arguments, so all partials are combined by group once more."""
         aggregation = self._aggregation
         memory = Reservation(self.context.job.memory, WEIGHT)
         self._whole = whole = GroupState(aggregation.layout, self.check_accumulated, False, memory)
@@ -135,13 +149,15 @@ class AggregateProcessor(EmittingProcessor):
         for item, rows in zip(aggregation.distinct_sets, distinct, strict=True):
             for partial in rows.results():
                 if partial is not None:
-                    whole.add_partial(aggregation.of_distinct(item, partial, self.check_accumulated))
+                    whole.add_partial(
+                        aggregation.of_distinct(item, partial, self.check_accumulated)
+                    )
                 yield None
         yield from whole.results()
 
     def _with_distinct(self, plain: Partial) -> Partial:
-        """Adds the states that are made of distinct arguments. Each set gives a partial in which the other states are NULL;
-        combining them all brings the rows of a group together."""
+        """Adds the states that are made of distinct arguments. Each set gives a partial in which
+        the other states are NULL; combining them all brings the rows of a group together."""
         aggregation = self._aggregation
         if not aggregation.distinct_sets:
             return plain
@@ -163,18 +179,23 @@ class AggregateProcessor(EmittingProcessor):
 
 
 def has_stages(aggregates: Sequence[Aggregate]) -> bool:
-    """Whether the aggregates can be computed in two stages; those with DISTINCT need all rows of a group in one place."""
+    """Whether the aggregates can be computed in two stages; those with DISTINCT need all rows of a
+    group in one place."""
     return not any(call.distinct for call in aggregates)
 
 
 def aggregate(
-    keys: tuple[Expression, ...], aggregates: tuple[Aggregate, ...], names: tuple[str, ...], stage: Stage
+    keys: tuple[Expression, ...],
+    aggregates: tuple[Aggregate, ...],
+    names: tuple[str, ...],
+    stage: Stage,
 ) -> ProcessorFactory:
     """A supplier of processors that group by `keys` and aggregate.
 
-    SINGLE and COMBINE emit the keys, then the aggregates, called by `names`; without keys exactly one row. ACCUMULATE emits
-    the keys as k0, k1, … and its partial states, which COMBINE (made with the same keys and aggregates) reads; between the
-    two the edge must be partitioned by all of k0, k1, … or lead to a single processor. See `has_stages`.
+    SINGLE and COMBINE emit the keys, then the aggregates, called by `names`; without keys exactly
+    one row. ACCUMULATE emits the keys as k0, k1, … and its partial states, which COMBINE (made with
+    the same keys and aggregates) reads; between the two the edge must be partitioned by all of k0,
+    k1, … or lead to a single processor. See `has_stages`.
     """
     aggregation = Aggregation(keys, aggregates, names, stage)
     return lambda: AggregateProcessor(aggregation)

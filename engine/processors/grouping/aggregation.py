@@ -1,4 +1,5 @@
-"""An aggregation made ready: which states it keeps over which columns, and how its result comes from them."""
+"""An aggregation made ready: which states it keeps over which columns, and how its result comes
+from them."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from runnel.sqltypes import to_arrow
 
 
 class Stage(Enum):
-    """SINGLE does everything. ACCUMULATE emits the keys and partial states of its own rows; COMBINE reads those."""
+    """SINGLE does everything. ACCUMULATE emits the keys and partial states of its own rows; COMBINE
+    reads those."""
 
     SINGLE = "single"
     ACCUMULATE = "accumulate"
@@ -30,7 +32,8 @@ class Stage(Enum):
 
 @frozen
 class DistinctSet:
-    """Arguments of which repetitions are dropped: the columns of its own groups are the keys, then these arguments."""
+    """Arguments of which repetitions are dropped: the columns of its own groups are the keys, then
+    these arguments."""
 
     arguments: tuple[int, ...]
     has_flag: bool
@@ -51,7 +54,8 @@ class Aggregation:
         stage: Stage,
         counts_rows: bool = False,
     ) -> None:
-        """`counts_rows`: whether the rows of each group are counted too, in the plain state at `count_slot`."""
+        """`counts_rows`: whether the rows of each group are counted too, in the plain state at
+        `count_slot`."""
         self.keys, self.aggregates, self.stage = keys, aggregates, stage
         self._arguments: list[Expression] = []
         self._places: dict[Expression, int] = {}
@@ -86,8 +90,12 @@ class Aggregation:
         for places in dict.fromkeys(item[1] for item in wanted if item[2]):
             types = (*key_types, *(argument_types[i] for i in places))
             slots = tuple(i for i, item in enumerate(wanted) if item[1:] == (places, True))
-            self.distinct_sets.append(DistinctSet(places, flagged[places], Layout(types, (), (), ()), slots))
-        self.evaluators: list[Evaluator] = [compile_expression(item) for item in (*keys, *self._arguments)]
+            self.distinct_sets.append(
+                DistinctSet(places, flagged[places], Layout(types, (), (), ()), slots)
+            )
+        self.evaluators: list[Evaluator] = [
+            compile_expression(item) for item in (*keys, *self._arguments)
+        ]
         self.state_schema = self.plain_layout.schema
         self.schema = self.state_schema if stage is Stage.ACCUMULATE else self._result_schema(names)
 
@@ -108,7 +116,8 @@ class Aggregation:
         return pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
 
     def distinct_rows(self, item: DistinctSet, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        """Of the columns of the evaluators, those that a set of distinct arguments keeps, and the rows that count there."""
+        """Of the columns of the evaluators, those that a set of distinct arguments keeps, and the
+        rows that count there."""
         keys = len(self.keys)
         arguments = [columns[keys + i] for i in item.arguments]
         kept = [*columns[:keys], *arguments]
@@ -119,9 +128,13 @@ class Aggregation:
 
     def _keeps_nulls(self, item: DistinctSet) -> bool:
         calls = zip(self.aggregates, self.slots, strict=True)
-        return any(set(slots) & set(item.states) and function_of(call).keeps_nulls for call, slots in calls)
+        return any(
+            set(slots) & set(item.states) and function_of(call).keeps_nulls for call, slots in calls
+        )
 
-    def of_distinct(self, item: DistinctSet, rows: Partial, check: Callable[[int], None]) -> Partial:
+    def of_distinct(
+        self, item: DistinctSet, rows: Partial, check: Callable[[int], None]
+    ) -> Partial:
         """The states over distinct arguments, by group; the other states are NULL."""
         layout = self.layout
         states = tuple(layout.states[i] for i in item.states)
@@ -131,7 +144,9 @@ class Aggregation:
         again.add(rows.keys, rows.num_rows)
         return spread_out(again.combined(), item.states, layout)
 
-    def result_of(self, partial: Partial, evaluation: EvaluationContext, is_final: bool = True) -> pa.RecordBatch:
+    def result_of(
+        self, partial: Partial, evaluation: EvaluationContext, is_final: bool = True
+    ) -> pa.RecordBatch:
         """The keys and the values of the aggregates; `is_final`: not an early result."""
         columns = list(partial.keys)
         for call, slots in zip(self.aggregates, self.slots, strict=True):
@@ -145,7 +160,9 @@ class Aggregation:
 
 def spread_out(partial: Partial, slots: Sequence[int], layout: Layout) -> Partial:
     """The partial with all states of the layout; those that aren't among `slots` are NULL."""
-    columns = [[pa.nulls(partial.num_rows, kind) for kind in state.types] for state in layout.states]
+    columns = [
+        [pa.nulls(partial.num_rows, kind) for kind in state.types] for state in layout.states
+    ]
     for slot, values in zip(slots, partial.columns, strict=True):
         columns[slot] = values
     return Partial(partial.keys, columns, partial.num_rows)

@@ -14,8 +14,8 @@ GROWTH = 6
 
 
 class SeenRows:
-    """A growing set of rows. They are held in few indexes, each several times as large as the next, so that neither are there
-    many to look in, nor is a row often indexed anew."""
+    """A growing set of rows. They are held in few indexes, each several times as large as the next,
+    so that neither are there many to look in, nor is a row often indexed anew."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[pa.RecordBatch, JoinIndex]] = []
@@ -40,7 +40,9 @@ class SeenRows:
         while self._parts and self._parts[-1][0].num_rows <= GROWTH * rows.num_rows:
             rows = join_batches([self._parts.pop()[0], rows])
         columns = rows.columns
-        self._parts.append((rows, make_index(columns, rows.num_rows, frozenset(range(len(columns))))))
+        self._parts.append(
+            (rows, make_index(columns, rows.num_rows, frozenset(range(len(columns)))))
+        )
 
 
 def _known(index: JoinIndex, rows: pa.RecordBatch) -> Mask:

@@ -20,7 +20,8 @@ from runnel.processors.sorting.ordering import Ordering
 from runnel.processors.stateful.buffered import EmittingProcessor
 
 LEAST_BUFFER = 65_536
-"""Rows that can't be among the first ones any more are dropped when this many, or twice those kept the last time, are held."""
+"""Rows that can't be among the first ones any more are dropped when this many, or twice those kept
+the last time, are held."""
 
 
 @frozen
@@ -67,7 +68,8 @@ class GroupLimit(EmittingProcessor):
         self.check_accumulated(self._held)
 
     def _ranked(self, rows: pa.RecordBatch) -> tuple[Indexes, Indexes]:
-        """The rows group by group, each group in order, and the place of each within its group, from 0."""
+        """The rows group by group, each group in order, and the place of each within its group,
+        from 0."""
         count = rows.num_rows
         frame = Frame(rows.columns, count, self.context.job.evaluation)
         order = np.arange(count)
@@ -102,7 +104,8 @@ class GroupLimit(EmittingProcessor):
             yield rows.take(indexes(chosen[start : start + MAX_ROWS]))
 
     def state(self) -> list[pa.RecordBatch]:
-        """The rows that are held; at the end they are emitted before a snapshot, and nothing is left."""
+        """The rows that are held; at the end they are emitted before a snapshot, and nothing is
+        left."""
         return self._batches
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
@@ -114,9 +117,15 @@ class GroupLimit(EmittingProcessor):
 
 
 def group_limit(
-    keys: Sequence[Expression], order: Sequence[SortKey], count: Expression | None, offset: Expression | None
+    keys: Sequence[Expression],
+    order: Sequence[SortKey],
+    count: Expression | None,
+    offset: Expression | None,
 ) -> ProcessorFactory:
-    """A supplier of processors that emit, of each group of rows with the same keys, in the given order `count` rows (None: all)
-    after leaving out `offset`. All rows of a group must come to one processor."""
-    plan = GroupLimitPlan(tuple(map(compile_expression, keys)), Ordering(order) if order else None, count, offset)
+    """A supplier of processors that emit, of each group of rows with the same keys, in the given
+    order `count` rows (None: all) after leaving out `offset`. All rows of a group must come to one
+    processor."""
+    plan = GroupLimitPlan(
+        tuple(map(compile_expression, keys)), Ordering(order) if order else None, count, offset
+    )
     return lambda: GroupLimit(plan)

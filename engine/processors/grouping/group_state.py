@@ -1,11 +1,14 @@
-"""Groups under construction: rows are buffered, collapsed to partial states by one group-by, and the states combined.
+"""Groups under construction: rows are buffered, collapsed to partial states by one group-by, and
+the states combined.
 
-Both steps are amortised: rows are collapsed when there are several times as many as groups (and not few), and states are
-combined when the new ones are as many as those combined before. A small input costs exactly one group-by. Large group-bys
-are few calls, but long ones, and worse for the processor's caches; small ones find few rows of a group together.
+Both steps are amortised: rows are collapsed when there are several times as many as groups (and not
+few), and states are combined when the new ones are as many as those combined before. A small input
+costs exactly one group-by. Large group-bys are few calls, but long ones, and worse for the
+processor's caches; small ones find few rows of a group together.
 
-When memory runs out, all states go to files, divided by the hash of the keys, and the next ones start anew. In the end the
-files are read one by one; one that is too large in its turn is divided again, by further bits of the hash.
+When memory runs out, all states go to files, divided by the hash of the keys, and the next ones
+start anew. In the end the files are read one by one; one that is too large in its turn is divided
+again, by further bits of the hash.
 """
 
 from __future__ import annotations
@@ -36,13 +39,16 @@ MOST_PARTIALS = 1024
 """With more states of parts than these they are combined, however few rows they have."""
 
 FEW_PARTIALS = 3
-"""When memory is full of so few partials, their groups are many, and to combine them would need memory and save little."""
+"""When memory is full of so few partials, their groups are many, and to combine them would need
+memory and save little."""
 
 WEIGHT = 4
-"""How much memory a group-by needs for each byte that is held: its hash table, and its input and output in one piece."""
+"""How much memory a group-by needs for each byte that is held: its hash table, and its input and
+output in one piece."""
 
 JOINED_ROWS = 1 << 16
-"""So many rows are put in one piece before they are grouped: kernels over many small pieces cost more than the copy."""
+"""So many rows are put in one piece before they are grouped: kernels over many small pieces cost
+more than the copy."""
 
 BUFFERED_ROWS_UNKEYED = 1 << 16
 """The same without keys, where rows collapse to one and Arrow's kernels need no large batches."""
@@ -50,8 +56,8 @@ BUFFERED_ROWS_UNKEYED = 1 << 16
 
 @frozen
 class Layout:
-    """What is kept per group. `states[i]` is over the argument columns at `arguments[i]`; `argument_types` are the Arrow
-    types of all argument columns."""
+    """What is kept per group. `states[i]` is over the argument columns at `arguments[i]`;
+    `argument_types` are the Arrow types of all argument columns."""
 
     key_types: tuple[pa.DataType, ...]
     argument_types: tuple[pa.DataType, ...]
@@ -69,13 +75,17 @@ class Layout:
     def schema_of_rows(self) -> pa.Schema:
         """Of keys and arguments."""
         keys = [pa.field(f"k{i}", kind) for i, kind in enumerate(self.key_types)]
-        return pa.schema([*keys, *(pa.field(f"a{i}", kind) for i, kind in enumerate(self.argument_types))])
+        return pa.schema(
+            [*keys, *(pa.field(f"a{i}", kind) for i, kind in enumerate(self.argument_types))]
+        )
 
     @property
     def schema(self) -> pa.Schema:
         """Of keys and states as they travel."""
         keys = [pa.field(f"k{i}", kind) for i, kind in enumerate(self.key_types)]
-        return pa.schema([*keys, *(pa.field(f"s{i}", kind) for i, kind in enumerate(self.state_types))])
+        return pa.schema(
+            [*keys, *(pa.field(f"s{i}", kind) for i, kind in enumerate(self.state_types))]
+        )
 
 
 @dataclass(slots=True)
@@ -99,7 +109,9 @@ class Partial:
     @property
     def size(self) -> int:
         """About how many bytes it takes."""
-        return sum(map(size_of, self.keys)) + sum(size_of(column) for columns in self.columns for column in columns)
+        return sum(map(size_of, self.keys)) + sum(
+            size_of(column) for columns in self.columns for column in columns
+        )
 
 
 def exported(partial: Partial, layout: Layout, schema: pa.Schema | None = None) -> pa.RecordBatch:
@@ -122,8 +134,9 @@ def partial_of(batch: pa.RecordBatch, layout: Layout) -> Partial:
 
 
 class GroupState:
-    """The groups of one processor. `check` is called with the number of groups whenever it may have grown. With a
-    `reservation` it says what it holds there, and spills when it must; `level` counts how often the rows were divided."""
+    """The groups of one processor. `check` is called with the number of groups whenever it may have
+    grown. With a `reservation` it says what it holds there, and spills when it must; `level` counts
+    how often the rows were divided."""
 
     def __init__(
         self,
@@ -178,7 +191,10 @@ class GroupState:
             self._partial_bytes += partial.size
         if len(self._partials) > 1:
             self._fresh += partial.num_rows
-        if self._fresh >= max(COMBINED_ROWS, self._partials[0].num_rows) or len(self._partials) > MOST_PARTIALS:
+        if (
+            self._fresh >= max(COMBINED_ROWS, self._partials[0].num_rows)
+            or len(self._partials) > MOST_PARTIALS
+        ):
             self.combined()
         self._threshold = max(self._least, ROWS_PER_GROUP * self._partials[0].num_rows)
         self._check(self._partials[0].num_rows)
@@ -199,7 +215,8 @@ class GroupState:
         return self._reservation.must_spill
 
     def take_if_sparse(self, share: float) -> list[Partial]:
-        """The partials, which are then forgotten, if they have more groups than `share` of the rows they stand for."""
+        """The partials, which are then forgotten, if they have more groups than `share` of the rows
+        they stand for."""
         partials = self._partials
         if not partials or sum(item.num_rows for item in partials) <= share * self._collapsed:
             return []
@@ -218,7 +235,8 @@ class GroupState:
         return partials
 
     def spill(self) -> None:
-        """Makes room: by putting together what belongs together, and if that isn't enough, by writing all states to files."""
+        """Makes room: by putting together what belongs together, and if that isn't enough, by
+        writing all states to files."""
         if self._row_count:
             self._partials.append(self.collapse())
         if len(self._partials) > (1 if self._level else FEW_PARTIALS):
@@ -241,7 +259,8 @@ class GroupState:
         self._threshold = self._least
 
     def results(self) -> Iterator[Partial | None]:
-        """All groups, as one partial, or as several of different groups; None is a pause. Nothing is left afterwards."""
+        """All groups, as one partial, or as several of different groups; None is a pause. Nothing
+        is left afterwards."""
         if self._files is None:
             yield self.combined()
             self.close()
@@ -251,7 +270,13 @@ class GroupState:
         self._write()
         memory = self._reservation.memory
         for file in self._files:
-            part = GroupState(self._layout, self._check, self._use_threads, Reservation(memory, WEIGHT), self._level + 1)
+            part = GroupState(
+                self._layout,
+                self._check,
+                self._use_threads,
+                Reservation(memory, WEIGHT),
+                self._level + 1,
+            )
             try:
                 for batch in file.read():
                     part.add_partial(partial_of(batch, self._layout))
@@ -292,7 +317,8 @@ class GroupState:
         return self.collapse_rows(rows, count)
 
     def collapse_rows(self, rows: Sequence[Sequence[pa.Array]], count: int) -> Partial:
-        """Rows, `count` in all, as one partial: parts of them, each the key columns, then the argument columns."""
+        """Rows, `count` in all, as one partial: parts of them, each the key columns, then the
+        argument columns."""
         layout = self._layout
         types = (*layout.key_types, *layout.argument_types)
         columns: list[Column] = [
@@ -324,10 +350,14 @@ class GroupState:
         works = []
         for i, state in enumerate(self._layout.states):
             parts = [item.columns[i] for item in partials]
-            works.append(state.combine([join_states(columns) for columns in zip(*parts, strict=True)]))
+            works.append(
+                state.combine([join_states(columns) for columns in zip(*parts, strict=True)])
+            )
         return self._group(keys, works, sum(item.num_rows for item in partials))
 
-    def _group(self, keys: Sequence[Column], works: Sequence[tuple[list[Request], Collect]], num_rows: int) -> Partial:
+    def _group(
+        self, keys: Sequence[Column], works: Sequence[tuple[list[Request], Collect]], num_rows: int
+    ) -> Partial:
         requests = [request for work in works for request in work[0]]
         grouped, results = group(keys, requests, num_rows, self._use_threads)
         columns = []
@@ -349,9 +379,12 @@ def appended(parts: Sequence[Partial]) -> Partial:
 
 
 def join_states(columns: Sequence[pa.Array]) -> pa.Array:
-    """The columns of one state in one column: of the widest type, where some parts needed more than others."""
+    """The columns of one state in one column: of the widest type, where some parts needed more than
+    others."""
     widest = max((column.type for column in columns), key=_width)
-    return join_arrays([column if column.type == widest else pc.cast(column, widest) for column in columns])
+    return join_arrays(
+        [column if column.type == widest else pc.cast(column, widest) for column in columns]
+    )
 
 
 def _width(arrow: pa.DataType) -> int:

@@ -1,4 +1,5 @@
-"""One group-by: rows to groups, by Arrow's Acero; without keys by its scalar kernels, which cost a tenth on few rows."""
+"""One group-by: rows to groups, by Arrow's Acero; without keys by its scalar kernels, which cost a
+tenth on few rows."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from runnel.processors.grouping.numpy_groups import group_few
 from runnel.processors.grouping.row_identity import factorise, is_plain, normalised
 
 LOOKED_AT_ROWS = 1 << 12
-"""From this many rows on it is worth a look whether integer keys would fare badly in Arrow's hash table."""
+"""From this many rows on it is worth a look whether integer keys would fare badly in Arrow's hash
+table."""
 THREADED_ROWS = 1 << 18
 """From this many rows on, a lone aggregation uses Arrow's own threads."""
 
@@ -26,7 +28,8 @@ THREADED_ROWS = 1 << 18
 def group(
     keys: Sequence[Column], requests: Sequence[Request], num_rows: int, use_threads: bool = False
 ) -> tuple[list[pa.Array], list[pa.Array]]:
-    """The keys of the groups, and for each request its value per group. Without keys there is exactly one group."""
+    """The keys of the groups, and for each request its value per group. Without keys there is
+    exactly one group."""
     if not keys:
         return [], [one_value(_over_all(item, num_rows)) for item in requests]
     if all(is_plain(key.type) for key in keys):
@@ -45,13 +48,20 @@ def _over_all(request: Request, num_rows: int) -> pa.Scalar:
         return pa.arange(num_rows, num_rows + 1)[0]
     if request.function == "list":
         array = contiguous(request.column)
-        return pa.ListArray.from_arrays(from_numbers(np.array([0, len(array)], np.int32), pa.int32()), array)[0]
+        return pa.ListArray.from_arrays(
+            from_numbers(np.array([0, len(array)], np.int32), pa.int32()), array
+        )[0]
     return pc.call_function(request.function, [request.column], request.options)
 
 
-def _by_acero(keys: Sequence[Column], requests: Sequence[Request], use_threads: bool) -> tuple[list[pa.Array], list[pa.Array]]:
+def _by_acero(
+    keys: Sequence[Column], requests: Sequence[Request], use_threads: bool
+) -> tuple[list[pa.Array], list[pa.Array]]:
     swapped = [_has_idle_half(key) for key in keys]
-    columns = [_halves_swapped(key, pa.int64()) if swap else key for key, swap in zip(keys, swapped, strict=True)]
+    columns = [
+        _halves_swapped(key, pa.int64()) if swap else key
+        for key, swap in zip(keys, swapped, strict=True)
+    ]
     key_names = [f"k{i}" for i in range(len(keys))]
     names = list(key_names)
     places: dict[int, str] = {}
@@ -70,7 +80,11 @@ def _by_acero(keys: Sequence[Column], requests: Sequence[Request], use_threads: 
             aggregations.append((target, f"hash_{request.function}", request.options, f"r{slot}"))
         slots.append(slot)
     table = pa.table(columns, names=names)
-    threads = use_threads and len(columns[0]) >= THREADED_ROWS and not any(r.function == "list" for r in requests)
+    threads = (
+        use_threads
+        and len(columns[0]) >= THREADED_ROWS
+        and not any(r.function == "list" for r in requests)
+    )
     grouped = Declaration.from_sequence(
         [
             Declaration("table_source", TableSourceNodeOptions(table)),
@@ -79,25 +93,30 @@ def _by_acero(keys: Sequence[Column], requests: Sequence[Request], use_threads: 
     ).to_table(use_threads=threads)
     arrays = [contiguous(column) for column in grouped.columns]
     found = [
-        _halves_swapped(array, key.type) if swap else array for array, key, swap in zip(arrays, keys, swapped, strict=False)
+        _halves_swapped(array, key.type) if swap else array
+        for array, key, swap in zip(arrays, keys, swapped, strict=False)
     ]
     return found, [arrays[len(keys) + slot] for slot in slots]
 
 
 def _has_idle_half(column: Column) -> bool:
-    """Whether the low halves of a column's 64-bit values say nothing: they are all 0, or nearly so, as in whole DOUBLEs."""
+    """Whether the low halves of a column's 64-bit values say nothing: they are all 0, or nearly so,
+    as in whole DOUBLEs."""
     if column.type == pa.float64():
         return True
-    if not (column.type == pa.int64() or pa.types.is_timestamp(column.type)) or len(column) < LOOKED_AT_ROWS:
+    if (
+        not (column.type == pa.int64() or pa.types.is_timestamp(column.type))
+        or len(column) < LOOKED_AT_ROWS
+    ):
         return False
     used = np.bitwise_or.reduce(numbers(contiguous(column), np.uint64))
     return not int(used) & 0xFFFFFFFF
 
 
 def _halves_swapped(column: Column, arrow: pa.DataType) -> pa.Array:
-    """64-bit values with their halves swapped, as `arrow`; twice gives them back. Arrow's hash table puts keys whose low
-    bits are all 0, as those of whole DOUBLEs are, into few of its places: 150 K of them take 0.8 s instead of 0.02 s, and 150 K
-    multiples of 2^40 even 8 s."""
+    """64-bit values with their halves swapped, as `arrow`; twice gives them back. Arrow's hash
+    table puts keys whose low bits are all 0, as those of whole DOUBLEs are, into few of its places:
+    150 K of them take 0.8 s instead of 0.02 s, and 150 K multiples of 2^40 even 8 s."""
     array = contiguous(column)
     bits = numbers(array, np.uint64)
     return from_numbers(bits >> np.uint64(32) | bits << np.uint64(32), arrow, validity(array))

@@ -1,4 +1,5 @@
-"""Rows in files, divided by the hash of their keys, so that rows with equal keys are in one file."""
+"""Rows in files, divided by the hash of their keys, so that rows with equal keys are in one
+file."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ COUNT = 1 << BITS
 """How many files there are."""
 
 DEEPEST = 8
-"""How often rows may be divided, each time by further bits of the hash, from the highest down: the lowest decide which
-processor has a row."""
+"""How often rows may be divided, each time by further bits of the hash, from the highest down: the
+lowest decide which processor has a row."""
 
 
 class Partitions:
@@ -36,7 +37,9 @@ class Partitions:
         for place, rows in self.divided(batch, keys):
             self.files[place].write(rows)
 
-    def divided(self, batch: pa.RecordBatch, keys: Sequence[pa.Array]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def divided(
+        self, batch: pa.RecordBatch, keys: Sequence[pa.Array]
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows by file; they keep their order."""
         places = (hash_columns(keys) >> self._shift).astype(np.uint8) & np.uint8(COUNT - 1)
         order = np.argsort(places, kind="stable")

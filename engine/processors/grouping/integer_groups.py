@@ -1,7 +1,8 @@
-"""A group-by of rows whose keys are dense integers, in numpy: each group has a place in an array, so nothing is hashed. That
-takes a third of the time of Acero, and a tenth of its start.
+"""A group-by of rows whose keys are dense integers, in numpy: each group has a place in an array,
+so nothing is hashed. That takes a third of the time of Acero, and a tenth of its start.
 
-Dense are keys of a small range, and those that come in few runs, as bounds of windows do where rows are in order of time.
+Dense are keys of a small range, and those that come in few runs, as bounds of windows do where rows
+are in order of time.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from runnel.processors.grouping.numpy_groups import aggregated, is_simple
 
 LEAST_ROWS = 128
 MOST_ROWS = 1 << 18
-"""numpy holds the interpreter while it aggregates; with more rows Acero, which works on several cores, is better."""
+"""numpy holds the interpreter while it aggregates; with more rows Acero, which works on several
+cores, is better."""
 
 FEW_PLACES = 1 << 15
-"""So many may be four for each row; more than that are at most as many as rows. Arrays of places that nobody takes would push
-those that are taken out of the processor's caches."""
+"""So many may be four for each row; more than that are at most as many as rows. Arrays of places
+that nobody takes would push those that are taken out of the processor's caches."""
 
 ROWS_PER_RUN = 64
 
@@ -32,8 +34,8 @@ _WIDTHS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 @dataclass(slots=True)
 class _Places:
-    """`codes` are the places of rows, `count` is how many places there are. Place i stands for the key `low` + i, or for the
-    i-th of `distinct`."""
+    """`codes` are the places of rows, `count` is how many places there are. Place i stands for the
+    key `low` + i, or for the i-th of `distinct`."""
 
     codes: Indexes
     count: int
@@ -48,7 +50,8 @@ class _Places:
 def group_dense(
     keys: Sequence[Column], requests: Sequence[Request], num_rows: int
 ) -> tuple[list[pa.Array], list[pa.Array]] | None:
-    """The keys of the groups, ascending, and for each request its value per group; None if this isn't its business."""
+    """The keys of the groups, ascending, and for each request its value per group; None if this
+    isn't its business."""
     if not LEAST_ROWS <= num_rows <= MOST_ROWS or not all(_is_integer(key) for key in keys):
         return None
     if not all(is_simple(request) for request in requests):
@@ -62,11 +65,17 @@ def group_dense(
         count *= item.count
     counts = np.bincount(codes, minlength=count)
     taken = np.flatnonzero(counts)
-    columns = {id(request.column): contiguous(request.column) for request in requests if request.column is not None}
+    columns = {
+        id(request.column): contiguous(request.column)
+        for request in requests
+        if request.column is not None
+    }
     results = []
     for request in requests:
         if request.column is None:
-            results.append(from_numbers(counts if len(taken) == count else counts[taken], pa.int64()))
+            results.append(
+                from_numbers(counts if len(taken) == count else counts[taken], pa.int64())
+            )
             continue
         found = aggregated(Request(columns[id(request.column)], request.function), codes, count)
         results.append(found if len(taken) == count else found.take(indexes(taken)))
@@ -75,7 +84,9 @@ def group_dense(
 
 def _is_integer(key: Column) -> bool:
     kind = key.type
-    is_number = pa.types.is_signed_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date32(kind)
+    is_number = (
+        pa.types.is_signed_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_date32(kind)
+    )
     return bool(is_number and not key.null_count)
 
 

@@ -1,6 +1,8 @@
-"""A group-by of few rows, in numpy: there Acero's start costs ten times what the work does (94 against 10 µs on 100 rows).
+"""A group-by of few rows, in numpy: there Acero's start costs ten times what the work does (94
+against 10 µs on 100 rows).
 
-It takes only what it does exactly as Acero would; for anything else it answers None, and Acero is asked.
+It takes only what it does exactly as Acero would; for anything else it answers None, and Acero is
+asked.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ _FUNCTIONS = frozenset({"count_all", "count", "sum", "min", "max"})
 def group_few(
     keys: Sequence[Column], requests: Sequence[Request], num_rows: int
 ) -> tuple[list[pa.Array], list[pa.Array]] | None:
-    """The keys of the groups, in order of appearance, and for each request its value per group; None if this isn't its
-    business. Keys are plain and normalised."""
+    """The keys of the groups, in order of appearance, and for each request its value per group;
+    None if this isn't its business. Keys are plain and normalised."""
     if num_rows > MOST_ROWS or not num_rows or not all(is_simple(request) for request in requests):
         return None
     columns = [*keys, *(request.column for request in requests if request.column is not None)]
@@ -80,14 +82,18 @@ def aggregated(request: Request, codes: Indexes, count: int) -> pa.Array:
     if function == "count":
         counts = np.bincount(codes, minlength=count) if filled is None else filled
         return from_numbers(counts, pa.int64())
-    values = numbers(column, np.float64 if column.type == pa.float64() else _WIDTHS[column.type.bit_width])
+    values = numbers(
+        column, np.float64 if column.type == pa.float64() else _WIDTHS[column.type.bit_width]
+    )
     if valid is not None:
         values = values[valid]
     result, kind = _ACCUMULATED[function](values, codes, count, column.type)
     return from_numbers(result, kind, None if filled is None else filled > 0)
 
 
-def _sum(values: Numbers, codes: Indexes, count: int, kind: pa.DataType) -> tuple[Numbers, pa.DataType]:
+def _sum(
+    values: Numbers, codes: Indexes, count: int, kind: pa.DataType
+) -> tuple[Numbers, pa.DataType]:
     if kind == pa.float64():
         return np.bincount(codes, weights=values, minlength=count), kind
     total = np.zeros(count, np.int64)
@@ -95,13 +101,17 @@ def _sum(values: Numbers, codes: Indexes, count: int, kind: pa.DataType) -> tupl
     return total, pa.int64()
 
 
-def _least(values: Numbers, codes: Indexes, count: int, kind: pa.DataType) -> tuple[Numbers, pa.DataType]:
+def _least(
+    values: Numbers, codes: Indexes, count: int, kind: pa.DataType
+) -> tuple[Numbers, pa.DataType]:
     least = np.full(count, np.iinfo(values.dtype).max, values.dtype)
     np.minimum.at(least, codes, values)
     return least, kind
 
 
-def _greatest(values: Numbers, codes: Indexes, count: int, kind: pa.DataType) -> tuple[Numbers, pa.DataType]:
+def _greatest(
+    values: Numbers, codes: Indexes, count: int, kind: pa.DataType
+) -> tuple[Numbers, pa.DataType]:
     greatest = np.full(count, np.iinfo(values.dtype).min, values.dtype)
     np.maximum.at(greatest, codes, values)
     return greatest, kind

@@ -1,7 +1,7 @@
 """When two rows are the same: NULL as NULL, NaN as NaN, −0 as 0, ARRAY and ROW by their parts.
 
-This is the identity of GROUP BY, DISTINCT and set operations (`factorise`), and of join keys (`same`; there a NULL key
-doesn't match, which is the join's business).
+This is the identity of GROUP BY, DISTINCT and set operations (`factorise`), and of join keys
+(`same`; there a NULL key doesn't match, which is the join's business).
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ def normalised(column: Column) -> Column:
 
 
 def factorise(columns: Sequence[pa.Array]) -> tuple[Indexes, Indexes]:
-    """Numbers the distinct rows: gives the number of each row, and for each number a row that has it.
+    """Numbers the distinct rows: gives the number of each row, and for each number a row that has
+    it.
 
-    Rows are told apart by a 64-bit hash first. Rows that share a hash and aren't the same are numbered anew among
-    themselves, so the result is exact.
+    Rows are told apart by a 64-bit hash first. Rows that share a hash and aren't the same are
+    numbered anew among themselves, so the result is exact.
     """
     hashes = hash_columns(columns)
     _, first, codes = np.unique(hashes, return_index=True, return_inverse=True)
@@ -59,8 +60,11 @@ def factorise(columns: Sequence[pa.Array]) -> tuple[Indexes, Indexes]:
     return codes.astype(np.int64, copy=False), first.astype(np.int64, copy=False)
 
 
-def same(left: Sequence[pa.Array], left_rows: Indexes, right: Sequence[pa.Array], right_rows: Indexes) -> Mask:
-    """For each i, whether row left_rows[i] of the left columns is the same as row right_rows[i] of the right ones."""
+def same(
+    left: Sequence[pa.Array], left_rows: Indexes, right: Sequence[pa.Array], right_rows: Indexes
+) -> Mask:
+    """For each i, whether row left_rows[i] of the left columns is the same as row right_rows[i] of
+    the right ones."""
     result = np.ones(len(left_rows), np.bool_)
     for first, second in zip(left, right, strict=True):
         result &= same_values(first.take(indexes(left_rows)), second.take(indexes(right_rows)))

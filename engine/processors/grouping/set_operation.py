@@ -17,7 +17,8 @@ from runnel.storage.memory_budget import Reservation
 
 
 class SetOperation(EmittingProcessor):
-    """Holds the distinct rows of both inputs (0 is the left one), with how often each occurs on either side."""
+    """Holds the distinct rows of both inputs (0 is the left one), with how often each occurs on
+    either side."""
 
     holds_snapshots = True
 
@@ -46,16 +47,29 @@ class SetOperation(EmittingProcessor):
 
     def _new_groups(self, types: list[pa.DataType]) -> GroupState:
         layout = Layout(tuple(types), (pa.int8(), pa.int8()), (Count(), Count()), ((0,), (1,)))
-        return GroupState(layout, self.check_accumulated, self._alone, Reservation(self.context.job.memory, WEIGHT))
+        return GroupState(
+            layout,
+            self.check_accumulated,
+            self._alone,
+            Reservation(self.context.job.memory, WEIGHT),
+        )
 
     def state(self) -> list[pa.RecordBatch]:
-        """The distinct rows with their two counts. The names of the columns are the left side's, if it has come."""
+        """The distinct rows with their two counts. The names of the columns are the left side's, if
+        it has come."""
         if self._groups is None or self._is_done:
             return []
         saved = []
         for partial in self._groups.partials():
-            columns = [*partial.keys, *(column for columns in partial.columns for column in columns)]
-            names = [f"c{i}" for i in range(len(partial.keys))] if self._schema is None else self._schema.names
+            columns = [
+                *partial.keys,
+                *(column for columns in partial.columns for column in columns),
+            ]
+            names = (
+                [f"c{i}" for i in range(len(partial.keys))]
+                if self._schema is None
+                else self._schema.names
+            )
             saved.append(pa.RecordBatch.from_arrays(columns, names=[*names, "left", "right"]))
         return saved
 
@@ -88,7 +102,9 @@ class SetOperation(EmittingProcessor):
     def _copies(self, left: Indexes, right: Indexes) -> Indexes:
         """How often each distinct row is in the result."""
         if self._is_all:
-            copies: Indexes = np.minimum(left, right) if self._is_intersection else np.maximum(left - right, 0)
+            copies: Indexes = (
+                np.minimum(left, right) if self._is_intersection else np.maximum(left - right, 0)
+            )
         else:
             copies = ((left > 0) & ((right > 0) == self._is_intersection)).astype(np.int64)
         return copies
@@ -101,7 +117,8 @@ class SetOperation(EmittingProcessor):
 
 
 def set_operation(operation: str, all: bool) -> ProcessorFactory:  # noqa: A002 - as SQL calls it
-    """A supplier of processors for "intersect" or "except", with `all` by count. Both inputs have the same column types;
-    NULLs are equal. With several processors both inputs must be partitioned by all columns."""
+    """A supplier of processors for "intersect" or "except", with `all` by count. Both inputs have
+    the same column types; NULLs are equal. With several processors both inputs must be partitioned
+    by all columns."""
     is_intersection = operation.lower() == "intersect"
     return lambda: SetOperation(is_intersection, all)

@@ -1,8 +1,9 @@
 """The build side of a join with its index, and what becomes of probe rows.
 
-Per probe batch the candidates (pairs of a probe row and a build row) come from the index, at most MAX_ROWS at a time, so that
-neither a skewed key nor a cross join ever holds more than that in memory. Pairs whose keys turn out to differ and pairs for
-which the condition isn't true are dropped; what is left decides what each kind emits.
+Per probe batch the candidates (pairs of a probe row and a build row) come from the index, at most
+MAX_ROWS at a time, so that neither a skewed key nor a cross join ever holds more than that in
+memory. Pairs whose keys turn out to differ and pairs for which the condition isn't true are
+dropped; what is left decides what each kind emits.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.columns.batches import MAX_ROWS, Indexes, Mask, from_flags, indexes, make_batch, true_flags
+from runnel.columns.batches import (
+    MAX_ROWS,
+    Indexes,
+    Mask,
+    from_flags,
+    indexes,
+    make_batch,
+    true_flags,
+)
 from runnel.errors import DataError, Position
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
@@ -34,9 +43,10 @@ NEEDS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI, JoinKind.CROSS)
 
 @frozen
 class JoinShape:
-    """What a join does with the pairs of equal keys: `condition` is over the columns of both sides; `columns` are those of the
-    result (None: all); the keys whose number is in `null_safe` match by IS NOT DISTINCT FROM. `answers_at_once`: the pairs of
-    a probe batch come before the next one is asked for, so the build side can't go to files. `position` is for errors."""
+    """What a join does with the pairs of equal keys: `condition` is over the columns of both sides;
+    `columns` are those of the result (None: all); the keys whose number is in `null_safe` match by
+    IS NOT DISTINCT FROM. `answers_at_once`: the pairs of a probe batch come before the next one is
+    asked for, so the build side can't go to files. `position` is for errors."""
 
     kind: JoinKind
     condition: Expression | None = None
@@ -64,7 +74,9 @@ class JoinPlan:
         self.left_keys = [compile_expression(item) for item in keys[0]]
         self.right_keys = [compile_expression(item) for item in keys[1]]
         self.condition = None if condition is None else compile_expression(condition)
-        self.condition_columns = frozenset() if condition is None else frozenset(columns_of(condition))
+        self.condition_columns = (
+            frozenset() if condition is None else frozenset(columns_of(condition))
+        )
         self.left_width = len(fields[0])
         self.left_schema = _schema(fields[0])
         self.right_schema = _schema(fields[1])
@@ -89,11 +101,19 @@ class JoinPlan:
 
     def left_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Those of the left side that are part of the result."""
-        return batch if self.left_output == list(range(self.left_width)) else batch.select(self.left_output)
+        return (
+            batch
+            if self.left_output == list(range(self.left_width))
+            else batch.select(self.left_output)
+        )
 
     def row_batch(self, columns: list[pa.Array], count: int) -> pa.RecordBatch:
         """The result of the left side's output columns followed by the others."""
-        return make_batch(columns if self._order is None else [columns[i] for i in self._order], self.schema, count)
+        return make_batch(
+            columns if self._order is None else [columns[i] for i in self._order],
+            self.schema,
+            count,
+        )
 
 
 def _schema(fields: Sequence[Field]) -> pa.Schema:
@@ -102,7 +122,8 @@ def _schema(fields: Sequence[Field]) -> pa.Schema:
 
 @dataclass(slots=True)
 class Pairs:
-    """Probe rows and build rows that belong together. `is_whole`: each probe row is there once, in order."""
+    """Probe rows and build rows that belong together. `is_whole`: each probe row is there once, in
+    order."""
 
     probe: Indexes
     build: Indexes
@@ -110,8 +131,8 @@ class Pairs:
 
 
 class JoinTable:
-    """The build rows, indexed. `facts` are about the whole build side where these rows are only a part of it; `matched` says
-    which rows were matched before."""
+    """The build rows, indexed. `facts` are about the whole build side where these rows are only a
+    part of it; `matched` says which rows were matched before."""
 
     def __init__(
         self,
@@ -131,7 +152,9 @@ class JoinTable:
         self.matched = np.zeros(count if plan.kind in KEEPS_RIGHT else 0, np.bool_)
         if matched is not None:
             self.matched[: len(matched)] = matched
-        self._unknown = UnknownMatches(self._build_keys, count, facts) if plan.kind in UNKNOWNS else None
+        self._unknown = (
+            UnknownMatches(self._build_keys, count, facts) if plan.kind in UNKNOWNS else None
+        )
 
     def probe(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The results for one probe batch."""
@@ -154,10 +177,12 @@ class JoinTable:
         if plan.is_left_only:
             yield self._left_only(batch, keys, matches > 0)
 
-    def probe_part(self, batch: pa.RecordBatch, matches: Indexes, unknown: Mask | None = None) -> Iterator[pa.RecordBatch]:
-        """The pairs of a probe batch where these build rows are only some of those it must see; `matches` counts them for
-        each row, and `unknown` gathers the rows that a NULL may make equal. What follows from all counts is what `finish`
-        gives."""
+    def probe_part(
+        self, batch: pa.RecordBatch, matches: Indexes, unknown: Mask | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The pairs of a probe batch where these build rows are only some of those it must see;
+        `matches` counts them for each row, and `unknown` gathers the rows that a NULL may make
+        equal. What follows from all counts is what `finish` gives."""
         keys = self._plan.probe_keys(batch, self._evaluation)
         for candidates, _ in self._candidates(keys, batch.num_rows):
             pairs = self._true_pairs(batch, keys, candidates)
@@ -170,19 +195,24 @@ class JoinTable:
         if unknown is not None:
             unknown |= self._unknown_rows(batch, keys, matches > 0)
 
-    def finish(self, batch: pa.RecordBatch, matches: Indexes, unknown: Mask | None = None) -> Iterator[pa.RecordBatch]:
-        """What a probe batch gives once it has seen all build rows: the rows without a match, or the rows themselves."""
+    def finish(
+        self, batch: pa.RecordBatch, matches: Indexes, unknown: Mask | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """What a probe batch gives once it has seen all build rows: the rows without a match, or
+        the rows themselves."""
         plan = self._plan
         if plan.is_left_only:
-            yield self._left_only(batch, plan.probe_keys(batch, self._evaluation), matches > 0, unknown)
+            yield self._left_only(
+                batch, plan.probe_keys(batch, self._evaluation), matches > 0, unknown
+            )
         elif plan.kind in KEEPS_LEFT:
             lonely = np.flatnonzero(matches == 0)
             nothing = np.zeros(len(lonely), np.int64)
             yield self._rows(batch, Pairs(lonely, nothing), nothing.astype(np.bool_))
 
     def _candidates(self, keys: list[pa.Array], count: int) -> Iterator[tuple[Pairs, bool]]:
-        """The candidates, at most MAX_ROWS at a time, in order of the probe rows, each time with whether they are the last;
-        at least one chunk, perhaps empty."""
+        """The candidates, at most MAX_ROWS at a time, in order of the probe rows, each time with
+        whether they are the last; at least one chunk, perhaps empty."""
         only = self._index.find_only(keys) if count <= MAX_ROWS else None
         if only is None:
             yield from self._chunks(*self._index.find(keys, count))
@@ -208,7 +238,8 @@ class JoinTable:
         return pairs
 
     def _condition(self, batch: pa.RecordBatch, pairs: Pairs) -> Mask:
-        """For which pairs the condition is true. Only the columns that it reads are brought together."""
+        """For which pairs the condition is true. Only the columns that it reads are brought
+        together."""
         plan = self._plan
         assert plan.condition is not None
         probe, build = indexes(pairs.probe), indexes(pairs.build)
@@ -221,8 +252,11 @@ class JoinTable:
         frame = Frame(columns, len(pairs.probe), self._evaluation)
         return true_flags(evaluate(plan.condition, frame))
 
-    def _joined(self, batch: pa.RecordBatch, pairs: Pairs, matches: Indexes, is_last: bool) -> Iterator[pa.RecordBatch]:
-        """The rows of one chunk of pairs; after the last one also the probe rows without any, where the kind keeps them."""
+    def _joined(
+        self, batch: pa.RecordBatch, pairs: Pairs, matches: Indexes, is_last: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of one chunk of pairs; after the last one also the probe rows without any, where
+        the kind keeps them."""
         kind = self._plan.kind
         if kind in KEEPS_RIGHT:
             self.matched[pairs.build] = True
@@ -246,11 +280,19 @@ class JoinTable:
         left = self._plan.left_columns(batch)
         if left.num_columns and not pairs.is_whole:
             left = left.take(indexes(pairs.probe))
-        right = self.build_output.take(indexes(pairs.build, valid)).columns if self._plan.right_output else ()
+        right = (
+            self.build_output.take(indexes(pairs.build, valid)).columns
+            if self._plan.right_output
+            else ()
+        )
         return self._plan.row_batch([*left.columns, *right], count)
 
     def _left_only(
-        self, batch: pa.RecordBatch, keys: list[pa.Array], matched: Mask, unknown: Mask | None = None
+        self,
+        batch: pa.RecordBatch,
+        keys: list[pa.Array],
+        matched: Mask,
+        unknown: Mask | None = None,
     ) -> pa.RecordBatch:
         kind = self._plan.kind
         if kind is JoinKind.EXISTS_MARK:
@@ -258,7 +300,9 @@ class JoinTable:
         if kind is JoinKind.SEMI or kind is JoinKind.ANTI:
             return self._kept(batch, matched if kind is JoinKind.SEMI else ~matched)
         # A row may be unknown by some build rows, and matched by others.
-        unknown = self._unknown_rows(batch, keys, matched) if unknown is None else unknown & ~matched
+        unknown = (
+            self._unknown_rows(batch, keys, matched) if unknown is None else unknown & ~matched
+        )
         if kind is JoinKind.MARK:
             return self._marked(batch, from_flags(matched, ~unknown))
         return self._kept(batch, ~(matched | unknown))
@@ -268,14 +312,20 @@ class JoinTable:
         rows = np.flatnonzero(~matched)
         unknown: Mask = np.zeros(batch.num_rows, np.bool_)
         if len(rows):
-            condition = None if self._plan.condition is None else lambda p, b: self._condition(batch, Pairs(p, b))
+            condition = (
+                None
+                if self._plan.condition is None
+                else lambda p, b: self._condition(batch, Pairs(p, b))
+            )
             assert self._unknown is not None
             unknown[rows] = self._unknown.among(keys, rows, condition)
         return unknown
 
     def _marked(self, batch: pa.RecordBatch, mark: pa.Array) -> pa.RecordBatch:
         columns = self._plan.left_columns(batch).columns
-        return self._plan.row_batch([*columns, mark] if self._plan.right_output else columns, batch.num_rows)
+        return self._plan.row_batch(
+            [*columns, mark] if self._plan.right_output else columns, batch.num_rows
+        )
 
     def _kept(self, batch: pa.RecordBatch, keep: Mask) -> pa.RecordBatch:
         kept = self._plan.left_columns(batch).filter(from_flags(keep))
@@ -286,8 +336,13 @@ class JoinTable:
         rows = np.flatnonzero(~self.matched)
         for start in range(0, len(rows), MAX_ROWS):
             chosen = rows[start : start + MAX_ROWS]
-            build = self.build_output.take(indexes(chosen)).columns if self._plan.right_output else ()
-            nulls = [pa.nulls(len(chosen), self._plan.left_schema.field(i).type) for i in self._plan.left_output]
+            build = (
+                self.build_output.take(indexes(chosen)).columns if self._plan.right_output else ()
+            )
+            nulls = [
+                pa.nulls(len(chosen), self._plan.left_schema.field(i).type)
+                for i in self._plan.left_output
+            ]
             yield self._plan.row_batch([*nulls, *build], len(chosen))
 
 

@@ -1,9 +1,10 @@
 """Finding the build rows whose key equals that of a probe row.
 
-All indexes have one shape: the build rows are grouped into buckets, `rows` lists them bucket by bucket, and bucket i is
-`rows[starts[i]:starts[i + 1]]`. Dense integer keys are their own bucket numbers; other keys are hashed into at least twice as
-many buckets as there are rows. A candidate from a hashed bucket must be confirmed. NULL keys are in no bucket, but for those
-that are null-safe, where NULL is a value like others.
+All indexes have one shape: the build rows are grouped into buckets, `rows` lists them bucket by
+bucket, and bucket i is `rows[starts[i]:starts[i + 1]]`. Dense integer keys are their own bucket
+numbers; other keys are hashed into at least twice as many buckets as there are rows. A candidate
+from a hashed bucket must be confirmed. NULL keys are in no bucket, but for those that are
+null-safe, where NULL is a value like others.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from runnel.columns.key_hash import hash_columns
 from runnel.processors.grouping.row_identity import same
 
 DENSE_ROOM = 1 << 16
-"""Integer keys are their own buckets if they span at most this many, or four times as many as there are rows."""
+"""Integer keys are their own buckets if they span at most this many, or four times as many as there
+are rows."""
 
 _WIDTHS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
@@ -40,7 +42,9 @@ class JoinIndex:
         """For each probe row its one candidate, or -1; None where there may be more than one."""
         return None
 
-    def confirm(self, keys: Sequence[pa.Array], probe_rows: Indexes, build_rows: Indexes) -> Mask | None:
+    def confirm(
+        self, keys: Sequence[pa.Array], probe_rows: Indexes, build_rows: Indexes
+    ) -> Mask | None:
         """Which candidates have equal keys; None for all."""
         return None
 
@@ -79,7 +83,9 @@ class DenseIndex(_Bucketed):
 
     def find(self, keys: Sequence[pa.Array], num_rows: int) -> tuple[Indexes, Indexes]:
         buckets, inside = self._buckets(keys[0])
-        return self.bucket_ranges(buckets if inside is None else np.where(inside, buckets, 0), inside)
+        return self.bucket_ranges(
+            buckets if inside is None else np.where(inside, buckets, 0), inside
+        )
 
     def find_only(self, keys: Sequence[pa.Array]) -> Indexes | None:
         if self.row_of is None:
@@ -91,7 +97,8 @@ class DenseIndex(_Bucketed):
 
     def _buckets(self, key: pa.Array) -> tuple[Indexes, Mask | None]:
         """The bucket numbers, and which of them there are; None for all."""
-        # The difference may wrap around; as an unsigned number it is then too large, as it should be.
+        # The difference may wrap around; as an unsigned number it is then too large, as it should
+        # be.
         buckets = integers(key) - np.int64(self._low)
         inside: Mask = buckets.view(np.uint64) < self._span
         valid = validity(key)
@@ -111,13 +118,16 @@ class HashIndex(_Bucketed):
         self._hashes = hash_columns(keys)
         size = 1 << max(4, (2 * len(rows) - 1).bit_length())
         self._mask = np.uint64(size - 1)
-        # The hash of one integer is a bijection: equal hashes are equal keys. (But one of them has that of NULL.)
+        # The hash of one integer is a bijection: equal hashes are equal keys. (But one of them has
+        # that of NULL.)
         self._needs_keys = len(keys) > 1 or bool(null_safe) or not is_integer_like(keys[0].type)
         super().__init__((self._hashes[rows] & self._mask).view(np.int64), rows, size)
 
     def find(self, keys: Sequence[pa.Array], num_rows: int) -> tuple[Indexes, Indexes]:
         self._probed = hash_columns(keys)
-        return self.bucket_ranges((self._probed & self._mask).view(np.int64), all_valid(keys, self._null_safe))
+        return self.bucket_ranges(
+            (self._probed & self._mask).view(np.int64), all_valid(keys, self._null_safe)
+        )
 
     def confirm(self, keys: Sequence[pa.Array], probe_rows: Indexes, build_rows: Indexes) -> Mask:
         equal: Mask = self._probed[probe_rows] == self._hashes[build_rows]
@@ -127,8 +137,11 @@ class HashIndex(_Bucketed):
         return equal
 
 
-def make_index(keys: Sequence[pa.Array], num_rows: int, null_safe: Set[int] = frozenset()) -> JoinIndex:
-    """The index over the build side's key columns, of which those at `null_safe` match NULL with NULL."""
+def make_index(
+    keys: Sequence[pa.Array], num_rows: int, null_safe: Set[int] = frozenset()
+) -> JoinIndex:
+    """The index over the build side's key columns, of which those at `null_safe` match NULL with
+    NULL."""
     if not keys:
         return JoinIndex(num_rows)
     null_safe = {i for i in null_safe if keys[i].null_count}

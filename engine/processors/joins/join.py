@@ -1,7 +1,8 @@
-"""Joins of all kinds. Input 0 is the build side (the right relation), read to its end first; input 1 the probe side (left).
+"""Joins of all kinds. Input 0 is the build side (the right relation), read to its end first; input
+1 the probe side (left).
 
-The build side is held in memory with an index, and probe batches stream past it. A build side that memory has no room for
-goes to files, as the probe side then does: see `spilled_join`.
+The build side is held in memory with an index, and probe batches stream past it. A build side that
+memory has no room for goes to files, as the probe side then does: see `spilled_join`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from runnel.dag import ProcessorFactory
 from runnel.errors import OperationalError
 from runnel.expressions.nodes import Expression
 from runnel.processor import Outbox, ProcessorContext
-from runnel.processors.joins.build_side import KEEPS_RIGHT, NEEDS_RIGHT, UNKNOWNS, JoinPlan, JoinShape, JoinTable
+from runnel.processors.joins.build_side import (
+    KEEPS_RIGHT,
+    NEEDS_RIGHT,
+    UNKNOWNS,
+    JoinPlan,
+    JoinShape,
+    JoinTable,
+)
 from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.relation.nodes import Field
 from runnel.storage.memory_budget import Reservation, size_of, too_large
@@ -32,7 +40,8 @@ WEIGHT = 2
 """How much memory a build side needs for each byte: its rows in one piece, and the index."""
 
 MOST_BYTES = 1 << 30
-"""A larger build side is divided, whatever the limit: one column of texts in one piece holds 2 GiB at most."""
+"""A larger build side is divided, whatever the limit: one column of texts in one piece holds 2 GiB
+at most."""
 
 
 class Join(EmittingProcessor):
@@ -78,14 +87,23 @@ class Join(EmittingProcessor):
         if memory is None or not (self._reservation.must_spill or self._held_bytes > MOST_BYTES):
             return
         plan = self._plan
-        # Each probe row must be compared with all build rows, for a NULL in any of them may make it unknown.
-        compares_all = plan.kind in UNKNOWNS and (len(plan.right_keys) > 1 or plan.condition is not None)
+        # Each probe row must be compared with all build rows, for a NULL in any of them may make it
+        # unknown.
+        compares_all = plan.kind in UNKNOWNS and (
+            len(plan.right_keys) > 1 or plan.condition is not None
+        )
         # From files nothing comes before the probe side ended, which a stream doesn't.
         is_stream = self.context.job.is_unbounded
         if compares_all or plan.answers_at_once or is_stream:
             if memory.limit and self._held_bytes > memory.limit:
-                what = "the rows that a stream is joined with" if is_stream else "the rows that a recursion joins"
-                raise too_large("the rows of the subquery of NOT IN" if compares_all else what, memory)
+                what = (
+                    "the rows that a stream is joined with"
+                    if is_stream
+                    else "the rows that a recursion joins"
+                )
+                raise too_large(
+                    "the rows of the subquery of NOT IN" if compares_all else what, memory
+                )
             return
         # Loaded on first use: few joins need it.
         from runnel.processors.joins.spilled import SpilledJoin
@@ -107,22 +125,29 @@ class Join(EmittingProcessor):
             plan = self._plan
             build = join_batches(self._held) if self._held else no_rows(plan.right_schema)
             self._held = []
-            self._table = JoinTable(plan, build, self.context.job.evaluation, None, self._restored_matched)
+            self._table = JoinTable(
+                plan, build, self.context.job.evaluation, None, self._restored_matched
+            )
             if not build.num_rows and plan.kind in NEEDS_RIGHT:
                 self.is_satisfied = True
         return self._table
 
     def state(self) -> Iterator[pa.RecordBatch]:
-        """The build side, each row with whether it was matched. Where every processor has all of it one of them saves it."""
+        """The build side, each row with whether it was matched. Where every processor has all of it
+        one of them saves it."""
         if self._spilled is not None:
-            raise OperationalError("no snapshot is possible of a join that is in files", hint="raise memory_limit")
+            raise OperationalError(
+                "no snapshot is possible of a join that is in files", hint="raise memory_limit"
+            )
         if self._is_done or not (self._divided_by or self.context.index == 0):
             return
         for batch in self._held if self._table is None else [self._table.build]:
             matched = np.zeros(batch.num_rows, np.bool_)
             if self._table is not None and self._plan.kind in KEEPS_RIGHT:
                 matched = self._table.matched
-            rows = pa.RecordBatch.from_arrays([*batch.columns, from_flags(matched)], names=[*batch.schema.names, "matched"])
+            rows = pa.RecordBatch.from_arrays(
+                [*batch.columns, from_flags(matched)], names=[*batch.schema.names, "matched"]
+            )
             yield keyed_state(rows, *self._divided_by) if self._divided_by else rows
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
@@ -157,14 +182,15 @@ def join(
     names: tuple[str, ...],
     divided_by: tuple[str, ...] = (),
 ) -> ProcessorFactory:
-    """A supplier of processors that join; keys and condition as in `relation.Join`, keys and fields of the left side first.
-    The result's columns are called by `names`; `divided_by` are the right side's columns by which
-    several processors are given their rows, () if they are given all.
+    """A supplier of processors that join; keys and condition as in `relation.Join`, keys and fields
+    of the left side first. The result's columns are called by `names`; `divided_by` are the right
+    side's columns by which several processors are given their rows, () if they are given all.
 
-    Input 0 is the right relation and must have a smaller priority than input 1, the left one. With several processors the
-    right side is broadcast to all, or both are partitioned by the keys; RIGHT and FULL (every processor emits the build
-    rows that it didn't match) and MARK, NULL_ANTI with NULLs among the keys (which concern every row) don't go with the
-    former and the latter, respectively.
+    Input 0 is the right relation and must have a smaller priority than input 1, the left one. With
+    several processors the right side is broadcast to all, or both are partitioned by the keys;
+    RIGHT and FULL (every processor emits the build rows that it didn't match) and MARK, NULL_ANTI
+    with NULLs among the keys (which concern every row) don't go with the former and the latter,
+    respectively.
     """
     plan = JoinPlan(shape, keys, fields, names)
     return lambda: Join(plan, divided_by)

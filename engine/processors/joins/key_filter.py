@@ -1,7 +1,8 @@
-"""The keys that one side of a join has, gathered as its rows come: what of the other side's rows is wanted at all.
+"""The keys that one side of a join has, gathered as its rows come: what of the other side's rows is
+wanted at all.
 
-Whoever reads the other side may leave out rows whose keys aren't among them; the join decides, so to leave out too few is
-never wrong.
+Whoever reads the other side may leave out rows whose keys aren't among them; the join decides, so
+to leave out too few is never wrong.
 """
 
 from __future__ import annotations
@@ -22,15 +23,25 @@ GATHERED_ROWS = 65_536
 
 ORDERED = frozenset(
     {
-        *(Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DECIMAL, Kind.VARCHAR, Kind.VARBINARY),
+        *(
+            Kind.TINYINT,
+            Kind.SMALLINT,
+            Kind.INTEGER,
+            Kind.BIGINT,
+            Kind.DECIMAL,
+            Kind.VARCHAR,
+            Kind.VARBINARY,
+        ),
         *(Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ),
     }
 )
-"""Types whose order is the same in every engine: not that of floats, which differ in where NaN is."""
+"""Types whose order is the same in every engine: not that of floats, which differ in where NaN
+is."""
 
 
 class WantedKeys:
-    """The different keys, of columns of these types. A key with a NULL in it has no partner, so it isn't one."""
+    """The different keys, of columns of these types. A key with a NULL in it has no partner, so it
+    isn't one."""
 
     def __init__(self, types: Sequence[SqlType]) -> None:
         self.types = tuple(types)
@@ -56,7 +67,9 @@ class WantedKeys:
             if kind.kind in ORDERED:
                 self._bounds[place] = _bounds(column, self._bounds[place])
         if not self._is_too_many:
-            self._gathered.append(pa.RecordBatch.from_arrays(columns, names=[f"k{i}" for i in range(len(columns))]))
+            self._gathered.append(
+                pa.RecordBatch.from_arrays(columns, names=[f"k{i}" for i in range(len(columns))])
+            )
             self._rows += len(columns[0])
             if self._rows > GATHERED_ROWS:
                 self._reduce()
@@ -68,7 +81,8 @@ class WantedKeys:
         return self._values
 
     def bounds(self, place: int) -> tuple[pa.Scalar, pa.Scalar] | None:
-        """The smallest and the largest value of a column; None where its type has no order that all agree on."""
+        """The smallest and the largest value of a column; None where its type has no order that all
+        agree on."""
         found = self._bounds[place]
         return None if found is None else (found[0], found[1])
 
@@ -79,7 +93,10 @@ class WantedKeys:
         table = pa.Table.from_batches([*known, *self._gathered])
         self._gathered, self._rows = [], 0
         self._values = table.group_by(table.column_names, use_threads=False).aggregate([])
-        if self._values.num_rows > MOST_KEYS or sum(map(size_of, self._values.to_batches())) > MOST_BYTES:
+        if (
+            self._values.num_rows > MOST_KEYS
+            or sum(map(size_of, self._values.to_batches())) > MOST_BYTES
+        ):
             self._values, self._is_too_many = None, True
 
 

@@ -18,17 +18,20 @@ Condition = Callable[[Indexes, Indexes], Mask]
 
 @dataclass(slots=True)
 class BuildFacts:
-    """What must be known of all build rows: how many there are, and whether there is a NULL among their keys."""
+    """What must be known of all build rows: how many there are, and whether there is a NULL among
+    their keys."""
 
     rows: int = 0
     has_null: bool = False
 
 
 class UnknownMatches:
-    """Finds the probe rows for which a build row is neither equal nor different: in each key the two are equal or one of them
-    is NULL."""
+    """Finds the probe rows for which a build row is neither equal nor different: in each key the
+    two are equal or one of them is NULL."""
 
-    def __init__(self, build_keys: Sequence[pa.Array], num_rows: int, facts: BuildFacts | None = None) -> None:
+    def __init__(
+        self, build_keys: Sequence[pa.Array], num_rows: int, facts: BuildFacts | None = None
+    ) -> None:
         self._build_keys = build_keys
         self._num_rows = num_rows
         valid = all_valid(build_keys)
@@ -57,15 +60,22 @@ class UnknownMatches:
                 result[part] = self._any_unknown(keys, rows[part], build, condition)
         return result
 
-    def _any_unknown(self, keys: Sequence[pa.Array], probe: Indexes, build: Indexes, condition: Condition | None) -> Mask:
-        """For each probe row, whether any of the build rows might be equal; all pairs are looked at, MAX_ROWS at a time."""
+    def _any_unknown(
+        self, keys: Sequence[pa.Array], probe: Indexes, build: Indexes, condition: Condition | None
+    ) -> Mask:
+        """For each probe row, whether any of the build rows might be equal; all pairs are looked
+        at, MAX_ROWS at a time."""
         result = np.zeros(len(probe), np.bool_)
         for start in range(0, len(build), MAX_ROWS):
             part = build[start : start + MAX_ROWS]
             first, second = np.repeat(probe, len(part)), np.tile(part, len(probe))
             possible = np.ones(len(first), np.bool_)
             for mine, other in zip(keys, self._build_keys, strict=True):
-                possible &= same([mine], first, [other], second) | ~_valid(mine)[first] | ~_valid(other)[second]
+                possible &= (
+                    same([mine], first, [other], second)
+                    | ~_valid(mine)[first]
+                    | ~_valid(other)[second]
+                )
             hits = np.flatnonzero(possible)
             if condition is not None and len(hits):
                 hits = hits[condition(first[hits], second[hits])]

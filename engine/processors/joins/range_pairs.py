@@ -10,8 +10,9 @@ from runnel.columns.batches import MAX_ROWS, Indexes
 
 
 def pairs_in_ranges(starts: Indexes, counts: Indexes) -> Iterator[tuple[Indexes, Indexes, bool]]:
-    """The pairs of row i and the places starts[i], starts[i] + 1, …, `counts[i]` of them: at most MAX_ROWS pairs at a time, in
-    order of the rows, each time with whether they are the last; at least once, perhaps with none."""
+    """The pairs of row i and the places starts[i], starts[i] + 1, …, `counts[i]` of them: at most
+    MAX_ROWS pairs at a time, in order of the rows, each time with whether they are the last; at
+    least once, perhaps with none."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     for first in range(0, max(total, 1), MAX_ROWS):

@@ -1,8 +1,10 @@
-"""Joins of a stream with a table that is read again and again: the build side of a join, replaced as a whole.
+"""Joins of a stream with a table that is read again and again: the build side of a join, replaced
+as a whole.
 
-A version of the table is read between batches of the stream, and takes the place of the one before it when all of it is
-there and indexed, so that each batch meets one version. All processors of an execution share the versions: one of them
-reads, and when its input ends another one does. Nothing goes into a snapshot, for the table is read anew afterwards.
+A version of the table is read between batches of the stream, and takes the place of the one before
+it when all of it is there and indexed, so that each batch meets one version. All processors of an
+execution share the versions: one of them reads, and when its input ends another one does. Nothing
+goes into a snapshot, for the table is read anew afterwards.
 """
 
 from __future__ import annotations
@@ -20,7 +22,14 @@ from runnel.errors import Error, ErrorCode
 from runnel.expressions.kernels.result_size import TooManyRows
 from runnel.expressions.nodes import Expression
 from runnel.processor import Inbox, JobContext, Outbox, Processor, ProcessorContext
-from runnel.processors.calc import SLOW_ROWS, Transform, compile_transform, divided, pieces, works_slowly
+from runnel.processors.calc import (
+    SLOW_ROWS,
+    Transform,
+    compile_transform,
+    divided,
+    pieces,
+    works_slowly,
+)
 from runnel.processors.joins.build_side import JoinPlan, JoinShape, JoinTable
 from runnel.processors.sources.scan import FAR_FUTURE, OpenPartition
 from runnel.processors.stateful.buffered import EmittingProcessor, accumulated_too_much
@@ -38,7 +47,8 @@ _ENDS_THE_JOB = (ErrorCode.CANCELLED, ErrorCode.TIMEOUT)
 
 @frozen
 class Calculation:
-    """A condition (None: all rows) and projections (None: all columns), which are called by `names`."""
+    """A condition (None: all rows) and projections (None: all columns), which are called by
+    `names`."""
 
     condition: Expression | None
     projections: tuple[Expression, ...] | None
@@ -47,7 +57,8 @@ class Calculation:
 
 @frozen
 class RefreshedTable:
-    """What is read: `source`, then `calculations` over its rows, one after the other; again every `interval` nanoseconds."""
+    """What is read: `source`, then `calculations` over its rows, one after the other; again every
+    `interval` nanoseconds."""
 
     source: Source
     calculations: tuple[Calculation, ...]
@@ -61,21 +72,26 @@ class RefreshedJoinPlan:
         self.table = table
         self.rows = rows
         self.transforms = [
-            (compile_transform(item.condition, item.projections, item.names), works_slowly(item.condition, item.projections))
+            (
+                compile_transform(item.condition, item.projections, item.names),
+                works_slowly(item.condition, item.projections),
+            )
             for item in table.calculations
         ]
 
 
 @frozen
 class Version:
-    """The table at one time. `maker`'s alone is the index in `table`; others make their own of the same rows."""
+    """The table at one time. `maker`'s alone is the index in `table`; others make their own of the
+    same rows."""
 
     table: JoinTable
     maker: RefreshedJoin
 
 
 class Versions:
-    """The versions of a table in one execution. `current` is the newest whole one, None before the first."""
+    """The versions of a table in one execution. `current` is the newest whole one, None before the
+    first."""
 
     def __init__(self, plan: RefreshedJoinPlan, context: JobContext) -> None:
         self._plan = plan
@@ -101,7 +117,8 @@ class Versions:
             self._readers.append(reader)
 
     def leave(self, reader: RefreshedJoin) -> None:
-        """A processor needs no more versions. If it was the one that reads, another one begins anew."""
+        """A processor needs no more versions. If it was the one that reads, another one begins
+        anew."""
         with self._lock:
             if reader in self._readers:
                 self._readers.remove(reader)
@@ -121,8 +138,8 @@ class Versions:
         return version.table.build.num_rows, self._current_bytes
 
     def step(self, reader: RefreshedJoin) -> int:
-        """Does a piece of the work that is due, if this processor is to do it: at most one read. Gives the time at which to be
-        called again. Fails only before the first version."""
+        """Does a piece of the work that is due, if this processor is to do it: at most one read.
+        Gives the time at which to be called again. Fails only before the first version."""
         with self._lock:
             if self._reader is None:
                 self._reader = reader
@@ -134,7 +151,9 @@ class Versions:
             if self.current is None or error.code in _ENDS_THE_JOB:
                 raise
             reader.context.logger.warning(
-                'vertex "%s": the table could not be read again, its last version stays: %s', reader.context.vertex, error
+                'vertex "%s": the table could not be read again, its last version stays: %s',
+                reader.context.vertex,
+                error,
             )
             self._abandon()
             self._due = self._job.clock() + self._plan.table.interval
@@ -200,7 +219,9 @@ class Versions:
             rows = self._applied(rows, transform, is_slow)
         return rows
 
-    def _applied(self, batches: Iterator[pa.RecordBatch], transform: Transform, is_slow: bool) -> Iterator[pa.RecordBatch]:
+    def _applied(
+        self, batches: Iterator[pa.RecordBatch], transform: Transform, is_slow: bool
+    ) -> Iterator[pa.RecordBatch]:
         evaluation = self._job.evaluation
         for batch in batches:
             if is_slow and batch.num_rows > SLOW_ROWS:
@@ -285,7 +306,11 @@ class RefreshedJoin(EmittingProcessor):
         if self._table is None or version is not self._version:
             table, self._version = version.table, version
             is_own = version.maker is self
-            self._table = table if is_own else JoinTable(self._versions.rows, table.build, self.context.job.evaluation)
+            self._table = (
+                table
+                if is_own
+                else JoinTable(self._versions.rows, table.build, self.context.job.evaluation)
+            )
         self.emit_all(self._table.probe(batch))
 
     def on_alarm(self) -> bool:
@@ -336,12 +361,15 @@ class _Supplier(ProcessorSupplier):
 
 
 class RefreshedJoinSupplier(ProcessorMetaSupplier):
-    """Asks for the first version when the execution starts: a table that isn't there fails the statement."""
+    """Asks for the first version when the execution starts: a table that isn't there fails the
+    statement."""
 
     def __init__(self, plan: RefreshedJoinPlan) -> None:
         self._plan = plan
 
-    def get(self, context: JobContext, members: int, parallelism: int) -> Sequence[ProcessorSupplier]:
+    def get(
+        self, context: JobContext, members: int, parallelism: int
+    ) -> Sequence[ProcessorSupplier]:
         return [_Supplier(Versions(self._plan, context)) for _ in range(members)]
 
 
@@ -352,6 +380,7 @@ def refreshed_join(
     fields: tuple[Sequence[Field], Sequence[Field]],
     names: tuple[str, ...],
 ) -> RefreshedJoinSupplier:
-    """A supplier of processors that join their input, the left side, with a table, the right one, as it was when it was last
-    read; as `processors.join.join`, for kinds that keep no rows of the right side."""
+    """A supplier of processors that join their input, the left side, with a table, the right one,
+    as it was when it was last read; as `processors.join.join`, for kinds that keep no rows of the
+    right side."""
     return RefreshedJoinSupplier(RefreshedJoinPlan(table, JoinPlan(shape, keys, fields, names)))

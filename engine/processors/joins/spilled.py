@@ -1,9 +1,10 @@
 """Joins whose build side memory has no room for.
 
-Both sides are written to files, divided by the hash of the keys (a Grace hash join: Kitsuregawa, Tanaka, Moto-Oka 1983), and
-joined file by file. A file that is too large in its turn is divided again. What can't be divided, because there is no
-equality to divide by or because one key has too many rows, is joined by chunks: the probe rows are read once for each
-chunk of build rows, and once more for what depends on all of them.
+Both sides are written to files, divided by the hash of the keys (a Grace hash join: Kitsuregawa,
+Tanaka, Moto-Oka 1983), and joined file by file. A file that is too large in its turn is divided
+again. What can't be divided, because there is no equality to divide by or because one key has too
+many rows, is joined by chunks: the probe rows are read once for each chunk of build rows, and once
+more for what depends on all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ import pyarrow as pa
 from runnel.columns.batches import Indexes, join_batches, no_rows
 from runnel.expressions.context import EvaluationContext
 from runnel.processors.grouping.hash_partitions import DEEPEST, Partitions
-from runnel.processors.joins.build_side import KEEPS_LEFT, KEEPS_RIGHT, NEEDS_RIGHT, JoinPlan, JoinTable
+from runnel.processors.joins.build_side import (
+    KEEPS_LEFT,
+    KEEPS_RIGHT,
+    NEEDS_RIGHT,
+    JoinPlan,
+    JoinTable,
+)
 from runnel.processors.joins.marks import BuildFacts
 from runnel.storage.memory_budget import Memory, Reservation, size_of
 from runnel.storage.spill import SpillFile
@@ -29,7 +36,12 @@ class SpilledJoin:
     """A join in files. `level` counts how often the rows were divided before."""
 
     def __init__(
-        self, plan: JoinPlan, evaluation: EvaluationContext, memory: Memory, level: int = 0, facts: BuildFacts | None = None
+        self,
+        plan: JoinPlan,
+        evaluation: EvaluationContext,
+        memory: Memory,
+        level: int = 0,
+        facts: BuildFacts | None = None,
     ) -> None:
         self._plan = plan
         self._evaluation = evaluation
@@ -60,7 +72,8 @@ class SpilledJoin:
             self._probe.files[0].write(batch)
 
     def results(self) -> Iterator[pa.RecordBatch]:
-        """All rows of the join; an empty batch is a pause. The files are closed as they are done with."""
+        """All rows of the join; an empty batch is a pause. The files are closed as they are done
+        with."""
         for build, probe in zip(self._build.files, self._probe.files, strict=True):
             needs_build = self._plan.kind in NEEDS_RIGHT and not build.rows
             needs_probe = self._plan.kind not in KEEPS_RIGHT and not probe.rows
@@ -94,14 +107,21 @@ class SpilledJoin:
         return self._reservation.must_spill or total > MOST_BYTES
 
     def _can_divide(self, build: SpillFile) -> bool:
-        """Whether it is of use: not where all rows came to one file at once, for they may well have one key."""
-        return self._is_divided and self._level < DEEPEST and build.rows < sum(file.rows for file in self._build.files)
+        """Whether it is of use: not where all rows came to one file at once, for they may well have
+        one key."""
+        return (
+            self._is_divided
+            and self._level < DEEPEST
+            and build.rows < sum(file.rows for file in self._build.files)
+        )
 
     def _divided(
         self, held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], probe: SpillFile
     ) -> Iterator[pa.RecordBatch]:
         pause = no_rows(self._plan.schema)
-        self._inner = inner = SpilledJoin(self._plan, self._evaluation, self._memory, self._level + 1, self._facts)
+        self._inner = inner = SpilledJoin(
+            self._plan, self._evaluation, self._memory, self._level + 1, self._facts
+        )
         while held:
             inner.take_build(held.pop(0))
         self._reservation.release()

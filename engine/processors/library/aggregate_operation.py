@@ -15,13 +15,15 @@ from runnel.base.frozen import frozen
 class AggregateOperation:
     """How the rows of a group become one value, after Hazelcast Jet.
 
-    `create()` gives an empty accumulator, any Python value that pickles; `accumulate(accumulator, rows)` takes the group's
-    rows of one batch (a RecordBatch, never empty) and gives the accumulator that replaces it; `combine(a, b)` puts two
-    together; `deduct(a, b)` takes b's rows out of a again, where that is possible; `export(accumulator)` gives the value.
+    `create()` gives an empty accumulator, any Python value that pickles;
+    `accumulate(accumulator, rows)` takes the group's rows of one batch (a RecordBatch, never empty)
+    and gives the accumulator that replaces it; `combine(a, b)` puts two together; `deduct(a, b)`
+    takes b's rows out of a again, where that is possible; `export(accumulator)` gives the value.
     `type` is the Arrow type of the values (None: what Arrow makes of them).
 
-    `equivalent` names the SQL aggregate that gives the same value, and its column (None for COUNT(*)): it is used instead,
-    for all groups of a batch at once. The functions are called once per group and batch, which is slow where groups are many.
+    `equivalent` names the SQL aggregate that gives the same value, and its column (None for
+    COUNT(*)): it is used instead, for all groups of a batch at once. The functions are called once
+    per group and batch, which is slow where groups are many.
     """
 
     create: Callable[[], Any]
@@ -99,7 +101,9 @@ def _extreme(function: str, column: str, choose: Callable[[Any, Any], Any]) -> A
 
     return AggregateOperation(
         create=lambda: None,
-        accumulate=lambda known, rows: combine(known, pc.call_function(function, [rows.column(column)]).as_py()),
+        accumulate=lambda known, rows: combine(
+            known, pc.call_function(function, [rows.column(column)]).as_py()
+        ),
         combine=combine,
         export=lambda known: known,
         equivalent=(function, column),

@@ -1,4 +1,5 @@
-"""Aggregation by key in hand-built DAGs: in one stage, or accumulated where the rows are and combined by key."""
+"""Aggregation by key in hand-built DAGs: in one stage, or accumulated where the rows are and
+combined by key."""
 
 from __future__ import annotations
 
@@ -24,28 +25,31 @@ from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.sqltypes import SqlType, from_arrow, to_arrow
 
 ARGUMENTS = b"runnel.arguments"
-"""The entry of a schema's metadata in which accumulated batches carry the types of keys and arguments."""
+"""The entry of a schema's metadata in which accumulated batches carry the types of keys and
+arguments."""
 
 Operations = Mapping[str, AggregateOperation]
 
 
 def aggregate_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorFactory:
-    """A supplier of processors that group rows by the columns `keys` and emit the keys and one column per operation, called as
-    its argument: `aggregate_by_key("word", count=counting())`. The edge to several of them must be partitioned by the keys."""
+    """A supplier of processors that group rows by the columns `keys` and emit the keys and one
+    column per operation, called as its argument: `aggregate_by_key("word", count=counting())`. The
+    edge to several of them must be partitioned by the keys."""
     return _supplier(keys, operations, Stage.SINGLE)
 
 
 def accumulate_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorFactory:
-    """The first of two stages: groups the rows that each processor happens to get. Follow it with `combine_by_key` of the same
-    keys and operations, on an edge partitioned by the keys."""
+    """The first of two stages: groups the rows that each processor happens to get. Follow it with
+    `combine_by_key` of the same keys and operations, on an edge partitioned by the keys."""
     return _supplier(keys, operations, Stage.ACCUMULATE)
 
 
 def combine_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorFactory:
-    """The second of two stages: combines what `accumulate_by_key` has accumulated, and emits as `aggregate_by_key`.
+    """The second of two stages: combines what `accumulate_by_key` has accumulated, and emits as
+    `aggregate_by_key`.
 
-    Accumulators of operations of your own come pickled, and unpickling runs what the bytes say: give it the batches of
-    `accumulate_by_key` only, never rows read from a file or a network."""
+    Accumulators of operations of your own come pickled, and unpickling runs what the bytes say:
+    give it the batches of `accumulate_by_key` only, never rows read from a file or a network."""
     return _supplier(keys, operations, Stage.COMBINE)
 
 
@@ -62,7 +66,8 @@ def _supplier(keys: tuple[str, ...], operations: Operations, stage: Stage) -> Pr
 
 
 class KeyedAggregate(Processor):
-    """Operations that are SQL aggregates: an aggregation that is compiled when the first batch tells the columns' types."""
+    """Operations that are SQL aggregates: an aggregation that is compiled when the first batch
+    tells the columns' types."""
 
     def __init__(self, keys: tuple[str, ...], operations: Operations, stage: Stage) -> None:
         self._keys = keys
@@ -109,25 +114,45 @@ class KeyedAggregate(Processor):
         return self._inner
 
     def _compile(self, schema: pa.Schema, is_state: bool) -> Aggregation:
-        """The aggregation over batches of a schema; that of accumulated states carries the columns' types."""
+        """The aggregation over batches of a schema; that of accumulated states carries the columns'
+        types."""
         if is_state:
             schema = pa.ipc.read_schema(pa.py_buffer((schema.metadata or {})[ARGUMENTS]))
-        equivalents = [item.equivalent for item in self._operations.values() if item.equivalent is not None]
-        self._columns = list(dict.fromkeys([*self._keys, *(column for _, column in equivalents if column is not None)]))
+        equivalents = [
+            item.equivalent for item in self._operations.values() if item.equivalent is not None
+        ]
+        self._columns = list(
+            dict.fromkeys(
+                [*self._keys, *(column for _, column in equivalents if column is not None)]
+            )
+        )
         self._types = [from_arrow(field_of(schema, name).type) for name in self._columns]
         known = {
             name: Column(index=i, name=name, type=kind)
             for i, (name, kind) in enumerate(zip(self._columns, self._types, strict=True))
         }
-        calls = [aggregate_call(function, [] if name is None else [known[name]]) for function, name in equivalents]
+        calls = [
+            aggregate_call(function, [] if name is None else [known[name]])
+            for function, name in equivalents
+        ]
         names = (*self._keys, *self._operations)
-        aggregation = Aggregation(tuple(known[key] for key in self._keys), tuple(calls), names, self._stage)
-        types = pa.schema([pa.field(name, to_arrow(kind)) for name, kind in zip(self._columns, self._types, strict=True)])
+        aggregation = Aggregation(
+            tuple(known[key] for key in self._keys), tuple(calls), names, self._stage
+        )
+        types = pa.schema(
+            [
+                pa.field(name, to_arrow(kind))
+                for name, kind in zip(self._columns, self._types, strict=True)
+            ]
+        )
         described = {ARGUMENTS: types.serialize().to_pybytes()}
         aggregation.state_schema = aggregation.state_schema.with_metadata(described)
         if self._stage is Stage.ACCUMULATE:
             accumulated = [*self._keys, *aggregation.schema.names[len(self._keys) :]]
-            fields = [field.with_name(name) for field, name in zip(aggregation.schema, accumulated, strict=True)]
+            fields = [
+                field.with_name(name)
+                for field, name in zip(aggregation.schema, accumulated, strict=True)
+            ]
             aggregation.schema = pa.schema(fields, described)
         return aggregation
 
@@ -136,12 +161,15 @@ def field_of(schema: pa.Schema, name: str) -> pa.Field:
     """The field of a key or argument column; ProgrammingError where there is none."""
     if name not in schema.names:
         known = f"the batch has: {', '.join(schema.names)}"
-        raise ProgrammingError(f'column "{name}" not found in the batch', hint=suggest(name, schema.names, known))
+        raise ProgrammingError(
+            f'column "{name}" not found in the batch', hint=suggest(name, schema.names, known)
+        )
     return schema.field(name)
 
 
 class KeyedOperations(EmittingProcessor):
-    """Operations of the user's own: one Python accumulator per group and operation, called per group and batch."""
+    """Operations of the user's own: one Python accumulator per group and operation, called per
+    group and batch."""
 
     def __init__(self, keys: tuple[str, ...], operations: Operations, stage: Stage) -> None:
         super().__init__()
@@ -181,9 +209,13 @@ class KeyedOperations(EmittingProcessor):
 
     def _group_numbers(self, keys: list[pa.Array], representatives: Indexes) -> Indexes:
         """The numbers of the groups of this batch; new ones begin with empty accumulators."""
-        rows = pa.RecordBatch.from_arrays([key.take(indexes(representatives)) for key in keys], names=list(self._keys))
+        rows = pa.RecordBatch.from_arrays(
+            [key.take(indexes(representatives)) for key in keys], names=list(self._keys)
+        )
         numbers, fresh = [], []
-        for place, values in enumerate(zip(*(column.to_pylist() for column in rows.columns), strict=True)):
+        for place, values in enumerate(
+            zip(*(column.to_pylist() for column in rows.columns), strict=True)
+        ):
             number = self._numbers.setdefault(_hashable(values), len(self._states))
             if number == len(self._states):
                 self._states.append([operation.create() for operation in self._operations.values()])
@@ -214,13 +246,18 @@ class KeyedOperations(EmittingProcessor):
         return [self._result(accumulated=True)] if self._group_keys else []
 
     def _result(self, accumulated: bool) -> pa.RecordBatch:
-        columns = [join_arrays(parts) for parts in zip(*(item.columns for item in self._group_keys), strict=True)]
+        columns = [
+            join_arrays(parts)
+            for parts in zip(*(item.columns for item in self._group_keys), strict=True)
+        ]
         for place, operation in enumerate(self._operations.values()):
             states = [state[place] for state in self._states]
             if accumulated:
                 columns.append(pa.array([pickle.dumps(state) for state in states], pa.binary()))
             else:
-                columns.append(pa.array([operation.export(state) for state in states], operation.type))
+                columns.append(
+                    pa.array([operation.export(state) for state in states], operation.type)
+                )
         return pa.RecordBatch.from_arrays(columns, names=[*self._keys, *self._operations])
 
 

@@ -9,7 +9,8 @@
     dag.edge(between(lines, words)).edge(between(words, count).isolated())
     dag.edge(between(count, total).partitioned("word")).edge(between(total, sink))
 
-The functions given to them work on whole batches. They are called by several threads at once, each for another processor.
+The functions given to them work on whole batches. They are called by several threads at once, each
+for another processor.
 """
 
 from __future__ import annotations
@@ -22,7 +23,14 @@ import pyarrow as pa
 from runnel.columns.batches import slices
 from runnel.dag import ProcessorFactory, ProcessorSupplier, Supplier
 from runnel.errors import ProgrammingError
-from runnel.processor import Inbox, Outbox, Processor, ProcessorContext, StatelessProcessor, Watermark
+from runnel.processor import (
+    Inbox,
+    Outbox,
+    Processor,
+    ProcessorContext,
+    StatelessProcessor,
+    Watermark,
+)
 from runnel.processors.library.aggregate_operation import (
     AggregateOperation,
     averaging,
@@ -134,9 +142,12 @@ def _giving(batches: Sequence[pa.RecordBatch]) -> Callable[[], Iterator[pa.Recor
     return lambda: iter(batches)
 
 
-def source_of(data: pa.Table | pa.RecordBatch | Sequence[pa.RecordBatch] | Callable[[], Batches]) -> Supplier:
-    """A source. A table or batches are dealt to the processors in turn; a function is called once per execution and gives an
-    iterable of batches, which may block: it is read on a thread of its own, by one processor."""
+def source_of(
+    data: pa.Table | pa.RecordBatch | Sequence[pa.RecordBatch] | Callable[[], Batches],
+) -> Supplier:
+    """A source. A table or batches are dealt to the processors in turn; a function is called once
+    per execution and gives an iterable of batches, which may block: it is read on a thread of its
+    own, by one processor."""
     if callable(data):
         return IteratorSupplier(data)
     if isinstance(data, pa.Table):
@@ -145,7 +156,9 @@ def source_of(data: pa.Table | pa.RecordBatch | Sequence[pa.RecordBatch] | Calla
         return BatchesSupplier(list(slices(data)))
     batches = list(data)
     if not all(isinstance(item, pa.RecordBatch) for item in batches):
-        raise ProgrammingError("a source is made of a table, of record batches, or of a function that gives them")
+        raise ProgrammingError(
+            "a source is made of a table, of record batches, or of a function that gives them"
+        )
     return BatchesSupplier(batches)
 
 

@@ -1,8 +1,9 @@
 """Aggregates over frames.
 
-An aggregate's states are worked out for all frames at once (`window_states`), then its `finish` makes the values, as after a
-GROUP BY. What has DISTINCT, an order, or a state of another kind is computed by a GROUP BY over the frames written out row by
-row, a piece at a time. In frames that only grow, DISTINCT is a matter of the first row of each value.
+An aggregate's states are worked out for all frames at once (`window_states`), then its `finish`
+makes the values, as after a GROUP BY. What has DISTINCT, an order, or a state of another kind is
+computed by a GROUP BY over the frames written out row by row, a piece at a time. In frames that
+only grow, DISTINCT is a matter of the first row of each value.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.base.frozen import frozen
-from runnel.columns.batches import Indexes, Mask, flags, from_flags, from_numbers, indexes, join_arrays, make_batch, numbers
+from runnel.columns.batches import (
+    Indexes,
+    Mask,
+    flags,
+    from_flags,
+    from_numbers,
+    indexes,
+    join_arrays,
+    make_batch,
+    numbers,
+)
 from runnel.errors import internal
 from runnel.expressions.aggregates.registry import function_of, row_arguments, states_of
 from runnel.expressions.context import Frame
@@ -36,8 +47,9 @@ WRITTEN_OUT = 1 << 19
 
 @frozen
 class Frames:
-    """The different frames of a window, and for each row the number of its own (None: row i has frame i). Those that follow
-    each other and are the same are one. `grow`: each begins where its partition begins."""
+    """The different frames of a window, and for each row the number of its own (None: row i has
+    frame i). Those that follow each other and are the same are one. `grow`: each begins where its
+    partition begins."""
 
     ranges: Ranges
     row: Indexes | None
@@ -64,16 +76,24 @@ class WindowAggregate:
     def __init__(self, call: Aggregate) -> None:
         self._read = sorted(set().union(*map(columns_of, call.expressions)))
         places = {index: place for place, index in enumerate(self._read)}
-        self._over_frames = _OverFrames(call.map_expressions(lambda item: _renumbered(item, places)), len(self._read))
+        self._over_frames = _OverFrames(
+            call.map_expressions(lambda item: _renumbered(item, places)), len(self._read)
+        )
 
     def values(
-        self, columns: Sequence[pa.Array], rows: Partitions, ranges: Ranges, context: ProcessorContext
+        self,
+        columns: Sequence[pa.Array],
+        rows: Partitions,
+        ranges: Ranges,
+        context: ProcessorContext,
     ) -> Iterator[pa.Array | None]:
-        """The value of each row in the window's order; before it None, whenever a part of the work is done. `columns` are
-        the input's, in its order."""
+        """The value of each row in the window's order; before it None, whenever a part of the work
+        is done. `columns` are the input's, in its order."""
         frames = Frames.of(ranges, rows)
         parts = []
-        for part in self._over_frames.values([rows.sort(columns[i]) for i in self._read], rows.rows, frames, context):
+        for part in self._over_frames.values(
+            [rows.sort(columns[i]) for i in self._read], rows.rows, frames, context
+        ):
             parts.append(part)
             yield None
         found = join_arrays(parts)
@@ -96,10 +116,17 @@ class _OverFrames:
         self._rows = row_arguments(call)
         self._arguments = [compile_expression(item) for item in self._rows.expressions]
         self._states = states_of(call)
-        is_plain = not call.distinct and not call.order and not self._rows.has_flag and len(self._arguments) <= 1
+        is_plain = (
+            not call.distinct
+            and not call.order
+            and not self._rows.has_flag
+            and len(self._arguments) <= 1
+        )
         self._is_direct = is_plain and all(type(state) in RANGE_STATES for state in self._states)
 
-    def values(self, columns: list[pa.Array], count: int, frames: Frames, context: ProcessorContext) -> Iterator[pa.Array]:
+    def values(
+        self, columns: list[pa.Array], count: int, frames: Frames, context: ProcessorContext
+    ) -> Iterator[pa.Array]:
         """The values of the frames, in pieces."""
         if self._is_direct:
             yield self._direct(columns, count, frames, context)
@@ -109,17 +136,23 @@ class _OverFrames:
         else:
             yield from self._written_out(columns, frames, context)
 
-    def _direct(self, columns: list[pa.Array], count: int, frames: Frames, context: ProcessorContext) -> pa.Array:
+    def _direct(
+        self, columns: list[pa.Array], count: int, frames: Frames, context: ProcessorContext
+    ) -> pa.Array:
         evaluation = context.job.evaluation
         arguments = [evaluate(item, Frame(columns, count, evaluation)) for item in self._arguments]
-        states = [made for state in self._states for made in RANGE_STATES[type(state)](state, arguments, frames.ranges)]
+        states = [
+            made
+            for state in self._states
+            for made in RANGE_STATES[type(state)](state, arguments, frames.ranges)
+        ]
         return function_of(self._call).finish(states, self._call, evaluation)
 
     def _first_ones(
         self, columns: list[pa.Array], count: int, frames: Frames, context: ProcessorContext
     ) -> tuple[Aggregate, list[pa.Array]]:
-        """The call without DISTINCT over its evaluated arguments and a flag: which rows are the first of their partition that
-        have these arguments and pass the FILTER."""
+        """The call without DISTINCT over its evaluated arguments and a flag: which rows are the
+        first of their partition that have these arguments and pass the FILTER."""
         rows = Frame(columns, count, context.job.evaluation)
         arguments = [evaluate(item, rows) for item in self._arguments]
         passes = np.ones(count, np.bool_)
@@ -130,22 +163,39 @@ class _OverFrames:
         codes, _ = factorise([from_numbers(frames.partition, pa.int64()), *arguments])
         marked = from_flags(_first_of(codes, passes))
         given = len(arguments)
-        taken = tuple(Column(index=i, name=f"a{i}", type=item.type) for i, item in enumerate(self._call.arguments[:given]))
+        taken = tuple(
+            Column(index=i, name=f"a{i}", type=item.type)
+            for i, item in enumerate(self._call.arguments[:given])
+        )
         flag = Column(index=given, name="first", type=BOOLEAN)
-        call = replace(self._call, distinct=False, predicate=flag, arguments=(*taken, *self._call.arguments[given:]))
+        call = replace(
+            self._call,
+            distinct=False,
+            predicate=flag,
+            arguments=(*taken, *self._call.arguments[given:]),
+        )
         return call, [*arguments, marked]
 
-    def _written_out(self, columns: list[pa.Array], frames: Frames, context: ProcessorContext) -> Iterator[pa.Array]:
+    def _written_out(
+        self, columns: list[pa.Array], frames: Frames, context: ProcessorContext
+    ) -> Iterator[pa.Array]:
         number = Column(index=self._width, name="frame", type=BIGINT)
         by_frame = Aggregation((number,), (self._call,), ("frame", "value"), Stage.SINGLE)
         over_nothing = Aggregation((), (self._call,), ("value",), Stage.SINGLE)
-        none = [*(column.slice(0, 0) for column in columns), from_numbers(np.zeros(0, np.int64), pa.int64())]
+        none = [
+            *(column.slice(0, 0) for column in columns),
+            from_numbers(np.zeros(0, np.int64), pa.int64()),
+        ]
         (nothing,) = _aggregated(over_nothing, none, context)
         ranges = frames.ranges
         for first, last in _portions(ranges):
-            owners, places = _rows_of([Range(start[first:last], end[first:last]) for start, end in ranges])
+            owners, places = _rows_of(
+                [Range(start[first:last], end[first:last]) for start, end in ranges]
+            )
             taken = [column.take(indexes(places)) for column in columns]
-            keys, values = _aggregated(by_frame, [*taken, from_numbers(owners, pa.int64())], context)
+            keys, values = _aggregated(
+                by_frame, [*taken, from_numbers(owners, pa.int64())], context
+            )
             slots = np.full(last - first, len(keys))
             slots[numbers(keys, np.int64)] = np.arange(len(keys))
             yield join_arrays([values, nothing]).take(indexes(slots))
@@ -197,7 +247,9 @@ class _Nowhere:
 _NOWHERE = _Nowhere()
 
 
-def _aggregated(aggregation: Aggregation, columns: list[pa.Array], context: ProcessorContext) -> list[pa.Array]:
+def _aggregated(
+    aggregation: Aggregation, columns: list[pa.Array], context: ProcessorContext
+) -> list[pa.Array]:
     """The columns of a GROUP BY over these."""
     processor = AggregateProcessor(aggregation, stays=True)
     processor.init(_NOWHERE, context)

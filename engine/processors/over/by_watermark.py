@@ -1,4 +1,5 @@
-"""OVER on streams, where a watermark says when a partition is complete: its rows wait until then."""
+"""OVER on streams, where a watermark says when a partition is complete: its rows wait until
+then."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ PRUNE_ROWS = 1 << 14
 class TimedWindow(HoldingProcessor):
     """Computes the calls over the rows of the partitions that a watermark completes."""
 
-    def __init__(self, plan: CompiledWindow, holding: CompiledHolding, keys: tuple[int, ...], diverts: bool) -> None:
+    def __init__(
+        self, plan: CompiledWindow, holding: CompiledHolding, keys: tuple[int, ...], diverts: bool
+    ) -> None:
         super().__init__(holding, keys, diverts)
         self._plan = plan
         self._most = 0
@@ -76,13 +79,16 @@ class TimedWindow(HoldingProcessor):
             self._prune(self._plan.most[0])
 
     def _prune(self, call: int, most_bytes: int = 0) -> None:
-        """Keeps of the rows that are in memory those that may still be among the first of their partition. With `most_bytes`
-        together with what is in small files, so that there don't remain many of these."""
+        """Keeps of the rows that are in memory those that may still be among the first of their
+        partition. With `most_bytes` together with what is in small files, so that there don't
+        remain many of these."""
         held = self.held.take_held()
         if held:
             rows = self._plan.first_rows(join_batches(held), call, self._most, self.context)
             while (more := self.held.take_last_file(2 * rows.num_rows, most_bytes)) is not None:
-                rows = self._plan.first_rows(join_batches([more, rows]), call, self._most, self.context)
+                rows = self._plan.first_rows(
+                    join_batches([more, rows]), call, self._most, self.context
+                )
             self.held.put_back(rows, self.context.job.evaluation)
         self._expect_more()
 
@@ -102,10 +108,10 @@ def timed_window(
     keys: tuple[int, ...] = (),
     diverts: bool = False,
 ) -> ProcessorFactory:
-    """A supplier of processors that give the columns of the input and the value of each call: so many of the input's columns,
-    and the names of all, as `shape` says. All calls partition by the expressions that `holding` bounds. Rows that agree in
-    the columns at `keys` must meet in one processor. `most` is as in `window.window`. `diverts`: whether late rows go to
-    output 1."""
+    """A supplier of processors that give the columns of the input and the value of each call: so
+    many of the input's columns, and the names of all, as `shape` says. All calls partition by the
+    expressions that `holding` bounds. Rows that agree in the columns at `keys` must meet in one
+    processor. `most` is as in `window.window`. `diverts`: whether late rows go to output 1."""
     width, names = shape
     plan = CompiledWindow(calls, by_arrangement(enumerate(calls)), width, names, most, None)
     compiled = CompiledHolding(holding)

@@ -1,4 +1,5 @@
-"""The calls of a window over rows at hand: arranged by partition and order, computed one after the other."""
+"""The calls of a window over rows at hand: arranged by partition and order, computed one after the
+other."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from runnel.relation.nodes import Field
 from runnel.relation.over import Frame, FrameUnit, WindowCall
 
 ROW_BYTES = 48
-"""What a row costs beside its values: positions in the order, of its partition, its peers and its frame."""
+"""What a row costs beside its values: positions in the order, of its partition, its peers and its
+frame."""
 
 Arrangement = tuple[tuple[Expression, ...], tuple[SortKey, ...]]
 """By what the rows are partitioned and ordered."""
@@ -38,21 +40,36 @@ class CompiledCall:
         is_own = call.call.python is not None
         is_other = not is_own and (function in WINDOW_FUNCTIONS or not is_aggregate(function))
         self._aggregate = None if is_other else WindowAggregate(call.call)
-        self._arguments = [] if self._aggregate is not None else [compile_expression(item) for item in call.call.arguments]
-        key = call.order[0] if len(call.order) == 1 and call.frame.unit is FrameUnit.RANGE and call.frame.offsets else None
+        self._arguments = (
+            []
+            if self._aggregate is not None
+            else [compile_expression(item) for item in call.call.arguments]
+        )
+        key = (
+            call.order[0]
+            if len(call.order) == 1 and call.frame.unit is FrameUnit.RANGE and call.frame.offsets
+            else None
+        )
         self._key = key
         self._key_values = None if key is None else compile_expression(key.expression)
 
     def values(
-        self, columns: Sequence[pa.Array], rows: Partitions, frames: dict[Frame, Ranges], context: ProcessorContext
+        self,
+        columns: Sequence[pa.Array],
+        rows: Partitions,
+        frames: dict[Frame, Ranges],
+        context: ProcessorContext,
     ) -> Iterator[pa.Array | None]:
-        """The value of each row in the window's order; before it None, whenever a part of the work is done."""
+        """The value of each row in the window's order; before it None, whenever a part of the work
+        is done."""
         function = self._call.call.function
         if function in NUMBERINGS:
             yield NUMBERINGS[function](rows)
             return
         if self._aggregate is not None:
-            yield from self._aggregate.values(columns, rows, self._ranges(columns, rows, frames, context), context)
+            yield from self._aggregate.values(
+                columns, rows, self._ranges(columns, rows, frames, context), context
+            )
             return
         given = Rows(columns, rows.rows, context.job.evaluation)
         arguments = [rows.sort(evaluate(item, given)) for item in self._arguments]
@@ -66,7 +83,11 @@ class CompiledCall:
             yield frame_value(function, arguments, ranges, self._call.ignore_nulls, position)
 
     def _ranges(
-        self, columns: Sequence[pa.Array], rows: Partitions, frames: dict[Frame, Ranges], context: ProcessorContext
+        self,
+        columns: Sequence[pa.Array],
+        rows: Partitions,
+        frames: dict[Frame, Ranges],
+        context: ProcessorContext,
     ) -> Ranges:
         """The frames, which calls of one arrangement share."""
         frame = self._call.frame
@@ -93,7 +114,9 @@ def by_arrangement(calls: Iterable[tuple[int, WindowCall]]) -> CallsByArrangemen
     return tuple((arrangement, tuple(compiled)) for arrangement, compiled in found.items())
 
 
-def arranged(arrangement: Arrangement, rows: pa.RecordBatch, context: ProcessorContext) -> Partitions:
+def arranged(
+    arrangement: Arrangement, rows: pa.RecordBatch, context: ProcessorContext
+) -> Partitions:
     """The rows in the order of an arrangement."""
     partition, order = arrangement
     frame = Rows(rows.columns, rows.num_rows, context.job.evaluation)
@@ -101,19 +124,28 @@ def arranged(arrangement: Arrangement, rows: pa.RecordBatch, context: ProcessorC
     def values(expression: Expression) -> pa.Array:
         return evaluate(compile_expression(expression), frame)
 
-    return Partitions([values(item) for item in partition], [values(key.expression) for key in order], order, rows.num_rows)
+    return Partitions(
+        [values(item) for item in partition],
+        [values(key.expression) for key in order],
+        order,
+        rows.num_rows,
+    )
 
 
 def computed(
     calls: CallsByArrangement, rows: pa.RecordBatch, context: ProcessorContext
 ) -> Iterator[tuple[int, pa.Array] | None]:
-    """For each call its place and its values, one per row; between them None, whenever a part of the work is done."""
+    """For each call its place and its values, one per row; between them None, whenever a part of
+    the work is done."""
     for arrangement, found in calls:
         yield from values_of(found, rows, arranged(arrangement, rows, context), context)
 
 
 def values_of(
-    calls: Sequence[tuple[int, CompiledCall]], rows: pa.RecordBatch, in_order: Partitions, context: ProcessorContext
+    calls: Sequence[tuple[int, CompiledCall]],
+    rows: pa.RecordBatch,
+    in_order: Partitions,
+    context: ProcessorContext,
 ) -> Iterator[tuple[int, pa.Array] | None]:
     """The same of calls of one arrangement, in which the rows are."""
     frames: dict[Frame, Ranges] = {}
@@ -124,8 +156,8 @@ def values_of(
 
 @frozen
 class CompiledWindow:
-    """Window calls, compiled. `width` columns of the input are kept; the rows that come out have the columns `names`.
-    `fields` are the input's (None: the rows can't be handed to DuckDB)."""
+    """Window calls, compiled. `width` columns of the input are kept; the rows that come out have
+    the columns `names`. `fields` are the input's (None: the rows can't be handed to DuckDB)."""
 
     calls: tuple[WindowCall, ...]
     arrangements: CallsByArrangement
@@ -135,8 +167,8 @@ class CompiledWindow:
     fields: tuple[Field, ...] | None
 
     def results(self, rows: pa.RecordBatch, context: ProcessorContext) -> Iterator[pa.RecordBatch]:
-        """The rows with the values of all calls beside them; before that empty batches, which go nowhere but let others have
-        the thread."""
+        """The rows with the values of all calls beside them; before that empty batches, which go
+        nowhere but let others have the thread."""
         values: dict[int, pa.Array] = {}
         for found in computed(self.arrangements, rows, context):
             yield empty_columns(0)
@@ -144,7 +176,9 @@ class CompiledWindow:
                 values[found[0]] = found[1]
         yield from self.output(rows, [values[i] for i in range(len(values))])
 
-    def first_rows(self, rows: pa.RecordBatch, call: int, most: int, context: ProcessorContext) -> pa.RecordBatch:
+    def first_rows(
+        self, rows: pa.RecordBatch, call: int, most: int, context: ProcessorContext
+    ) -> pa.RecordBatch:
         """The rows to which the numbering `call` gives at most `most`, as they came."""
         ordered = arranged(self.arrangements[0][0], rows, context)
         ranks = numbers(NUMBERINGS[self.calls[call].call.function](ordered), np.int64)
@@ -153,7 +187,9 @@ class CompiledWindow:
     def output(self, rows: pa.RecordBatch, results: list[pa.Array]) -> Iterator[pa.RecordBatch]:
         """The rows with the values of all calls beside them."""
         columns = [*rows.columns[: self.width], *results]
-        schema = pa.schema([pa.field(name, column.type) for name, column in zip(self.names, columns, strict=True)])
+        schema = pa.schema(
+            [pa.field(name, column.type) for name, column in zip(self.names, columns, strict=True)]
+        )
         for start in range(0, rows.num_rows, MAX_ROWS):
             count = min(MAX_ROWS, rows.num_rows - start)
             yield make_batch([column.slice(start, count) for column in columns], schema, count)

@@ -1,4 +1,5 @@
-"""Frames: for each row the rows that a window call sees, as ranges of places in the window's order."""
+"""Frames: for each row the rows that a window call sees, as ranges of places in the window's
+order."""
 
 from __future__ import annotations
 
@@ -45,13 +46,16 @@ Ranges = list[Range]
 
 @frozen
 class OrderColumn:
-    """The one ORDER BY key of a RANGE frame with an offset: its values in the window's order, and how they are sorted."""
+    """The one ORDER BY key of a RANGE frame with an offset: its values in the window's order, and
+    how they are sorted."""
 
     values: pa.Array
     key: SortKey
 
 
-def frame_ranges(frame: Frame, rows: Partitions, order: OrderColumn | None, context: EvaluationContext) -> Ranges:
+def frame_ranges(
+    frame: Frame, rows: Partitions, order: OrderColumn | None, context: EvaluationContext
+) -> Ranges:
     """The frame of each row."""
     bounds = _Bounds(frame.unit, rows, order, context)
     start, end = bounds.start(frame.start), bounds.end(frame.end)
@@ -65,7 +69,11 @@ def _without(found: Range, exclusion: Exclusion, rows: Partitions) -> Ranges:
     if exclusion is Exclusion.CURRENT_ROW:
         return [_cut(found, found.start, place), _cut(found, place + 1, found.end)]
     before, after = _cut(found, found.start, rows.peer_start), _cut(found, rows.peer_end, found.end)
-    return [before, after] if exclusion is Exclusion.GROUP else [before, _cut(found, place, place + 1), after]
+    return (
+        [before, after]
+        if exclusion is Exclusion.GROUP
+        else [before, _cut(found, place, place + 1), after]
+    )
 
 
 def _cut(found: Range, start: Indexes, end: Indexes) -> Range:
@@ -88,7 +96,13 @@ def check_offset(bound: Bound, context: EvaluationContext) -> Any:
 class _Bounds:
     """Works out where frames begin and end."""
 
-    def __init__(self, unit: FrameUnit, rows: Partitions, order: OrderColumn | None, context: EvaluationContext) -> None:
+    def __init__(
+        self,
+        unit: FrameUnit,
+        rows: Partitions,
+        order: OrderColumn | None,
+        context: EvaluationContext,
+    ) -> None:
         self._unit = unit
         self._rows = rows
         self._order = order
@@ -158,8 +172,11 @@ def _known(valid: Mask, rows: Partitions, nulls_first: bool) -> tuple[Indexes, I
     return (rows.start + nulls, rows.end) if nulls_first else (rows.start, rows.end - nulls)
 
 
-def _searched(keys: Numbers, wanted: Numbers, start: Indexes, end: Indexes, is_end: bool) -> Indexes:
-    """For each row the first place from `start` to `end` whose key isn't before `wanted`; for an end, is after it."""
+def _searched(
+    keys: Numbers, wanted: Numbers, start: Indexes, end: Indexes, is_end: bool
+) -> Indexes:
+    """For each row the first place from `start` to `end` whose key isn't before `wanted`; for an
+    end, is after it."""
     if len(keys) and start[0] == 0 and end[0] == len(keys):
         return np.searchsorted(keys, wanted, "right" if is_end else "left").astype(np.int64)
     low, high = start.copy(), end.copy()
@@ -175,14 +192,20 @@ def _searched(keys: Numbers, wanted: Numbers, start: Indexes, end: Indexes, is_e
 
 
 def _compared(
-    values: pa.Array, kinds: tuple[SqlType, SqlType], offset: Any, is_added: bool, context: EvaluationContext
+    values: pa.Array,
+    kinds: tuple[SqlType, SqlType],
+    offset: Any,
+    is_added: bool,
+    context: EvaluationContext,
 ) -> tuple[Numbers, Numbers]:
     """The keys, and the keys with the offset added or subtracted, as integers of the same order."""
     kind, given = kinds
     if kind.is_approximate or given.is_approximate:
         doubles = pc.cast(values, pa.float64(), safe=False)
         moved = pc.add(doubles, _double(offset if is_added else -offset))
-        return numbers(ordered_integers(doubles), np.int64), numbers(ordered_integers(moved), np.int64)
+        return numbers(ordered_integers(doubles), np.int64), numbers(
+            ordered_integers(moved), np.int64
+        )
     if given.kind is Kind.DECIMAL or kind.kind is Kind.DECIMAL:
         return _decimals(values, kinds, offset, is_added)
     if given.kind is Kind.INTERVAL_MONTH and kind.kind is not Kind.INTERVAL_MONTH:
@@ -203,24 +226,32 @@ def _double(value: Any) -> pa.Scalar:
 
 def _integers(values: pa.Array, kind: SqlType, given: SqlType) -> Numbers:
     width = values.type.bit_width
-    keys = numbers(values, {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}[width]).astype(np.int64)
+    keys = numbers(values, {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}[width]).astype(
+        np.int64
+    )
     return keys * _DAY if kind.kind is Kind.DATE and given.kind is Kind.INTERVAL else keys
 
 
-def _decimals(values: pa.Array, kinds: tuple[SqlType, SqlType], offset: Any, is_added: bool) -> tuple[Numbers, Numbers]:
+def _decimals(
+    values: pa.Array, kinds: tuple[SqlType, SqlType], offset: Any, is_added: bool
+) -> tuple[Numbers, Numbers]:
     """By rank among both, for Arrow compares 256 bits and numpy can't."""
     scale = max(kinds[0].scale, kinds[1].scale)
     wide = pa.decimal256(_WIDE, scale)
     exact = values if pa.types.is_decimal(values.type) else pc.cast(values, pa.decimal128(38, 0))
     keys = pc.cast(exact, wide)
-    distance = pc.cast(pack_scalar(Decimal(offset), kinds[1] if kinds[1].kind is Kind.DECIMAL else _WHOLE), wide)
+    distance = pc.cast(
+        pack_scalar(Decimal(offset), kinds[1] if kinds[1].kind is Kind.DECIMAL else _WHOLE), wide
+    )
     moved = pc.cast((pc.add if is_added else pc.subtract)(keys, distance), wide)
     both = pa.concat_arrays([keys, moved])
     order = numbers(pc.sort_indices(both), np.uint64).astype(np.int64)
     ordered = both.take(pc.sort_indices(both))
     rank = np.zeros(len(both), np.int64)
     if len(both) > 1:
-        differs = pc.fill_null(pc.not_equal(ordered.slice(1), ordered.slice(0, len(both) - 1)), _FALSE)
+        differs = pc.fill_null(
+            pc.not_equal(ordered.slice(1), ordered.slice(0, len(both) - 1)), _FALSE
+        )
         rank[order[1:]] = np.cumsum(numbers(pc.cast(differs, pa.int8()), np.int8), dtype=np.int64)
     return rank[: len(keys)], rank[len(keys) :]
 
@@ -230,11 +261,17 @@ _FALSE = pack_scalar(False, SqlType(Kind.BOOLEAN))
 
 
 def _months(
-    values: pa.Array, kinds: tuple[SqlType, SqlType], offset: int, is_added: bool, context: EvaluationContext
+    values: pa.Array,
+    kinds: tuple[SqlType, SqlType],
+    offset: int,
+    is_added: bool,
+    context: EvaluationContext,
 ) -> tuple[Numbers, Numbers]:
     """By the calendar: the engine's own addition of months."""
     key: Expression = Column(index=0, name="key", type=kinds[0])
-    moved = build.call("add" if is_added else "subtract", [key, Literal(value=offset, type=kinds[1])])
+    moved = build.call(
+        "add" if is_added else "subtract", [key, Literal(value=offset, type=kinds[1])]
+    )
     rows = Rows([values], len(values), context)
     target = evaluate(compile_expression(moved), rows)
     plain = evaluate(compile_expression(build.cast(key, moved.type, implicit=True)), rows)

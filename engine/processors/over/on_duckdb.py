@@ -1,7 +1,9 @@
-"""A plan over the rows of other vertices that DuckDB runs: OVER windows, and whatever must not fail for want of memory.
+"""A plan over the rows of other vertices that DuckDB runs: OVER windows, and whatever must not fail
+for want of memory.
 
-The rows that come in are kept as they are up to a share of the memory limit, beyond it in temporary tables of DuckDB, which
-writes them to disk when they are too many. When all inputs have ended the plan runs over them, and its rows stream out.
+The rows that come in are kept as they are up to a share of the memory limit, beyond it in temporary
+tables of DuckDB, which writes them to disk when they are too many. When all inputs have ended the
+plan runs over them, and its rows stream out.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
     from runnel.duckdb.kernel import DuckDBKernel
 
 SHARE = 4
-"""All inputs together keep at most this part (one in so many) of the memory limit as Arrow batches."""
+"""All inputs together keep at most this part (one in so many) of the memory limit as Arrow
+batches."""
 
 KEPT_BYTES = 1 << 30
 """What they keep without a limit."""
@@ -77,7 +80,9 @@ class _Rows:
         if self._is_table:
             self.spill(cursor)
         else:
-            cursor.register(self.name, pa.RecordBatchReader.from_batches(self._schema, self._taken()))
+            cursor.register(
+                self.name, pa.RecordBatchReader.from_batches(self._schema, self._taken())
+            )
 
     def _taken(self) -> Iterator[pa.RecordBatch]:
         """The batches, each let go as it is handed out."""
@@ -95,18 +100,25 @@ class _Rows:
 
 
 class OnDuckDB(Processor):
-    """Collects its inputs, then runs `relation` over them, whose leaves are `InputRows`, and passes its rows on, called by
-    `names`, in its order. Runs at parallelism 1, on a thread of its own as it may write to disk."""
+    """Collects its inputs, then runs `relation` over them, whose leaves are `InputRows`, and passes
+    its rows on, called by `names`, in its order. Runs at parallelism 1, on a thread of its own as
+    it may write to disk."""
 
     cooperative = False
 
     def __init__(self, relation: Relation, names: Sequence[str]) -> None:
         self._relation = relation
         self._schema = pa.schema(
-            [pa.field(name, to_arrow(item.type)) for name, item in zip(names, relation.fields, strict=True)]
+            [
+                pa.field(name, to_arrow(item.type))
+                for name, item in zip(names, relation.fields, strict=True)
+            ]
         )
         leaves = {node.number: node for node in walk(relation) if isinstance(node, InputRows)}
-        self._inputs = {number: _Rows(number, [item.type for item in leaf.columns]) for number, leaf in leaves.items()}
+        self._inputs = {
+            number: _Rows(number, [item.type for item in leaf.columns])
+            for number, leaf in leaves.items()
+        }
         self._kernel: DuckDBKernel | None = None
         self._cursor: DuckDBPyConnection | None = None
         self._stream: DuckDBStream | None = None
@@ -161,7 +173,9 @@ class OnDuckDB(Processor):
         cursor, self._cursor = self._opened(), None
         assert self._kernel is not None
         inputs = list(self._inputs.values())
-        stream = DuckDBStream(self._kernel, cursor, text, inputs, self._finish, partial(place_of, self._relation))
+        stream = DuckDBStream(
+            self._kernel, cursor, text, inputs, self._finish, partial(place_of, self._relation)
+        )
         stream.start(self.context.wake)
         return stream
 
@@ -185,8 +199,9 @@ def _no_scan(scan: Relation, read: tuple[int, ...]) -> str:
 
 
 def on_duckdb(relation: Relation, names: Sequence[str]) -> ProcessorFactory:
-    """A supplier of processors that run `relation` on DuckDB over the rows of their inputs: its leaves are `InputRows`, by
-    the number of the input. Raises Unrenderable where DuckDB can't run it with our meaning."""
+    """A supplier of processors that run `relation` on DuckDB over the rows of their inputs: its
+    leaves are `InputRows`, by the number of the input. Raises Unrenderable where DuckDB can't run
+    it with our meaning."""
     DuckDBRelations(Rendering(DUCKDB), _no_scan).whole(relation)
     return lambda: OnDuckDB(relation, tuple(names))
 
@@ -200,7 +215,9 @@ def try_out(relation: Relation, job: JobContext) -> None:
         for leaf in walk(relation):
             if isinstance(leaf, InputRows):
                 schema = carried_schema([item.type for item in leaf.columns])
-                cursor.register(input_name(leaf.number), pa.RecordBatchReader.from_batches(schema, []))
+                cursor.register(
+                    input_name(leaf.number), pa.RecordBatchReader.from_batches(schema, [])
+                )
         cursor.sql(text)
     except Exception as error:
         refusal = translated(error)
@@ -215,5 +232,7 @@ def _text(relation: Relation, job: JobContext) -> str:
     """The SQL to run, with the arguments in it."""
     evaluation = job.evaluation
     arguments = tuple(value.as_py() for value in evaluation.arguments)
-    rendering = Rendering(DUCKDB, Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now))
+    rendering = Rendering(
+        DUCKDB, Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now)
+    )
     return DuckDBRelations(rendering, _no_scan).whole(relation)

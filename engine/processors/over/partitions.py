@@ -1,4 +1,5 @@
-"""Rows by partition and order: where each partition begins and ends, and each group of peers (rows that are equal in order)."""
+"""Rows by partition and order: where each partition begins and ends, and each group of peers (rows
+that are equal in order)."""
 
 from __future__ import annotations
 
@@ -15,11 +16,18 @@ from runnel.processors.over.row_order import Digits, digits_of, joined, order_of
 class Partitions:
     """The rows of a window in order. All positions below are places in that order.
 
-    For the row at place i its partition is `start[i]` … `end[i] - 1`, its peers are `peer_start[i]` … `peer_end[i] - 1`, and
-    `group[i]` numbers the groups of peers through all partitions. `order[i]` is the input row at place i.
+    For the row at place i its partition is `start[i]` … `end[i] - 1`, its peers are `peer_start[i]`
+    … `peer_end[i] - 1`, and `group[i]` numbers the groups of peers through all partitions.
+    `order[i]` is the input row at place i.
     """
 
-    def __init__(self, partition: Sequence[pa.Array], keys: Sequence[pa.Array], order: Sequence[SortKey], rows: int) -> None:
+    def __init__(
+        self,
+        partition: Sequence[pa.Array],
+        keys: Sequence[pa.Array],
+        order: Sequence[SortKey],
+        rows: int,
+    ) -> None:
         self.rows = rows
         parts = joined([digits_of(item, None) for item in partition], rows)
         wanted = [(key.descending, key.nulls_first) for key in order]
@@ -63,4 +71,8 @@ def _ranges(begins: Mask) -> tuple[Indexes, Indexes, Indexes]:
     """For each row the first row of its range, the one after its last, and the range's number."""
     starts = np.flatnonzero(begins)
     lengths = np.diff(np.append(starts, len(begins)))
-    return np.repeat(starts, lengths), np.repeat(starts + lengths, lengths), np.repeat(np.arange(len(starts)), lengths)
+    return (
+        np.repeat(starts, lengths),
+        np.repeat(starts + lengths, lengths),
+        np.repeat(np.arange(len(starts)), lengths),
+    )

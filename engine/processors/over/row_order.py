@@ -1,8 +1,8 @@
 """The order of rows by several keys, as one whole number per row.
 
-Every key column becomes numbers from 0 on in its own order, NULLs included, and the columns are put together as digits of one
-number. numpy sorts such numbers some twenty times as fast as Arrow sorts rows by several columns, and rows are equal where
-their numbers are.
+Every key column becomes numbers from 0 on in its own order, NULLs included, and the columns are put
+together as digits of one number. numpy sorts such numbers some twenty times as fast as Arrow sorts
+rows by several columns, and rows are equal where their numbers are.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Digits(NamedTuple):
 
 
 def digits_of(column: pa.Array, direction: Direction | None) -> Digits:
-    """Numbers that are equal where values are the same, and in the order that `direction` says (None: in any)."""
+    """Numbers that are equal where values are the same, and in the order that `direction` says
+    (None: in any)."""
     values, span = _plain_digits(column, direction is not None)
     descending, nulls_first = direction or (False, True)
     if descending:
@@ -81,7 +82,8 @@ def _plain_digits(column: pa.Array, is_ordered: bool) -> Digits:
 
 
 def _differ_mostly(column: pa.Array) -> bool:
-    """Whether a text column has so many different values that sorting these is no less work than sorting all."""
+    """Whether a text column has so many different values that sorting these is no less work than
+    sorting all."""
     sample = column.slice(len(column) // 2, SAMPLE_ROWS)
     return len(pc.unique(sample)) > len(sample) // 2
 
@@ -140,7 +142,8 @@ def _ranks(column: pa.Array) -> Digits:
 
 
 def _differs(ordered: pa.Array) -> Indexes:
-    """Where a value isn't the one before; NULLs stand together, and what their numbers are doesn't matter."""
+    """Where a value isn't the one before; NULLs stand together, and what their numbers are doesn't
+    matter."""
     unequal = pc.not_equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1))
     valid = validity(unequal)
     differs = flags(unequal)

@@ -1,4 +1,5 @@
-"""Values of OVER over all earlier rows, which go on from batch to batch: what is kept of each partition in between."""
+"""Values of OVER over all earlier rows, which go on from batch to batch: what is kept of each
+partition in between."""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ Values = Sequence[pa.Array]
 
 @frozen
 class Going:
-    """How the value of a call goes on: `calls` are computed over the new rows alone; `combine` makes of what was kept of each
-    row's partition (NULL where nothing was, as the mask says) and of these values those of the call, and what is to be kept."""
+    """How the value of a call goes on: `calls` are computed over the new rows alone; `combine`
+    makes of what was kept of each row's partition (NULL where nothing was, as the mask says) and of
+    these values those of the call, and what is to be kept."""
 
     calls: tuple[WindowCall, ...]
     combine: Callable[[Values, Values, Mask, EvaluationContext], tuple[pa.Array, Values]]
@@ -48,7 +50,9 @@ def going(call: WindowCall) -> Going:
         return Going((call,), _first_known if call.ignore_nulls else _first)
     if function == "last_value":
         return Going((call,), _last_known if call.ignore_nulls else _last)
-    return Going((call,), _extreme("greatest" if function in ("max", "bool_or") else "least", call.call.type))
+    return Going(
+        (call,), _extreme("greatest" if function in ("max", "bool_or") else "least", call.call.type)
+    )
 
 
 def _row_number(call: WindowCall) -> WindowCall:
@@ -59,12 +63,16 @@ def _plus(kept: pa.Array, value: pa.Array) -> pa.Array:
     return from_numbers(filled(kept, np.int64) + filled(value, np.int64), pa.int64())
 
 
-def _counted(kept: Values, values: Values, known: Mask, context: EvaluationContext) -> tuple[pa.Array, Values]:
+def _counted(
+    kept: Values, values: Values, known: Mask, context: EvaluationContext
+) -> tuple[pa.Array, Values]:
     result = _plus(kept[0], values[0])
     return result, (result,)
 
 
-def _ranked(kept: Values, values: Values, known: Mask, context: EvaluationContext) -> tuple[pa.Array, Values]:
+def _ranked(
+    kept: Values, values: Values, known: Mask, context: EvaluationContext
+) -> tuple[pa.Array, Values]:
     return _plus(kept[0], values[0]), (_plus(kept[0], values[1]),)
 
 
@@ -78,13 +86,23 @@ def _added(kept: pa.Array, value: pa.Array, call: Aggregate) -> pa.Array:
         else:
             total = pc.add_checked(kept, value)
     except pa.ArrowInvalid:
-        hint = "cast the argument to DECIMAL" if call.type.is_integer else "cast the argument to DOUBLE"
-        raise DataError(f"{call.type} overflow in {call.function.upper()}", hint=hint, position=call.position) from None
+        hint = (
+            "cast the argument to DECIMAL"
+            if call.type.is_integer
+            else "cast the argument to DOUBLE"
+        )
+        raise DataError(
+            f"{call.type} overflow in {call.function.upper()}", hint=hint, position=call.position
+        ) from None
     return pc.coalesce(total, value, kept)
 
 
-def _summed(call: Aggregate) -> Callable[[Values, Values, Mask, EvaluationContext], tuple[pa.Array, Values]]:
-    def combine(kept: Values, values: Values, known: Mask, context: EvaluationContext) -> tuple[pa.Array, Values]:
+def _summed(
+    call: Aggregate,
+) -> Callable[[Values, Values, Mask, EvaluationContext], tuple[pa.Array, Values]]:
+    def combine(
+        kept: Values, values: Values, known: Mask, context: EvaluationContext
+    ) -> tuple[pa.Array, Values]:
         result = _added(kept[0], values[0], call)
         return result, (result,)
 
@@ -100,39 +118,55 @@ def _average(call: WindowCall) -> Going:
     count = aggregate_call("count", [argument], False, given.predicate, given.position)
     finish = AGGREGATES["avg"].finish
 
-    def combine(kept: Values, values: Values, known: Mask, context: EvaluationContext) -> tuple[pa.Array, Values]:
+    def combine(
+        kept: Values, values: Values, known: Mask, context: EvaluationContext
+    ) -> tuple[pa.Array, Values]:
         state = [_added(kept[0], values[0], total), _plus(kept[1], values[1])]
         return finish(state, given, context), state
 
     return Going((replace(call, call=total), replace(call, call=count)), combine)
 
 
-def _first(kept: Values, values: Values, known: Mask, context: EvaluationContext) -> tuple[pa.Array, Values]:
+def _first(
+    kept: Values, values: Values, known: Mask, context: EvaluationContext
+) -> tuple[pa.Array, Values]:
     result = pc.if_else(from_flags(known), kept[0], values[0])
     return result, (result,)
 
 
-def _first_known(kept: Values, values: Values, known: Mask, context: EvaluationContext) -> tuple[pa.Array, Values]:
+def _first_known(
+    kept: Values, values: Values, known: Mask, context: EvaluationContext
+) -> tuple[pa.Array, Values]:
     result = pc.coalesce(kept[0], values[0])
     return result, (result,)
 
 
-def _last(kept: Values, values: Values, known: Mask, context: EvaluationContext) -> tuple[pa.Array, Values]:
+def _last(
+    kept: Values, values: Values, known: Mask, context: EvaluationContext
+) -> tuple[pa.Array, Values]:
     return values[0], ()
 
 
-def _last_known(kept: Values, values: Values, known: Mask, context: EvaluationContext) -> tuple[pa.Array, Values]:
+def _last_known(
+    kept: Values, values: Values, known: Mask, context: EvaluationContext
+) -> tuple[pa.Array, Values]:
     result = pc.coalesce(values[0], kept[0])
     return result, (result,)
 
 
-def _extreme(function: str, kind: SqlType) -> Callable[[Values, Values, Mask, EvaluationContext], tuple[pa.Array, Values]]:
+def _extreme(
+    function: str, kind: SqlType
+) -> Callable[[Values, Values, Mask, EvaluationContext], tuple[pa.Array, Values]]:
     if kind.kind is Kind.BOOLEAN:
         function = "or" if function == "greatest" else "and"
-    columns = tuple(Column(index=place, name=name, type=kind) for place, name in enumerate(("kept", "value")))
+    columns = tuple(
+        Column(index=place, name=name, type=kind) for place, name in enumerate(("kept", "value"))
+    )
     better = compile_expression(Call(function=function, arguments=columns, type=kind))
 
-    def combine(kept: Values, values: Values, known: Mask, context: EvaluationContext) -> tuple[pa.Array, Values]:
+    def combine(
+        kept: Values, values: Values, known: Mask, context: EvaluationContext
+    ) -> tuple[pa.Array, Values]:
         found = evaluate(better, Frame([kept[0], values[0]], len(values[0]), context))
         result = pc.coalesce(found, kept[0], values[0])
         return result, (result,)

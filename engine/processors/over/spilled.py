@@ -1,9 +1,10 @@
 """OVER for rows that memory has no room for.
 
-Calls that partition by a common key see the rows divided by its hash, in files, one file after the other. Calls without a key
-in common take turns: the rows go from the files of one step to those of the next, with the values found so far beside them.
-Rows that can't be divided, because nothing says by what or because one partition has nearly all of them, are DuckDB's,
-which sorts in files of its own.
+Calls that partition by a common key see the rows divided by its hash, in files, one file after the
+other. Calls without a key in common take turns: the rows go from the files of one step to those of
+the next, with the values found so far beside them. Rows that can't be divided, because nothing says
+by what or because one partition has nearly all of them, are DuckDB's, which sorts in files of its
+own.
 """
 
 from __future__ import annotations
@@ -46,7 +47,11 @@ class SpilledWindow:
             fields = (Field("c0", BOOLEAN),)
         steps = _steps(plan.calls)
         is_divided = fields is None or all(keys for keys, _ in steps)
-        if fields is not None and not is_divided and _on_duckdb(_plain(fields, plan.calls), context) is not None:
+        if (
+            fields is not None
+            and not is_divided
+            and _on_duckdb(_plain(fields, plan.calls), context) is not None
+        ):
             steps = [((), tuple(range(len(plan.calls))))]
         self._order = [place for _, places in steps for place in places]
         self._steps: list[_Step] = []
@@ -54,7 +59,13 @@ class SpilledWindow:
             calls = [plan.calls[place] for place in places]
             self._steps.append((_Divided if keys else _Whole)(calls, keys, fields, memory, context))
             if fields is not None:
-                fields = (*fields, *(Field(f"$w{len(fields) + i}", call.call.type) for i, call in enumerate(calls)))
+                fields = (
+                    *fields,
+                    *(
+                        Field(f"$w{len(fields) + i}", call.call.type)
+                        for i, call in enumerate(calls)
+                    ),
+                )
 
     def take(self, batch: pa.RecordBatch) -> None:
         if self._needs_column:
@@ -62,7 +73,8 @@ class SpilledWindow:
         self._steps[0].take(batch)
 
     def results(self) -> Iterator[pa.RecordBatch]:
-        """All rows with the values of all calls; an empty batch is a pause. The files are closed as they are done with."""
+        """All rows with the values of all calls; an empty batch is a pause. The files are closed as
+        they are done with."""
         for step, following in zip(self._steps, self._steps[1:], strict=False):
             for rows in step.results():
                 if rows.num_rows:
@@ -72,7 +84,9 @@ class SpilledWindow:
         for rows in self._steps[-1].results():
             if rows.num_rows:
                 values = rows.columns[len(rows.columns) - len(self._order) :]
-                yield from self._plan.output(rows, [values[self._order.index(i)] for i in range(len(values))])
+                yield from self._plan.output(
+                    rows, [values[self._order.index(i)] for i in range(len(values))]
+                )
             else:
                 yield empty_columns(0)
 
@@ -83,7 +97,8 @@ class SpilledWindow:
 
 
 def _steps(calls: Sequence[WindowCall]) -> list[tuple[tuple[Expression, ...], _Places]]:
-    """The calls, by their places, in steps, each with the keys that all of its calls partition by; those without any last."""
+    """The calls, by their places, in steps, each with the keys that all of its calls partition by;
+    those without any last."""
     steps: list[tuple[tuple[Expression, ...], _Places]] = []
     for place, call in enumerate(calls):
         own = tuple(key for key in call.partition if not is_volatile(key))
@@ -101,14 +116,16 @@ def _relation(fields: tuple[Field, ...], calls: Sequence[WindowCall]) -> Window:
     # Names that are neither empty nor there twice: DuckDB has them.
     columns = tuple(Field(f"c{i}", item.type) for i, item in enumerate(fields))
     return Window(
-        input=InputRows(number=0, columns=columns), calls=tuple(calls), names=tuple(f"w{i}" for i in range(len(calls)))
+        input=InputRows(number=0, columns=columns),
+        calls=tuple(calls),
+        names=tuple(f"w{i}" for i in range(len(calls))),
     )
 
 
 @frozen
 class _Plain:
-    """Calls over `fields`, of which those from `width` on hold what `computed` gives: the keys that can fail, which DuckDB
-    refuses."""
+    """Calls over `fields`, of which those from `width` on hold what `computed` gives: the keys that
+    can fail, which DuckDB refuses."""
 
     fields: tuple[Field, ...]
     calls: tuple[WindowCall, ...]
@@ -122,10 +139,16 @@ def _plain(fields: tuple[Field, ...], calls: Sequence[WindowCall]) -> _Plain:
     def plain(key: Expression) -> Expression:
         if not can_fail(key):
             return key
-        return computed.setdefault(key, Column(index=width + len(computed), name="", type=key.type, position=key.position))
+        return computed.setdefault(
+            key, Column(index=width + len(computed), name="", type=key.type, position=key.position)
+        )
 
     changed = tuple(
-        replace(call, partition=tuple(map(plain, call.partition)), order=tuple(key.mapped(plain) for key in call.order))
+        replace(
+            call,
+            partition=tuple(map(plain, call.partition)),
+            order=tuple(key.mapped(plain) for key in call.order),
+        )
         for call in calls
     )
     added = tuple(Field("", key.type) for key in computed)
@@ -179,14 +202,19 @@ class _Whole:
         width, last = self._plain.width, len(self._plain.fields)
         for batch in self._duckdb.results():
             # An empty batch is a pause.
-            yield batch.select([*range(width), *range(last, batch.num_columns)]) if batch.num_rows else batch
+            yield (
+                batch.select([*range(width), *range(last, batch.num_columns)])
+                if batch.num_rows
+                else batch
+            )
 
     def close(self) -> None:
         self._duckdb.close()
 
 
 class _Divided:
-    """Rows in files by the hash of keys that all calls partition by. `level` counts how often they were divided before."""
+    """Rows in files by the hash of keys that all calls partition by. `level` counts how often they
+    were divided before."""
 
     def __init__(
         self,
@@ -242,11 +270,18 @@ class _Divided:
         columns = [*rows.columns, *(values[i] for i in range(len(values)))]
         yield pa.RecordBatch.from_arrays(columns, [f"c{i}" for i in range(len(columns))])
 
-    def _further(self, held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], file: SpillFile) -> Iterator[pa.RecordBatch]:
-        """A file that is too large: divided again, unless dividing it is of no use, as all rows came to one file at once."""
-        can_divide = self._level < DEEPEST and file.rows < sum(item.rows for item in self._files.files)
+    def _further(
+        self, held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], file: SpillFile
+    ) -> Iterator[pa.RecordBatch]:
+        """A file that is too large: divided again, unless dividing it is of no use, as all rows
+        came to one file at once."""
+        can_divide = self._level < DEEPEST and file.rows < sum(
+            item.rows for item in self._files.files
+        )
         if can_divide:
-            self._inner = _Divided(self._calls, self._keys, self._fields, self._memory, self._context, self._level + 1)
+            self._inner = _Divided(
+                self._calls, self._keys, self._fields, self._memory, self._context, self._level + 1
+            )
         else:
             self._inner = _Whole(self._calls, self._keys, self._fields, self._memory, self._context)
         while held:

@@ -1,7 +1,8 @@
 """States of aggregates over ranges of rows, for all ranges at once.
 
-Counts, and sums of whole numbers and DECIMALs, are differences of running totals, which are exact; the others come from a
-range tree, for differences of floats would lose what is small beside what is large.
+Counts, and sums of whole numbers and DECIMALs, are differences of running totals, which are exact;
+the others come from a range tree, for differences of floats would lose what is small beside what is
+large.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.columns.batches import Indexes, Mask, Numbers, flags, from_flags, from_numbers, indexes, numbers, validity
+from runnel.columns.batches import (
+    Indexes,
+    Mask,
+    Numbers,
+    flags,
+    from_flags,
+    from_numbers,
+    indexes,
+    numbers,
+    validity,
+)
 from runnel.expressions.aggregates.states import (
     Count,
     Extreme,
@@ -73,9 +84,13 @@ def _count(state: Count, arguments: Sequence[pa.Array], ranges: Ranges) -> list[
     return [from_numbers(found, pa.int64())]
 
 
-def _sum_integer(state: SumInteger, arguments: Sequence[pa.Array], ranges: Ranges) -> list[pa.Array]:
+def _sum_integer(
+    state: SumInteger, arguments: Sequence[pa.Array], ranges: Ranges
+) -> list[pa.Array]:
     column = arguments[0]
-    values = _filled(column, numbers(column, _WIDTHS[column.type.bit_width]), 0).astype(np.int64, copy=False)
+    values = _filled(column, numbers(column, _WIDTHS[column.type.bit_width]), 0).astype(
+        np.int64, copy=False
+    )
     some = _some(column, ranges)
     if fits_in_64_bits(column):
         return [from_numbers(_totals(values, ranges), pa.int64(), some)]
@@ -88,12 +103,20 @@ def _wide(words: Sequence[Indexes], arrow: pa.DataType, valid: Mask | None) -> p
     """A DECIMAL column of its 64-bit words, the lowest first."""
     rows = np.column_stack(words)
     bitmap = None if valid is None else from_flags(valid).buffers()[1]
-    return pa.Array.from_buffers(arrow, len(rows), [bitmap, pa.py_buffer(np.ascontiguousarray(rows))])
+    return pa.Array.from_buffers(
+        arrow, len(rows), [bitmap, pa.py_buffer(np.ascontiguousarray(rows))]
+    )
 
 
-def _sum_decimal(state: SumDecimal, arguments: Sequence[pa.Array], ranges: Ranges) -> list[pa.Array]:
+def _sum_decimal(
+    state: SumDecimal, arguments: Sequence[pa.Array], ranges: Ranges
+) -> list[pa.Array]:
     column = arguments[0]
-    words = np.frombuffer(column.buffers()[1], np.int64, 2 * len(column), 16 * column.offset) if len(column) else np.zeros(0)
+    words = (
+        np.frombuffer(column.buffers()[1], np.int64, 2 * len(column), 16 * column.offset)
+        if len(column)
+        else np.zeros(0)
+    )
     low, high = words[0::2].astype(np.int64, copy=False), words[1::2].astype(np.int64, copy=False)
     low, high = _filled(column, low, 0), _filled(column, high, 0)
     some = _some(column, ranges)
@@ -122,7 +145,9 @@ def _plus(left: Values, right: Values) -> Values:
 
 
 def _sum_double(state: SumDouble, arguments: Sequence[pa.Array], ranges: Ranges) -> list[pa.Array]:
-    column = arguments[0] if arguments[0].type == pa.float64() else pc.cast(arguments[0], pa.float64())
+    column = (
+        arguments[0] if arguments[0].type == pa.float64() else pc.cast(arguments[0], pa.float64())
+    )
     values = _filled(column, numbers(column, np.float64), 0.0)
     with np.errstate(invalid="ignore", over="ignore"):
         (total,) = _over(RangeTree([values], [0.0], _plus), ranges, _plus)
@@ -144,7 +169,9 @@ def _extreme(state: Extreme, arguments: Sequence[pa.Array], ranges: Ranges) -> l
     codes, decode = _codes(column)
     is_max = state.function == "max"
     combine, neutral = (_greatest, _LEAST) if is_max else (_least, _MOST)
-    (best,) = _over(RangeTree([_filled(column, codes, neutral)], [neutral], combine), ranges, combine)
+    (best,) = _over(
+        RangeTree([_filled(column, codes, neutral)], [neutral], combine), ranges, combine
+    )
     return [decode(best, _some(column, ranges))]
 
 
@@ -155,7 +182,9 @@ def _codes(column: pa.Array) -> tuple[Numbers, _Decode]:
     """The values as integers of the same order, and the way back."""
     kind = column.type
     if pa.types.is_floating(kind):
-        return numbers(ordered_integers(column), np.int64), lambda codes, valid: _from_ordered(codes, kind, valid)
+        return numbers(ordered_integers(column), np.int64), lambda codes, valid: _from_ordered(
+            codes, kind, valid
+        )
     if pa.types.is_boolean(kind):
         return flags(column).astype(np.int64), lambda codes, valid: from_flags(codes > 0, valid)
     if pa.types.is_signed_integer(kind) or pa.types.is_temporal(kind):
@@ -167,7 +196,9 @@ def _codes(column: pa.Array) -> tuple[Numbers, _Decode]:
     rows[digits.values] = np.arange(len(column))
 
     def ranked(codes: Indexes, valid: Mask | None) -> pa.Array:
-        return column.take(indexes(rows[codes if valid is None else np.where(valid, codes, 0)], valid))
+        return column.take(
+            indexes(rows[codes if valid is None else np.where(valid, codes, 0)], valid)
+        )
 
     return digits.values, ranked
 
@@ -176,7 +207,9 @@ def _from_ordered(codes: Indexes, kind: pa.DataType, valid: Mask | None) -> pa.A
     """The floats of `ordered_integers`."""
     bits = codes ^ ((codes >> 63) & np.int64(_MOST))
     doubles = bits.view(np.float64)
-    return from_numbers(doubles.astype(np.float32) if pa.types.is_float32(kind) else doubles, kind, valid)
+    return from_numbers(
+        doubles.astype(np.float32) if pa.types.is_float32(kind) else doubles, kind, valid
+    )
 
 
 def _first(state: First, arguments: Sequence[pa.Array], ranges: Ranges) -> list[pa.Array]:
@@ -189,11 +222,14 @@ def _first(state: First, arguments: Sequence[pa.Array], ranges: Ranges) -> list[
 
 
 def _merged(left: Values, right: Values) -> Values:
-    """Counts, means and sums of squares of two parts as of the whole (Chan, Golub and LeVeque, 1979)."""
+    """Counts, means and sums of squares of two parts as of the whole (Chan, Golub and LeVeque,
+    1979)."""
     count = left[0] + right[0]
     share = right[0] / np.maximum(count, 1)
     apart = right[1] - left[1]
-    mean = np.where(right[0] == 0, left[1], np.where(left[0] == 0, right[1], left[1] + apart * share))
+    mean = np.where(
+        right[0] == 0, left[1], np.where(left[0] == 0, right[1], left[1] + apart * share)
+    )
     between = np.where((left[0] == 0) | (right[0] == 0), 0.0, apart * apart * left[0] * share)
     return count, mean, left[2] + right[2] + between
 
@@ -208,7 +244,11 @@ def _moments(state: Moments, arguments: Sequence[pa.Array], ranges: Ranges) -> l
         tree = RangeTree([ones, values, values - values], [0, 0.0, 0.0], _merged)
         count, mean, squares = _over(tree, ranges, _merged)
     some = count > 0
-    return [from_numbers(count, pa.int64()), from_numbers(mean, pa.float64(), some), from_numbers(squares, pa.float64(), some)]
+    return [
+        from_numbers(count, pa.int64()),
+        from_numbers(mean, pa.float64(), some),
+        from_numbers(squares, pa.float64(), some),
+    ]
 
 
 RANGE_STATES: dict[type[State], Callable[[Any, Sequence[pa.Array], Ranges], list[pa.Array]]] = {
@@ -220,4 +260,5 @@ RANGE_STATES: dict[type[State], Callable[[Any, Sequence[pa.Array], Ranges], list
     First: _first,
     Moments: _moments,
 }
-"""The states that are worked out range by range; each gives the columns of its state, one row per range."""
+"""The states that are worked out range by range; each gives the columns of its state, one row per
+range."""

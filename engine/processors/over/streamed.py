@@ -1,8 +1,10 @@
-"""OVER on streams in order of event time: a row's value is known when no earlier row can come any more.
+"""OVER on streams in order of event time: a row's value is known when no earlier row can come any
+more.
 
-Rows wait until the watermark is beyond them. Of those that are done as much is kept as later frames may reach back to, and for
-frames that begin with the partition one row of running values per partition. To look through what is kept for every single
-watermark would cost more the more is kept, so a watermark waits while there are few new rows and more are coming.
+Rows wait until the watermark is beyond them. Of those that are done as much is kept as later frames
+may reach back to, and for frames that begin with the partition one row of running values per
+partition. To look through what is kept for every single watermark would cost more the more is kept,
+so a watermark waits while there are few new rows and more are coming.
 """
 
 from __future__ import annotations
@@ -13,7 +15,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from runnel.columns.batches import Indexes, Mask, empty_columns, indexes, join_arrays, join_batches, make_batch
+from runnel.columns.batches import (
+    Indexes,
+    Mask,
+    empty_columns,
+    indexes,
+    join_arrays,
+    join_batches,
+    make_batch,
+)
 from runnel.columns.key_hash import hash_columns, keyed_state
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
@@ -40,8 +50,9 @@ _RUNNING = "$r"
 
 
 class OrderedPlan:
-    """Calls of one arrangement, compiled; shared by executions. `keys` are the places, among the expressions by which the calls
-    partition, of those that are columns by which rows are divided among processors, and `columns` these columns."""
+    """Calls of one arrangement, compiled; shared by executions. `keys` are the places, among the
+    expressions by which the calls partition, of those that are columns by which rows are divided
+    among processors, and `columns` these columns."""
 
     def __init__(
         self,
@@ -52,7 +63,9 @@ class OrderedPlan:
         keys: tuple[tuple[int, int], ...],
     ) -> None:
         width, names = shape
-        self.window = CompiledWindow(calls, by_arrangement(enumerate(calls)), width, names, None, None)
+        self.window = CompiledWindow(
+            calls, by_arrangement(enumerate(calls)), width, names, None, None
+        )
         self.holding = CompiledHolding(holding)
         self.partition = tuple(compile_expression(item) for item in calls[0].partition)
         self.keys = keys
@@ -62,7 +75,9 @@ class OrderedPlan:
         self.going: list[tuple[int, Going]] = [
             (place, going(calls[place])) for place in range(len(calls)) if place not in framed
         ]
-        self.running: CallsByArrangement = by_arrangement(enumerate(call for _, item in self.going for call in item.calls))
+        self.running: CallsByArrangement = by_arrangement(
+            enumerate(call for _, item in self.going for call in item.calls)
+        )
 
 
 class OrderedWindow(DivertingProcessor):
@@ -127,7 +142,8 @@ class OrderedWindow(DivertingProcessor):
         return self.drain() and self._catch_up()
 
     def _catch_up(self) -> bool:
-        """Gives what is complete by the watermarks that were seen, then passes these on. False: not all yet."""
+        """Gives what is complete by the watermarks that were seen, then passes these on. False: not
+        all yet."""
         if self._is_behind:
             self._is_behind = False
             self._fresh = 0
@@ -144,7 +160,8 @@ class OrderedWindow(DivertingProcessor):
         return True
 
     def _forget(self) -> None:
-        """Lets go of all rows that are kept when the watermark has gone on so far that no frame reaches back to any."""
+        """Lets go of all rows that are kept when the watermark has gone on so far that no frame
+        reaches back to any."""
         reach, number = self._plan.reach, self._plan.holding.watermarks[0]
         if self._kept.count and reach.is_bounded_in_time and number in self._held.seen:
             seen = self._held.seen[number]
@@ -199,8 +216,8 @@ class OrderedWindow(DivertingProcessor):
             self._next_expiry = 2 * self._kept.count
 
     def _needed(self, rows: pa.RecordBatch, in_order: Partitions, done: int) -> Mask:
-        """Which rows frames of later rows may reach back to; those from `done` on still wait, and are the last of each
-        partition."""
+        """Which rows frames of later rows may reach back to; those from `done` on still wait, and
+        are the last of each partition."""
         reach = self._plan.reach
         needed = self._in_span(rows)
         if reach.rows or reach.groups > 0:
@@ -249,13 +266,19 @@ class OrderedWindow(DivertingProcessor):
         for place, item in self._plan.going:
             given = [values[at + number] for number in range(len(item.calls))]
             at += len(item.calls)
-            before = [_taken(kept_columns, value, places) for value in given] if old else [_nothing(v) for v in given]
+            before = (
+                [_taken(kept_columns, value, places) for value in given]
+                if old
+                else [_nothing(v) for v in given]
+            )
             result, keeps = item.combine(before, given, places >= 0, self.context.job.evaluation)
             kept += [column.take(last) for column in (*keeps, *given[len(keeps) :])]
             yield place, result
         if unchanged is not None:
             self._running.add(unchanged)
-        schema = pa.schema([pa.field(f"{_RUNNING}{number}", column.type) for number, column in enumerate(kept)])
+        schema = pa.schema(
+            [pa.field(f"{_RUNNING}{number}", column.type) for number, column in enumerate(kept)]
+        )
         self._running.add(make_batch(kept, schema, len(last)))
 
     def _key_columns(self, rows: pa.RecordBatch) -> list[pa.Array]:
@@ -274,7 +297,8 @@ class OrderedWindow(DivertingProcessor):
         return super().save_snapshot()
 
     def state(self) -> Iterable[pa.RecordBatch]:
-        """The watermarks, the rows that wait, those that are kept, and running values, by the columns that divide them."""
+        """The watermarks, the rows that wait, those that are kept, and running values, by the
+        columns that divide them."""
         yield from self._held.watermark_state()
         for batch in self._held.row_state():
             yield self._keyed(batch, [batch.schema.names[column] for _, column in self._plan.keys])
@@ -311,8 +335,11 @@ def _buckets(keys: Sequence[pa.Array], count: int) -> Buckets:
     return (hash_columns(keys) & np.uint64(BUCKETS - 1)).astype(np.int64)
 
 
-def _places(old: Sequence[pa.RecordBatch], keys: Sequence[pa.Array], count: int) -> tuple[Indexes, pa.RecordBatch | None]:
-    """For each of `count` different keys which of the old rows has it (−1: none), and the old rows that have none of them."""
+def _places(
+    old: Sequence[pa.RecordBatch], keys: Sequence[pa.Array], count: int
+) -> tuple[Indexes, pa.RecordBatch | None]:
+    """For each of `count` different keys which of the old rows has it (−1: none), and the old rows
+    that have none of them."""
     if not old:
         return np.full(count, -1), None
     rows = join_batches(old)
@@ -348,9 +375,10 @@ def ordered_window(
     keys: tuple[tuple[int, int], ...] = (),
     diverts: bool = False,
 ) -> ProcessorFactory:
-    """A supplier of processors that give so many of the input's columns and the value of each call, with the names of all, as
-    `shape` says. All calls have one arrangement, ordered first by the expression that `holding` bounds; `reaches` say what each
-    depends on. `keys`: of the expressions that they partition by those by whose columns the rows are divided among processors,
-    each with its place and that of its column. `diverts`: whether late rows go to output 1."""
+    """A supplier of processors that give so many of the input's columns and the value of each call,
+    with the names of all, as `shape` says. All calls have one arrangement, ordered first by the
+    expression that `holding` bounds; `reaches` say what each depends on. `keys`: of the expressions
+    that they partition by those by whose columns the rows are divided among processors, each with
+    its place and that of its column. `diverts`: whether late rows go to output 1."""
     plan = OrderedPlan(calls, reaches, shape, holding, keys)
     return lambda: OrderedWindow(plan, diverts)

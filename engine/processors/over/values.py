@@ -44,7 +44,8 @@ NUMBERINGS: dict[str, Callable[[Partitions], pa.Array]] = {
 
 
 def ntile(rows: Partitions, argument: pa.Array, position: Position | None) -> pa.Array:
-    """The number of buckets is what the first row of each partition says; the larger ones come first."""
+    """The number of buckets is what the first row of each partition says; the larger ones come
+    first."""
     first = rows.start
     valid = validity(argument)
     buckets = numbers(argument, np.int64)
@@ -55,14 +56,20 @@ def ntile(rows: Partitions, argument: pa.Array, position: Position | None) -> pa
     place = np.arange(rows.rows) - first
     in_larger = larger * (size + 1)
     late = larger + (place - in_larger) // np.maximum(size, 1)
-    return from_numbers(np.where(place < in_larger, place // (size + 1), late) + 1, pa.int64(), _or_none(known[first]))
+    return from_numbers(
+        np.where(place < in_larger, place // (size + 1), late) + 1,
+        pa.int64(),
+        _or_none(known[first]),
+    )
 
 
 def _or_none(valid: Mask) -> Mask | None:
     return None if valid.all() else valid
 
 
-def _check_positive(numbers_given: Indexes, valid: Mask, name: str, position: Position | None) -> None:
+def _check_positive(
+    numbers_given: Indexes, valid: Mask, name: str, position: Position | None
+) -> None:
     if (numbers_given[valid] <= 0).any():
         raise DataError(f"the argument of {name} must be greater than zero", position=position)
 
@@ -79,14 +86,19 @@ class Known:
         return [Range(self.before[start], self.before[end]) for start, end in ranges]
 
 
-def shifted(rows: Partitions, arguments: Sequence[pa.Array], is_lead: bool, ignore_nulls: bool) -> pa.Array:
+def shifted(
+    rows: Partitions, arguments: Sequence[pa.Array], is_lead: bool, ignore_nulls: bool
+) -> pa.Array:
     """LAG and LEAD of a value, an offset (1 if it isn't given) and a default (NULL)."""
     value = arguments[0]
     count = rows.rows
     step: Indexes = np.ones(count, np.int64)
     valid: Mask | None = None
     if len(arguments) > 1:
-        step, valid = np.clip(numbers(arguments[1], np.int64), -count - 1, count + 1), validity(arguments[1])
+        step, valid = (
+            np.clip(numbers(arguments[1], np.int64), -count - 1, count + 1),
+            validity(arguments[1]),
+        )
     step = step if is_lead else -step
     present = validity(value) if ignore_nulls else None
     if present is None:
@@ -126,7 +138,11 @@ def nth_place(ranges: Ranges, number: Indexes, from_end: bool = False) -> tuple[
 
 
 def frame_value(
-    function: str, arguments: Sequence[pa.Array], ranges: Ranges, ignore_nulls: bool, position: Position | None
+    function: str,
+    arguments: Sequence[pa.Array],
+    ranges: Ranges,
+    ignore_nulls: bool,
+    position: Position | None,
 ) -> pa.Array:
     """FIRST_VALUE, LAST_VALUE and NTH_VALUE."""
     value = arguments[0]
@@ -135,12 +151,16 @@ def frame_value(
     if function == "nth_value":
         valid = validity(arguments[1])
         given = numbers(arguments[1], np.int64)
-        _check_positive(given, np.ones(len(given), np.bool_) if valid is None else valid, "NTH_VALUE", position)
+        _check_positive(
+            given, np.ones(len(given), np.bool_) if valid is None else valid, "NTH_VALUE", position
+        )
         number = np.minimum(given, len(value) + 1) - 1
         number = number if valid is None else np.where(valid, number, 0)
     present = validity(value) if ignore_nulls else None
     known = None if present is None else Known(present)
-    place, found = nth_place(ranges if known is None else known.ranges(ranges), number, function == "last_value")
+    place, found = nth_place(
+        ranges if known is None else known.ranges(ranges), number, function == "last_value"
+    )
     if known is not None and len(known.places):
         place = known.places[np.where(found, place, 0)]
     return value.take(indexes(np.where(found, place, 0), found if valid is None else found & valid))

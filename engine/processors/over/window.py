@@ -28,8 +28,8 @@ PRUNE_ROWS = 1 << 16
 
 
 class WindowProcessor(EmittingProcessor):
-    """Holds all its input; when that ends, computes the calls one after the other and emits the rows as they came. Rows that
-    memory has no room for go to files (`spilled_window`)."""
+    """Holds all its input; when that ends, computes the calls one after the other and emits the
+    rows as they came. Rows that memory has no room for go to files (`spilled_window`)."""
 
     holds_snapshots = True
 
@@ -73,7 +73,9 @@ class WindowProcessor(EmittingProcessor):
 
     def _prune(self, call: int) -> None:
         """Keeps the rows that may still be among the first of their partition."""
-        self._batches = [self._plan.first_rows(join_batches(self._batches), call, self._most, self.context)]
+        self._batches = [
+            self._plan.first_rows(join_batches(self._batches), call, self._most, self.context)
+        ]
         self._held = self._batches[0].num_rows
         self._held_bytes = size_of(self._batches[0])
         self._next_prune = max(2 * self._held, PRUNE_ROWS)
@@ -102,9 +104,12 @@ class WindowProcessor(EmittingProcessor):
         self._reservation.release()
 
     def state(self) -> Iterable[pa.RecordBatch]:
-        """The rows that are held; once they are computed they are emitted before a snapshot, and nothing is left."""
+        """The rows that are held; once they are computed they are emitted before a snapshot, and
+        nothing is left."""
         if self._spilled is not None and not self._is_done:
-            raise OperationalError("no snapshot is possible of a window that is in files", hint="raise memory_limit")
+            raise OperationalError(
+                "no snapshot is possible of a window that is in files", hint="raise memory_limit"
+            )
         return self._batches
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
@@ -125,9 +130,10 @@ def window(
     most: tuple[int, Expression] | None = None,
     fields: tuple[Field, ...] | None = None,
 ) -> ProcessorFactory:
-    """A supplier of processors that give the first `width` columns of the input, then the value of each call, called by
-    `names`. Rows of one partition must meet in one processor. `most` is a call and a number: rows for which it gives more may
-    be left out; then all calls number rows (ROW_NUMBER, RANK, DENSE_RANK) in one arrangement. `fields` are the input's
-    columns, for which rows that are too many to be divided can be handed to DuckDB."""
+    """A supplier of processors that give the first `width` columns of the input, then the value of
+    each call, called by `names`. Rows of one partition must meet in one processor. `most` is a call
+    and a number: rows for which it gives more may be left out; then all calls number rows
+    (ROW_NUMBER, RANK, DENSE_RANK) in one arrangement. `fields` are the input's columns, for which
+    rows that are too many to be divided can be handed to DuckDB."""
     plan = CompiledWindow(calls, by_arrangement(enumerate(calls)), width, names, most, fields)
     return lambda: WindowProcessor(plan)

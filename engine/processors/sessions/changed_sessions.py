@@ -10,7 +10,8 @@ from runnel.processors.sessions.session_merge import OpenSessions
 
 
 class ChangedSessions:
-    """Which sessions rows came to, by their numbers. `has_untimed`: also rows came that are in no session."""
+    """Which sessions rows came to, by their numbers. `has_untimed`: also rows came that are in no
+    session."""
 
     def __init__(self) -> None:
         self.has_untimed = False
@@ -36,7 +37,9 @@ class ChangedSessions:
 
     def _make_room(self, count: int) -> None:
         if count > len(self._is_changed):
-            self._is_changed = np.concatenate((self._is_changed, np.zeros(2 * count - len(self._is_changed), np.bool_)))
+            self._is_changed = np.concatenate(
+                (self._is_changed, np.zeros(2 * count - len(self._is_changed), np.bool_))
+            )
 
     def of(self, sessions: OpenSessions) -> Mask:
         """For each number, as it is now, whether its session is one of them."""

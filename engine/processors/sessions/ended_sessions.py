@@ -32,8 +32,8 @@ FORGOTTEN = "$ended_watermark"
 """The column of their state that holds `forgotten`."""
 
 SCHEMA = pa.schema([pa.field(name, pa.int64()) for name in ("$ended", "first", "end")])
-"""The schema of their state: the hash of the key as a signed number, the first event, and the end, which
-stays what was emitted where another gap goes on with it."""
+"""The schema of their state: the hash of the key as a signed number, the first event, and the end,
+which stays what was emitted where another gap goes on with it."""
 
 MOST_CHUNKS = 32
 """With more chunks than these they are put together, and what isn't needed any more is
@@ -112,10 +112,16 @@ class EndedSessions:
 
     def settle(self, before: int, is_open: IsOpen) -> None:
         """As `forget`, at once."""
-        self._chunks = [chunk for chunk in (self._needed(item, before, is_open) for item in self._chunks) if len(chunk.hashes)]
+        self._chunks = [
+            chunk
+            for chunk in (self._needed(item, before, is_open) for item in self._chunks)
+            if len(chunk.hashes)
+        ]
         together = self._together()
         self._chunks = [] if together is None else [together]
-        self._until = LEAST if together is None else min(int(together.last.max()) + self._gap, GREATEST)
+        self._until = (
+            LEAST if together is None else min(int(together.last.max()) + self._gap, GREATEST)
+        )
 
     def _needed(self, chunk: _Chunk, before: int, is_open: IsOpen) -> _Chunk:
         """Those of the sessions that a row in time may touch."""
@@ -126,7 +132,9 @@ class EndedSessions:
         needed[old] = is_open(chunk.hashes[old])
         gone = old[~needed[old]]
         if len(gone):
-            self.forgotten = max(self.forgotten, min(int(chunk.last[gone].max()) + self._gap, GREATEST))
+            self.forgotten = max(
+                self.forgotten, min(int(chunk.last[gone].max()) + self._gap, GREATEST)
+            )
         return _Chunk(chunk.hashes[needed], chunk.first[needed], chunk.last[needed])
 
     def _together(self) -> _Chunk | None:
@@ -141,13 +149,17 @@ class EndedSessions:
         order = np.lexsort((last, hashes))
         hashes = hashes[order]
         newest = order[np.append(hashes[1:] != hashes[:-1], True)]
-        return _Chunk(hashes[np.append(hashes[1:] != hashes[:-1], True)], first[newest], last[newest])
+        return _Chunk(
+            hashes[np.append(hashes[1:] != hashes[:-1], True)], first[newest], last[newest]
+        )
 
     def state(self, floors: tuple[Hashes, Indexes]) -> Iterator[pa.RecordBatch]:
         """They as state, and for each of the keys `floors[0]` the time `floors[1]` up to which one
         may have been forgotten."""
         if self.forgotten > LEAST:
-            yield pa.RecordBatch.from_arrays([from_numbers(np.array([self.forgotten]), pa.int64())], names=[FORGOTTEN])
+            yield pa.RecordBatch.from_arrays(
+                [from_numbers(np.array([self.forgotten]), pa.int64())], names=[FORGOTTEN]
+            )
         keys, times = floors
         known = EndedSessions(self._gap)
         known._chunks = list(self._chunks)
@@ -181,13 +193,17 @@ def _less(times: Indexes, gap: int) -> Indexes:
 def ended_state(hashes: Hashes, first: Indexes, end: Indexes) -> pa.RecordBatch:
     """Sessions that were emitted, by the hashes of their keys, as state."""
     columns = (hashes.view(np.int64), first, end)
-    return pa.RecordBatch.from_arrays([from_numbers(item, pa.int64()) for item in columns], schema=SCHEMA)
+    return pa.RecordBatch.from_arrays(
+        [from_numbers(item, pa.int64()) for item in columns], schema=SCHEMA
+    )
 
 
 def _apart(before: Indexes, after: Indexes, gap: int) -> Mask:
     """Whether the second time is more than a gap behind the first."""
     # The difference of two numbers of which the second is larger fits into 64 bits without a sign.
-    apart: Mask = (after > before) & (after.view(np.uint64) - before.view(np.uint64) > np.uint64(gap))
+    apart: Mask = (after > before) & (
+        after.view(np.uint64) - before.view(np.uint64) > np.uint64(gap)
+    )
     return apart
 
 

@@ -1,12 +1,15 @@
-"""GROUP BY sessions, without holding their rows: each session has states, which are put together where sessions are.
+"""GROUP BY sessions, without holding their rows: each session has states, which are put together
+where sessions are.
 
-A session is complete when the watermark is beyond its end, as in `session_rows`. Early results are of the open sessions that
-rows came to. With lateness, sessions stay for so long after they were given; those that rows came to since are given again,
-with the bounds that they have then: a late row may bring several together. Rows are grouped by the number of their session and
-the other keys; when sessions are brought together, the numbers are looked up anew (`OpenSessions.now`).
+A session is complete when the watermark is beyond its end, as in `session_rows`. Early results are
+of the open sessions that rows came to. With lateness, sessions stay for so long after they were
+given; those that rows came to since are given again, with the bounds that they have then: a late
+row may bring several together. Rows are grouped by the number of their session and the other keys;
+when sessions are brought together, the numbers are looked up anew (`OpenSessions.now`).
 
-Sessions are told apart by the 64-bit hash of their keys. Two keys with the same hash would share a session; that is found
-when it is complete, and fails the query, since the rows that could tell are gone.
+Sessions are told apart by the 64-bit hash of their keys. Two keys with the same hash would share a
+session; that is found when it is complete, and fails the query, since the rows that could tell are
+gone.
 """
 
 from __future__ import annotations
@@ -17,7 +20,16 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.columns.batches import MAX_ROWS, Indexes, Mask, flags, from_flags, from_numbers, numbers, validity
+from runnel.columns.batches import (
+    MAX_ROWS,
+    Indexes,
+    Mask,
+    flags,
+    from_flags,
+    from_numbers,
+    numbers,
+    validity,
+)
 from runnel.columns.key_hash import Hashes, hash_columns, keyed_state
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError, OperationalError
@@ -43,9 +55,10 @@ _WATERMARK = pa.schema([pa.field("$watermark", pa.int64())])
 
 @frozen(kw_only=True)
 class SessionKeys:
-    """How rows are grouped: by their session (events of the same `partition`, numbers of keys, that are at most `gap` apart in
-    `time`), and by `keys`. `columns` says what the key columns of the result are: the number of one of `keys`, or −1, −2, −3
-    for window_time, window_end and window_start. `bound` is that of the time column."""
+    """How rows are grouped: by their session (events of the same `partition`, numbers of keys, that
+    are at most `gap` apart in `time`), and by `keys`. `columns` says what the key columns of the
+    result are: the number of one of `keys`, or −1, −2, −3 for window_time, window_end and
+    window_start. `bound` is that of the time column."""
 
     gap: int
     time: Column
@@ -57,9 +70,10 @@ class SessionKeys:
 
 @frozen(kw_only=True)
 class SessionEmission:
-    """What comes out beside complete sessions. `every`: microseconds between early results of open sessions that changed;
-    `lateness`: how long, in event time, a complete session still takes rows and is given again; `diverts`: whether late rows go
-    to output 1."""
+    """What comes out beside complete sessions. `every`: microseconds between early results of open
+    sessions that changed;
+    `lateness`: how long, in event time, a complete session still takes rows and is given again;
+    `diverts`: whether late rows go to output 1."""
 
     every: int | None = None
     lateness: int = 0
@@ -69,27 +83,45 @@ class SessionEmission:
 class SessionAggregation(Aggregation):
     """A compiled aggregation by sessions."""
 
-    def __init__(self, by: SessionKeys, aggregates: tuple[Aggregate, ...], names: tuple[str, ...]) -> None:
+    def __init__(
+        self, by: SessionKeys, aggregates: tuple[Aggregate, ...], names: tuple[str, ...]
+    ) -> None:
         time = Column(index=by.time.index, name=by.time.name, type=BIGINT)
-        internal = (*(f"k{i}" for i in range(1 + len(by.keys))), *(f"a{i}" for i in range(len(aggregates))))
+        internal = (
+            *(f"k{i}" for i in range(1 + len(by.keys))),
+            *(f"a{i}" for i in range(len(aggregates))),
+        )
         super().__init__((time, *by.keys), aggregates, internal, Stage.SINGLE)
         self.by = by
         kind = to_arrow(by.time.type)
         self.bound_type = pa.timestamp("us") if pa.types.is_date(kind) else kind
-        types = [self.bound_type if place < 0 else self.layout.key_types[1 + place] for place in by.columns]
+        types = [
+            self.bound_type if place < 0 else self.layout.key_types[1 + place]
+            for place in by.columns
+        ]
         types += [to_arrow(call.type) for call in aggregates]
-        self.schema = pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
+        self.schema = pa.schema(
+            [pa.field(name, kind) for name, kind in zip(names, types, strict=True)]
+        )
 
     def result_keys(self, partial: Partial, first: Indexes, last: Indexes) -> list[pa.Array]:
-        """The key columns of the result, where the groups' sessions begin and end with these events."""
+        """The key columns of the result, where the groups' sessions begin and end with these
+        events."""
         valid = validity(partial.keys[SESSION])
-        return [self._bounds(place, first, last, valid) if place < 0 else partial.keys[1 + place] for place in self.by.columns]
+        return [
+            self._bounds(place, first, last, valid) if place < 0 else partial.keys[1 + place]
+            for place in self.by.columns
+        ]
 
     def _bounds(self, place: int, first: Indexes, last: Indexes, valid: Mask | None) -> pa.Array:
         part = WINDOW_COLUMNS[place]
         values = first if part == "window_start" else last + self.by.gap - (part == "window_time")
         found = from_numbers(values, pa.int64(), valid)
-        return found.cast(self.bound_type) if pa.types.is_integer(self.bound_type) else found.view(self.bound_type)
+        return (
+            found.cast(self.bound_type)
+            if pa.types.is_integer(self.bound_type)
+            else found.view(self.bound_type)
+        )
 
 
 class SessionAggregateProcessor(DivertingProcessor):
@@ -108,7 +140,8 @@ class SessionAggregateProcessor(DivertingProcessor):
         self._sessions = OpenSessions(aggregation.by.gap)
         self._watermark = LEAST_TIME
         self._floor = LEAST_TIME
-        """Rows of sessions that would end before this are late, however much lateness is allowed."""
+        """Rows of sessions that would end before this are late, however much lateness is
+        allowed."""
         self._sets: list[SessionStates] = []
 
     def state_size(self) -> tuple[int, int]:
@@ -134,8 +167,13 @@ class SessionAggregateProcessor(DivertingProcessor):
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
-        layouts = [self._aggregation.plain_layout, *(item.layout for item in self._aggregation.distinct_sets)]
-        self._sets = [SessionStates(layout, self._sessions, self.check_accumulated) for layout in layouts]
+        layouts = [
+            self._aggregation.plain_layout,
+            *(item.layout for item in self._aggregation.distinct_sets),
+        ]
+        self._sets = [
+            SessionStates(layout, self._sessions, self.check_accumulated) for layout in layouts
+        ]
 
     def _hashes(self, keys: Sequence[pa.Array], num_rows: int) -> Hashes:
         """Of the columns of all keys but the session's number."""
@@ -144,8 +182,13 @@ class SessionAggregateProcessor(DivertingProcessor):
 
     @property
     def _deadline(self) -> int | None:
-        """Rows of sessions that would end before this are late; None before there is a watermark."""
-        return None if self._watermark == LEAST_TIME else max(self._watermark - self._lateness, self._floor)
+        """Rows of sessions that would end before this are late; None before there is a
+        watermark."""
+        return (
+            None
+            if self._watermark == LEAST_TIME
+            else max(self._watermark - self._lateness, self._floor)
+        )
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         aggregation = self._aggregation
@@ -164,7 +207,11 @@ class SessionAggregateProcessor(DivertingProcessor):
         columns[SESSION] = from_numbers(found, pa.int64(), valid)
         if late.any():
             assert before is not None
-            self.note_late(int(late.sum()), min(int(moments[late].min()) + self._by.gap, before), self._watermark)
+            self.note_late(
+                int(late.sum()),
+                min(int(moments[late].min()) + self._by.gap, before),
+                self._watermark,
+            )
             self.divert(batch.filter(from_flags(late)))
             columns = [column.filter(from_flags(~late)) for column in columns]
         self._sets[0].add(columns, len(columns[0]))
@@ -206,13 +253,16 @@ class SessionAggregateProcessor(DivertingProcessor):
             self._renumber_if_crowded()
 
     def _emit_closed(self, closed: Mask, first: Indexes, last: Indexes) -> None:
-        """Gives the groups of sessions that are over, where they are in files those of some sessions at a time."""
+        """Gives the groups of sessions that are over, where they are in files those of some
+        sessions at a time."""
         if self._is_spilled:
             self.emit_all(self._results_by_parts(closed, first, last))
         else:
             self._emit_groups([states.take(closed) for states in self._sets], first, last)
 
-    def _results_by_parts(self, closed: Mask, first: Indexes, last: Indexes) -> Iterator[pa.RecordBatch]:
+    def _results_by_parts(
+        self, closed: Mask, first: Indexes, last: Indexes
+    ) -> Iterator[pa.RecordBatch]:
         for chosen in self._divided(closed):
             plain, *distinct = [states.take(chosen) for states in self._sets]
             if plain is not None:
@@ -229,15 +279,20 @@ class SessionAggregateProcessor(DivertingProcessor):
         for part in range(parts):
             yield chosen & (number == part)
 
-    def _changed_by_parts(self, changed: Mask, with_untimed: bool, is_final: bool) -> Iterator[pa.RecordBatch]:
-        """The results of some sessions, and of rows that are in none if asked for, which stay, where some are in files."""
+    def _changed_by_parts(
+        self, changed: Mask, with_untimed: bool, is_final: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """The results of some sessions, and of rows that are in none if asked for, which stay,
+        where some are in files."""
         first, last = self._sessions.first.copy(), self._sessions.last.copy()
         for chosen in self._divided(changed):
             plain, *distinct = [states.of(chosen, False) for states in self._sets]
             if plain is not None:
                 yield from self._results(plain, distinct, first, last, is_final)
         if with_untimed:
-            plain, *distinct = [states.of(np.zeros(len(changed), np.bool_), True) for states in self._sets]
+            plain, *distinct = [
+                states.of(np.zeros(len(changed), np.bool_), True) for states in self._sets
+            ]
             if plain is not None:
                 yield from self._results(plain, distinct, first, last, is_final)
 
@@ -255,8 +310,8 @@ class SessionAggregateProcessor(DivertingProcessor):
             yield from self._results(plain, distinct, first, last, True)
 
     def _give(self, before: int) -> None:
-        """Gives the sessions whose last event is before a time and to which rows came since they were given, and forgets those
-        that can't change any more."""
+        """Gives the sessions whose last event is before a time and to which rows came since they
+        were given, and forgets those that can't change any more."""
         sessions = self._sessions
         for states in self._sets:
             states.collapse()
@@ -285,14 +340,16 @@ class SessionAggregateProcessor(DivertingProcessor):
         self._renumber_if_crowded()
 
     def _ungiven_groups(self) -> list[Partial | None]:
-        """At the end: the groups that rows came to since they were given, and those of no session."""
+        """At the end: the groups that rows came to since they were given, and those of no
+        session."""
         for states in self._sets:
             states.collapse()
         chosen = self._ungiven.of(self._sessions)
         return [states.of(chosen, True) for states in self._sets]
 
     def _renumber_if_crowded(self) -> None:
-        """Where sessions are brought together again and again, numbers are used up though none is over."""
+        """Where sessions are brought together again and again, numbers are used up though none is
+        over."""
         if not self._sessions.is_crowded:
             return
         for states in self._sets:
@@ -321,7 +378,9 @@ class SessionAggregateProcessor(DivertingProcessor):
                     self.emit_all(self._changed_by_parts(changed, with_untimed, False))
                     return self.drain()
                 parts = [states.of(changed, with_untimed) for states in self._sets]
-                self._emit_groups(parts, self._sessions.first.copy(), self._sessions.last.copy(), is_final=False)
+                self._emit_groups(
+                    parts, self._sessions.first.copy(), self._sessions.last.copy(), is_final=False
+                )
         return self.drain()
 
     def complete(self) -> bool:
@@ -335,14 +394,22 @@ class SessionAggregateProcessor(DivertingProcessor):
             self._emit_groups(taken if ungiven is None else ungiven, first, last)
         return self.drain()
 
-    def _emit_groups(self, parts: Sequence[Partial | None], first: Indexes, last: Indexes, is_final: bool = True) -> None:
+    def _emit_groups(
+        self, parts: Sequence[Partial | None], first: Indexes, last: Indexes, is_final: bool = True
+    ) -> None:
         if parts[0] is not None:
             self.emit_all(self._results(parts[0], parts[1:], first, last, is_final))
 
     def _results(
-        self, partial: Partial, distinct: Sequence[Partial | None], first: Indexes, last: Indexes, is_final: bool
+        self,
+        partial: Partial,
+        distinct: Sequence[Partial | None],
+        first: Indexes,
+        last: Indexes,
+        is_final: bool,
     ) -> Iterator[pa.RecordBatch]:
-        """The result for groups of sessions, of which `first` and `last` are the events at their ends, by number."""
+        """The result for groups of sessions, of which `first` and `last` are the events at their
+        ends, by number."""
         aggregation = self._aggregation
         if aggregation.distinct_sets:
             parts = [spread_out(partial, aggregation.plain, aggregation.layout)]
@@ -356,7 +423,9 @@ class SessionAggregateProcessor(DivertingProcessor):
             piece = partial.slice(start, min(MAX_ROWS, partial.num_rows - start))
             begin, end = self._spans(piece, first, last)
             keys = aggregation.result_keys(piece, begin, end)
-            yield aggregation.result_of(Partial(keys, piece.columns, piece.num_rows), self.context.job.evaluation, is_final)
+            yield aggregation.result_of(
+                Partial(keys, piece.columns, piece.num_rows), self.context.job.evaluation, is_final
+            )
 
     def _spans(self, partial: Partial, first: Indexes, last: Indexes) -> tuple[Indexes, Indexes]:
         """The first and the last event of the session of each group; 0 where it has none."""
@@ -385,19 +454,29 @@ class SessionAggregateProcessor(DivertingProcessor):
         """Fails where the end of a session is none of the time's values."""
         kind = self._by.time.type
         greatest = bounds_range(kind)[1]
-        if partial.num_rows and int(self._spans(partial, first, last)[1].max()) > greatest - self._by.gap:
+        if (
+            partial.num_rows
+            and int(self._spans(partial, first, last)[1].max()) > greatest - self._by.gap
+        ):
             raise DataError(
-                f"a session has an end that is out of the range of {TIMESTAMP if kind.kind is Kind.DATE else kind}",
-                hint="leave the row out with WHERE" + (", or CAST the column to BIGINT" if kind.is_integer else ""),
+                "a session has an end that is out of the range of "
+                f"{TIMESTAMP if kind.kind is Kind.DATE else kind}",
+                hint="leave the row out with WHERE"
+                + (", or CAST the column to BIGINT" if kind.is_integer else ""),
                 position=self._by.time.position,
             )
 
     def state(self) -> Iterator[pa.RecordBatch]:
-        """The watermark; the ended sessions; then for the groups, and for each set of distinct arguments, their states with the
-        first event of the session as first key, and its last event in a column behind the others."""
-        watermark = pa.RecordBatch.from_arrays([from_numbers(np.array([self._watermark]), pa.int64())], schema=_WATERMARK)
+        """The watermark; the ended sessions; then for the groups, and for each set of distinct
+        arguments, their states with the first event of the session as first key, and its last event
+        in a column behind the others."""
+        watermark = pa.RecordBatch.from_arrays(
+            [from_numbers(np.array([self._watermark]), pa.int64())], schema=_WATERMARK
+        )
         if self._floor > max(self._watermark - self._lateness, LEAST_TIME):
-            watermark = watermark.append_column("floor", from_numbers(np.array([self._floor]), pa.int64()))
+            watermark = watermark.append_column(
+                "floor", from_numbers(np.array([self._floor]), pa.int64())
+            )
         yield watermark
         yield from self._sessions.ended_state(self._deadline)
         for number, states in enumerate(self._sets):
@@ -406,7 +485,11 @@ class SessionAggregateProcessor(DivertingProcessor):
             for run in states.all_runs():
                 begin, end = self._spans(run, self._sessions.first, self._sessions.last)
                 valid = validity(run.keys[SESSION])
-                held = Partial([from_numbers(begin, pa.int64(), valid), *run.keys[1:]], run.columns, run.num_rows)
+                held = Partial(
+                    [from_numbers(begin, pa.int64(), valid), *run.keys[1:]],
+                    run.columns,
+                    run.num_rows,
+                )
                 batch = exported(held, states.layout)
                 names = [*(f"{number}_{name}" for name in batch.schema.names), "ungiven", "last"]
                 fresh = from_flags(self._is_ungiven(run))
@@ -416,10 +499,15 @@ class SessionAggregateProcessor(DivertingProcessor):
                 yield keyed_state(batch, *keys) if keys else batch
 
     def _is_ungiven(self, partial: Partial) -> Mask:
-        """Which groups are of sessions that rows came to since they were given; of no matter without lateness."""
+        """Which groups are of sessions that rows came to since they were given; of no matter
+        without lateness."""
         found, valid = session_numbers(partial)
         ungiven = self._ungiven.of(self._sessions)
-        return ungiven[found] if valid is None else np.where(valid, ungiven[np.where(valid, found, 0)], True)
+        return (
+            ungiven[found]
+            if valid is None
+            else np.where(valid, ungiven[np.where(valid, found, 0)], True)
+        )
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         if batch.schema.names[0] == _WATERMARK.names[0]:
@@ -438,7 +526,9 @@ class SessionAggregateProcessor(DivertingProcessor):
         timed = slice(None) if valid is None else valid
         found = np.zeros(partial.num_rows, np.int64)
         if valid is None or valid.any():
-            found[timed], are_mixed = self._sessions.add_spans(hashes[timed], first[timed], last[timed])
+            found[timed], are_mixed = self._sessions.add_spans(
+                hashes[timed], first[timed], last[timed]
+            )
             states.is_mixed |= are_mixed
             fresh = flags(batch.column(batch.num_columns - 2)) & (True if valid is None else valid)
             self._ungiven.mark(found[fresh])
@@ -457,6 +547,7 @@ def session_aggregate(
     names: tuple[str, ...],
     emission: SessionEmission | None = None,
 ) -> ProcessorFactory:
-    """A supplier of processors that aggregate by sessions and keys. Rows of the same partition must meet in one processor."""
+    """A supplier of processors that aggregate by sessions and keys. Rows of the same partition must
+    meet in one processor."""
     aggregation = SessionAggregation(by, aggregates, names)
     return lambda: SessionAggregateProcessor(aggregation, emission or SessionEmission())

@@ -1,13 +1,16 @@
-"""Open sessions: the spans of time of each key in which no two neighbouring events are more than a gap apart.
+"""Open sessions: the spans of time of each key in which no two neighbouring events are more than a
+gap apart.
 
-A session is a number; its span is kept by that number. Events of a batch are first put together among themselves, then these
-spans with the open sessions of the same keys, so that what is done for a batch depends on its own events. Where an event
-brings sessions together, one takes in the others: `root` leads from the number of any session to the one that it is now.
+A session is a number; its span is kept by that number. Events of a batch are first put together
+among themselves, then these spans with the open sessions of the same keys, so that what is done for
+a batch depends on its own events. Where an event brings sessions together, one takes in the others:
+`root` leads from the number of any session to the one that it is now.
 
-Keys are told apart by their 64-bit hash. Whoever holds the rows makes sure of the rest (`session_output`).
+Keys are told apart by their 64-bit hash. Whoever holds the rows makes sure of the rest
+(`session_output`).
 
-A session that is closed is over: an event that would touch it is late, even where a session of its own would still be open
-(`ended_sessions`). So the sessions of a key that come out never overlap.
+A session that is closed is over: an event that would touch it is late, even where a session of its
+own would still be open (`ended_sessions`). So the sessions of a key that come out never overlap.
 """
 
 from __future__ import annotations
@@ -29,8 +32,8 @@ _RENUMBERED = 1 << 16
 
 
 class OpenSessions:
-    """The open sessions of one processor. `first` and `last` are the events at the ends of each, by its number. `ended` are
-    those that were closed and that a later event may touch."""
+    """The open sessions of one processor. `first` and `last` are the events at the ends of each, by
+    its number. `ended` are those that were closed and that a later event may touch."""
 
     def __init__(self, gap: int) -> None:
         self.gap = gap
@@ -39,7 +42,8 @@ class OpenSessions:
         self.last: Indexes = np.zeros(0, np.int64)
         self.root: Indexes = np.zeros(0, np.int64)
         self._floor: Indexes = np.zeros(0, np.int64)
-        """Up to when a closed session may have been forgotten that a session would touch, by its number."""
+        """Up to when a closed session may have been forgotten that a session would touch, by its
+        number."""
         self._hashes: Hashes = np.zeros(0, np.uint64)
         self._numbers: Indexes = np.zeros(0, np.int64)
         """The open sessions in the order of their keys' hashes, then of their spans."""
@@ -54,9 +58,10 @@ class OpenSessions:
         return len(self.root) > max(2 * self.count, _RENUMBERED)
 
     def add(self, hashes: Hashes, times: Indexes, before: int | None) -> tuple[Indexes, Mask]:
-        """Takes in events: returns the number of the session of each, and which are late, and so not taken in: those
-        that touch a session that was closed, and those that are alone with others of their batch in a session that
-        would end before `before` (None: none is late). The number of a late one means nothing."""
+        """Takes in events: returns the number of the session of each, and which are late, and so
+        not taken in: those that touch a session that was closed, and those that are alone with
+        others of their batch in a session that would end before `before` (None: none is late). The
+        number of a late one means nothing."""
         if before is None or not self.ended.may_touch(times):
             return self._add(hashes, times, before)
         late = self.ended.touched(hashes, times, self._floors)
@@ -86,21 +91,26 @@ class OpenSessions:
         return numbers, late
 
     def add_spans(self, hashes: Hashes, first: Indexes, last: Indexes) -> tuple[Indexes, bool]:
-        """Takes in sessions that were open before, perhaps with another gap, each once or several times; gives the number of
-        each, and whether some of them are one now."""
+        """Takes in sessions that were open before, perhaps with another gap, each once or several
+        times; gives the number of each, and whether some of them are one now."""
         order = np.lexsort((first, hashes))
         hashes, first, last = hashes[order], first[order], last[order]
         begins = np.ones(len(order), np.bool_)
         begins[1:] = (hashes[1:] != hashes[:-1]) | _apart(last[:-1], first[1:], self.gap)
         starts = np.flatnonzero(begins)
-        found, _ = self._merge(hashes[starts], first[starts], np.maximum.reduceat(last, starts), None)
+        found, _ = self._merge(
+            hashes[starts], first[starts], np.maximum.reduceat(last, starts), None
+        )
         numbers = np.empty(len(order), np.int64)
         numbers[order] = found[np.cumsum(begins) - 1]
         differ = (hashes[1:] != hashes[:-1]) | (first[1:] != first[:-1])
         return numbers, 1 + int(differ.sum()) > len(starts)
 
-    def _merge(self, hashes: Hashes, first: Indexes, last: Indexes, before: int | None) -> tuple[Indexes, Mask]:
-        """Puts spans together with the open sessions of their keys. The spans are in order, and apart from each other."""
+    def _merge(
+        self, hashes: Hashes, first: Indexes, last: Indexes, before: int | None
+    ) -> tuple[Indexes, Mask]:
+        """Puts spans together with the open sessions of their keys. The spans are in order, and
+        apart from each other."""
         touched = self._of_keys(hashes)
         numbers = self._numbers[touched]
         mine = len(numbers)
@@ -156,13 +166,16 @@ class OpenSessions:
         return places
 
     def _begins(self, hashes: Hashes, first: Indexes, last: Indexes, is_open: Mask) -> Mask:
-        """Where a span doesn't touch those before it. Open sessions are apart from each other, and so are the new spans: each
-        has to be compared only with the one of the other kind that stands last before it."""
+        """Where a span doesn't touch those before it. Open sessions are apart from each other, and
+        so are the new spans: each has to be compared only with the one of the other kind that
+        stands last before it."""
         places = np.arange(len(first))
         last_open = np.maximum.accumulate(np.where(is_open, places, -1))
         last_new = np.maximum.accumulate(np.where(is_open, -1, places))
         other = np.where(is_open, last_new, last_open)
-        begins: Mask = (other < 0) | (hashes[other] != hashes) | _apart(last[other], first, self.gap)
+        begins: Mask = (
+            (other < 0) | (hashes[other] != hashes) | _apart(last[other], first, self.gap)
+        )
         return begins
 
     def _replace(self, places: Indexes, hashes: Hashes, numbers: Indexes) -> None:
@@ -179,10 +192,14 @@ class OpenSessions:
         return int(self.last[self._numbers].min()) if self.count else NEVER
 
     def close(self, before: int | None) -> Mask:
-        """Ends the sessions whose last event is before a time (None: all, and no event follows); returns by number which these
-        are."""
+        """Ends the sessions whose last event is before a time (None: all, and no event follows);
+        returns by number which these are."""
         closed = np.zeros(len(self.root), np.bool_)
-        gone = np.ones(self.count, np.bool_) if before is None else self.last[self._numbers] < max(before, LEAST)
+        gone = (
+            np.ones(self.count, np.bool_)
+            if before is None
+            else self.last[self._numbers] < max(before, LEAST)
+        )
         ended = self._numbers[gone]
         closed[ended] = True
         if before is not None:
@@ -191,18 +208,23 @@ class OpenSessions:
         return closed
 
     def forget(self, before: int, *, at_once: bool = False) -> None:
-        """Lets go of the closed sessions that no event touches any more, where those in a session that would end before
-        `before` are late."""
+        """Lets go of the closed sessions that no event touches any more, where those in a session
+        that would end before `before` are late."""
         if at_once:
             self.ended.settle(before, self._is_open)
         else:
             self.ended.forget(before, self._is_open)
 
     def ended_state(self, before: int | None) -> Iterator[pa.RecordBatch]:
-        """The closed sessions as state; `before` is as in `forget` (None: there was no watermark)."""
+        """The closed sessions as state; `before` is as in `forget` (None: there was no
+        watermark)."""
         if before is not None:
             self.forget(before, at_once=True)
-        keys = self._hashes[np.append(True, self._hashes[1:] != self._hashes[:-1])] if self.count else self._hashes
+        keys = (
+            self._hashes[np.append(True, self._hashes[1:] != self._hashes[:-1])]
+            if self.count
+            else self._hashes
+        )
         floors = self._floors(keys)
         return self.ended.state((keys[floors > LEAST], floors[floors > LEAST]))
 
@@ -215,10 +237,15 @@ class OpenSessions:
         return found
 
     def _floors(self, hashes: Hashes) -> Indexes:
-        """Up to when a closed session of each key may have been forgotten: since its open sessions began none was."""
+        """Up to when a closed session of each key may have been forgotten: since its open sessions
+        began none was."""
         low, high = (np.searchsorted(self._hashes, hashes, side=side) for side in ("left", "right"))
         floors = np.append(self._floor[self._numbers], self.ended.forgotten)
-        least = np.minimum.reduceat(floors, np.stack((low, high), 1).ravel())[::2] if len(hashes) else floors[:0]
+        least = (
+            np.minimum.reduceat(floors, np.stack((low, high), 1).ravel())[::2]
+            if len(hashes)
+            else floors[:0]
+        )
         return np.where(low < high, least, self.ended.forgotten)
 
     def now(self, numbers: Indexes) -> Indexes:
@@ -230,8 +257,8 @@ class OpenSessions:
             numbers = found
 
     def renumber(self) -> Indexes:
-        """Deals out the numbers of the open sessions anew, from 0 on; gives the new ones by the old, which must be those that
-        `now` gives."""
+        """Deals out the numbers of the open sessions anew, from 0 on; gives the new ones by the
+        old, which must be those that `now` gives."""
         moved = np.full(len(self.root), -1, np.int64)
         moved[self._numbers] = np.arange(self.count)
         self.first, self.last = self.first[self._numbers], self.last[self._numbers]
@@ -251,8 +278,8 @@ def _apart(before: Indexes, after: Indexes, gap: int) -> Mask:
 
 
 def sorted_events(hashes: Hashes, times: Indexes) -> Indexes:
-    """The order of events by hash, then by time. Where there are few keys numpy sorts by their ranks, which it does byte by
-    byte: 64 K events take 1 ms instead of 10."""
+    """The order of events by hash, then by time. Where there are few keys numpy sorts by their
+    ranks, which it does byte by byte: 64 K events take 1 ms instead of 10."""
     encoded = from_numbers(hashes, pa.uint64()).dictionary_encode()
     distinct = numbers(encoded.dictionary, np.uint64)
     if len(distinct) > _FEW_KEYS:

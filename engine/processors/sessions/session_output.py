@@ -33,8 +33,8 @@ from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
 
 @dataclass(slots=True)
 class Held:
-    """Rows that wait: those at `rows` of a batch, and the number of each one's session. `file_bytes`: what the batch takes in
-    a file, where it is in one."""
+    """Rows that wait: those at `rows` of a batch, and the number of each one's session.
+    `file_bytes`: what the batch takes in a file, where it is in one."""
 
     batch: pa.RecordBatch
     rows: Indexes
@@ -59,8 +59,8 @@ class Held:
 
 @frozen
 class SessionPlan:
-    """What the processors of a vertex share. The rows have the first `width` columns of the input; `keys` are columns of it by
-    which the sessions are told apart."""
+    """What the processors of a vertex share. The rows have the first `width` columns of the input;
+    `keys` are columns of it by which the sessions are told apart."""
 
     gap: int
     time: int
@@ -79,7 +79,11 @@ class SessionPlan:
         return [batch.column(i) for i in self.keys]
 
     def hashes(self, batch: pa.RecordBatch) -> Hashes:
-        return hash_columns(self.key_columns(batch)) if self.keys else np.zeros(batch.num_rows, np.uint64)
+        return (
+            hash_columns(self.key_columns(batch))
+            if self.keys
+            else np.zeros(batch.num_rows, np.uint64)
+        )
 
     def times(self, batch: pa.RecordBatch) -> Indexes:
         """The event times of rows that all have one."""
@@ -92,9 +96,13 @@ class SessionPlan:
             return batch, None
         rest = batch.filter(from_flags(~valid))
         nulls = [pa.nulls(rest.num_rows, self.arrow) for _ in WINDOW_COLUMNS]
-        return batch.filter(from_flags(valid)), self._batch([*rest.columns[: self.width], *nulls], rest.num_rows)
+        return batch.filter(from_flags(valid)), self._batch(
+            [*rest.columns[: self.width], *nulls], rest.num_rows
+        )
 
-    def results(self, complete: Sequence[Held], first: Indexes, last: Indexes) -> Iterator[pa.RecordBatch]:
+    def results(
+        self, complete: Sequence[Held], first: Indexes, last: Indexes
+    ) -> Iterator[pa.RecordBatch]:
         """The rows of complete sessions, whose first and last events are given by their numbers."""
         found = self._apart_by_key(complete) if self.keys else None
         if found is not None:
@@ -104,10 +112,17 @@ class SessionPlan:
             self._check(ends)
             for at in range(0, len(held.rows), MAX_ROWS):
                 piece = slice(at, at + MAX_ROWS)
-                yield self._result(held.batch.take(indexes(held.rows[piece])), starts[piece], ends[piece] + self.gap)
+                yield self._result(
+                    held.batch.take(indexes(held.rows[piece])),
+                    starts[piece],
+                    ends[piece] + self.gap,
+                )
 
-    def _apart_by_key(self, complete: Sequence[Held]) -> tuple[Sequence[Held], Indexes, Indexes] | None:
-        """Sessions in which keys that have the same hash came together, taken apart; None if there are none, as is usual."""
+    def _apart_by_key(
+        self, complete: Sequence[Held]
+    ) -> tuple[Sequence[Held], Indexes, Indexes] | None:
+        """Sessions in which keys that have the same hash came together, taken apart; None if there
+        are none, as is usual."""
         if not complete:
             return None
         batch = join_batches([held.taken() for held in complete])
@@ -128,16 +143,23 @@ class SessionPlan:
         greatest = bounds_range(self.type)[1]
         if (ends > greatest - self.gap).any():
             raise DataError(
-                f"a session has an end that is out of the range of {TIMESTAMP if self.type.kind is Kind.DATE else self.type}",
-                hint="leave the row out with WHERE" + (", or CAST the column to BIGINT" if self.type.is_integer else ""),
+                "a session has an end that is out of the range of "
+                f"{TIMESTAMP if self.type.kind is Kind.DATE else self.type}",
+                hint="leave the row out with WHERE"
+                + (", or CAST the column to BIGINT" if self.type.is_integer else ""),
                 position=self.position,
             )
 
     def _result(self, batch: pa.RecordBatch, starts: Indexes, ends: Indexes) -> pa.RecordBatch:
         width = np.dtype(f"i{self.arrow.bit_width // 8}")
-        bounds = [from_numbers(item.astype(width, copy=False), self.arrow) for item in (starts, ends, ends - 1)]
+        bounds = [
+            from_numbers(item.astype(width, copy=False), self.arrow)
+            for item in (starts, ends, ends - 1)
+        ]
         return self._batch([*batch.columns[: self.width], *bounds], batch.num_rows)
 
     def _batch(self, columns: list[pa.Array], num_rows: int) -> pa.RecordBatch:
-        schema = pa.schema([pa.field(name, item.type) for name, item in zip(self.names, columns, strict=True)])
+        schema = pa.schema(
+            [pa.field(name, item.type) for name, item in zip(self.names, columns, strict=True)]
+        )
         return make_batch(columns, schema, num_rows)

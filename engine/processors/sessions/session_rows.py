@@ -1,7 +1,8 @@
 """SESSION: rows with the bounds of the session that they are in, given once it is complete.
 
-A session is complete when the watermark is beyond its end, which is the gap after its last event: closed intervals
-[t, t + gap] that touch share a session. Its rows wait until then. A row whose time is NULL is in no session and doesn't wait.
+A session is complete when the watermark is beyond its end, which is the gap after its last event:
+closed intervals [t, t + gap] that touch share a session. Its rows wait until then. A row whose time
+is NULL is in no session and doesn't wait.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from runnel.columns.batches import MAX_ROWS, Indexes, from_flags, from_numbers, join_batches, numbers
+from runnel.columns.batches import (
+    MAX_ROWS,
+    Indexes,
+    from_flags,
+    from_numbers,
+    join_batches,
+    numbers,
+)
 from runnel.columns.key_hash import keyed_state
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Column
@@ -82,15 +90,18 @@ class SessionRows(DivertingProcessor):
             if self._passes_late:
                 self._pass_late(batch.filter(from_flags(late)))
             else:
-                self.note_late(int(late.sum()), min(int(times[late].min()) + self._plan.gap, before), before)
+                self.note_late(
+                    int(late.sum()), min(int(times[late].min()) + self._plan.gap, before), before
+                )
             rows, sessions = rows[~late], sessions[~late]
         if len(rows):
             self._hold(Held(batch, rows, sessions))
             self.check_accumulated(self._count)
 
     def _pass_late(self, batch: pa.RecordBatch) -> None:
-        """Emits late rows with bounds that end behind the watermark: those of the session that a row touches and that was
-        emitted, or else of the session that it makes with other late rows."""
+        """Emits late rows with bounds that end behind the watermark: those of the session that a
+        row touches and that was emitted, or else of the session that it makes with other late
+        rows."""
         hashes, times = self._plan.hashes(batch), self._plan.times(batch)
         touches, first, last = self._sessions.ended.of(hashes, times)
         touches &= times >= np.maximum(first, LEAST + self._plan.gap) - self._plan.gap
@@ -106,10 +117,16 @@ class SessionRows(DivertingProcessor):
     def _hold(self, held: Held) -> None:
         """Keeps rows; small batches are put together, so that there are few."""
         self._count += len(held.rows)
-        while self._held and len(self._held[-1].rows) <= len(held.rows) < MAX_ROWS and not self._held[-1].file_bytes:
+        while (
+            self._held
+            and len(self._held[-1].rows) <= len(held.rows) < MAX_ROWS
+            and not self._held[-1].file_bytes
+        ):
             last = self._held.pop()
             batch = join_batches([last.taken(), held.taken()])
-            held = Held(batch, np.arange(batch.num_rows), np.concatenate((last.sessions, held.sessions)))
+            held = Held(
+                batch, np.arange(batch.num_rows), np.concatenate((last.sessions, held.sessions))
+            )
         self._held.append(held)
 
     def process_watermark(self, watermark: Watermark) -> bool:
@@ -135,7 +152,8 @@ class SessionRows(DivertingProcessor):
         if before is None or sessions.earliest_end() < before:
             self._give(before)
         if sessions.is_crowded:
-            # Where sessions are brought together again and again, numbers are used up though none is over.
+            # Where sessions are brought together again and again, numbers are used up though none
+            # is over.
             for held in self._held:
                 held.sessions = sessions.now(held.sessions)
             moved = sessions.renumber()
@@ -159,19 +177,30 @@ class SessionRows(DivertingProcessor):
         self._count = sum(len(held.rows) for held in self._held)
         self.emit_all(self._results(complete, spilled, (first, last)))
 
-    def _results(self, complete: list[Held], spilled: int, bounds: tuple[Indexes, Indexes]) -> Iterator[pa.RecordBatch]:
-        """The rows of complete sessions; where so many bytes of them are in files, those of some sessions at a time."""
+    def _results(
+        self, complete: list[Held], spilled: int, bounds: tuple[Indexes, Indexes]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of complete sessions; where so many bytes of them are in files, those of some
+        sessions at a time."""
         parts = 1
         if spilled:
             parts += spilled * TAKEN_SHARE // max(self._reservation.memory.allowed, 1)
         for part in range(parts):
-            some = complete if parts == 1 else [held.at(held.sessions % parts == part) for held in complete]
+            some = (
+                complete
+                if parts == 1
+                else [held.at(held.sessions % parts == part) for held in complete]
+            )
             yield from self._plan.results([held for held in some if len(held.rows)], *bounds)
 
     def state(self) -> Iterable[pa.RecordBatch]:
         """The watermark, the ended sessions, then the rows that wait, by their keys."""
-        yield pa.RecordBatch.from_arrays([from_numbers(np.array([self._watermark]), pa.int64())], schema=_WATERMARK)
-        yield from self._sessions.ended_state(None if self._watermark == LEAST_TIME else self._watermark)
+        yield pa.RecordBatch.from_arrays(
+            [from_numbers(np.array([self._watermark]), pa.int64())], schema=_WATERMARK
+        )
+        yield from self._sessions.ended_state(
+            None if self._watermark == LEAST_TIME else self._watermark
+        )
         for held in self._held:
             rows = held.taken()
             yield keyed_state(rows, *(rows.schema.names[i] for i in self._plan.keys))
@@ -200,10 +229,12 @@ def session_rows(
     bound: TimeBound | None,
     passes_late: bool = False,
 ) -> ProcessorFactory:
-    """A supplier of processors that give the first `width` columns of each row and the three bounds of its session, called by
-    `names`. Rows that agree in the columns at `keys` must meet in one processor. `bound`: the time column's, by whose watermark
-    sessions are complete; without one they are at the end of the input. Late rows are left out, counted and logged; with
-    `passes_late` they are given in sessions of their own, for an operator behind that knows late rows by their window_end."""
+    """A supplier of processors that give the first `width` columns of each row and the three bounds
+    of its session, called by `names`. Rows that agree in the columns at `keys` must meet in one
+    processor. `bound`: the time column's, by whose watermark sessions are complete; without one
+    they are at the end of the input. Late rows are left out, counted and logged; with `passes_late`
+    they are given in sessions of their own, for an operator behind that knows late rows by their
+    window_end."""
     plan = SessionPlan(gap, time.index, time.type, keys, width, names, time.position)
     if bound is not None:
         return lambda: SessionRows(plan, bound, passes_late)

@@ -1,4 +1,5 @@
-"""The states of open sessions, by the number of the session and the other keys; where memory has no room, in files."""
+"""The states of open sessions, by the number of the session and the other keys; where memory has no
+room, in files."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ MOST_RUNS = 32
 
 
 class SessionFile:
-    """States in a file: those at `rows` of it. The numbers of their sessions are in memory (`valid`: which have one; None:
-    all)."""
+    """States in a file: those at `rows` of it. The numbers of their sessions are in memory
+    (`valid`: which have one; None: all)."""
 
     def __init__(self, states: Partial, layout: Layout, memory: Memory) -> None:
         found, self.valid = session_numbers(states)
@@ -48,7 +49,9 @@ class SessionFile:
     def at(self, mask: Mask) -> Partial:
         """Some of the states."""
         found = self._states.take(indexes(self.rows[mask]))
-        found.keys[SESSION] = from_numbers(self.numbers[mask], pa.int64(), None if self.valid is None else self.valid[mask])
+        found.keys[SESSION] = from_numbers(
+            self.numbers[mask], pa.int64(), None if self.valid is None else self.valid[mask]
+        )
         return found
 
     def keep(self, mask: Mask) -> None:
@@ -58,9 +61,12 @@ class SessionFile:
 
 
 class SessionStates:
-    """The states of open sessions: the first key is the session's number, NULL for rows without a time."""
+    """The states of open sessions: the first key is the session's number, NULL for rows without a
+    time."""
 
-    def __init__(self, layout: Layout, sessions: OpenSessions, check: Callable[[int], None]) -> None:
+    def __init__(
+        self, layout: Layout, sessions: OpenSessions, check: Callable[[int], None]
+    ) -> None:
         self.layout = layout
         self._whole = GroupState(layout, check)
         self._sessions = sessions
@@ -83,11 +89,18 @@ class SessionStates:
 
     @property
     def size(self) -> tuple[int, int]:
-        """The rows and groups that are held, and about how many bytes they take. May be asked by other threads."""
+        """The rows and groups that are held, and about how many bytes they take. May be asked by
+        other threads."""
         runs, rows = tuple(self.runs), tuple(self._rows)
-        taken = sum(run.size for run in runs) + sum(size_of(item) for columns in rows for item in columns)
+        taken = sum(run.size for run in runs) + sum(
+            size_of(item) for columns in rows for item in columns
+        )
         files = tuple(self._files)
-        held = self._row_count + sum(run.num_rows for run in runs) + sum(len(file.rows) for file in files)
+        held = (
+            self._row_count
+            + sum(run.num_rows for run in runs)
+            + sum(len(file.rows) for file in files)
+        )
         return held, taken + sum(file.file_bytes + file.held_bytes for file in files)
 
     @property
@@ -97,7 +110,8 @@ class SessionStates:
         return sum(len(file.rows) for file in files), sum(file.file_bytes for file in files)
 
     def spill(self, memory: Memory) -> None:
-        """Puts the states that are in memory into a file; whose sessions they are stays in memory."""
+        """Puts the states that are in memory into a file; whose sessions they are stays in
+        memory."""
         self.collapse()
         self.update()
         together = self._together(self.runs)
@@ -159,7 +173,8 @@ class SessionStates:
             file.numbers[chosen] = change(file.numbers[chosen])
 
     def take(self, closed: Mask | None) -> Partial | None:
-        """The groups of the sessions that are closed (None: all groups), which are then forgotten; None for none."""
+        """The groups of the sessions that are closed (None: all groups), which are then forgotten;
+        None for none."""
         self.collapse()
         self.update()
         if closed is None:
@@ -184,13 +199,18 @@ class SessionStates:
         return self._together(parts)
 
     def of(self, chosen: Mask, with_untimed: bool) -> Partial | None:
-        """The groups of the chosen sessions, and of no session if asked for, which stay; None for none."""
+        """The groups of the chosen sessions, and of no session if asked for, which stay; None for
+        none."""
         self.collapse()
         self.update()
         parts = []
         for run in self.runs:
             found, valid = session_numbers(run)
-            here = chosen[found] if valid is None else np.where(valid, chosen[np.where(valid, found, 0)], with_untimed)
+            here = (
+                chosen[found]
+                if valid is None
+                else np.where(valid, chosen[np.where(valid, found, 0)], with_untimed)
+            )
             if here.any():
                 parts.append(run.take(indexes(np.flatnonzero(here))))
         for file in self._files:

@@ -1,6 +1,7 @@
 """SESSION over an input that ends: all sessions are complete at its end, and found then, at once.
 
-Rows that memory has no room for go to files, divided by the hash of their keys: a session never reaches over two files.
+Rows that memory has no room for go to files, divided by the hash of their keys: a session never
+reaches over two files.
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ class SessionsAtEnd(EmittingProcessor):
 
     def _spill(self, batches: list[pa.RecordBatch], level: int) -> Partitions:
         if not self._plan.keys or level > DEEPEST:
-            raise too_large("the rows of one SESSION key, or those without PARTITION BY,", self._reservation.memory)
+            raise too_large(
+                "the rows of one SESSION key, or those without PARTITION BY,",
+                self._reservation.memory,
+            )
         files = Partitions(self._reservation.memory, level)
         self._files.append(files)
         while batches:
@@ -74,7 +78,9 @@ class SessionsAtEnd(EmittingProcessor):
     def complete(self) -> bool:
         if not self._is_done:
             self._is_done = True
-            self.emit_all(self._of_files(self._files[0], 0) if self._files else self._found(self._batches))
+            self.emit_all(
+                self._of_files(self._files[0], 0) if self._files else self._found(self._batches)
+            )
         return self.drain()
 
     def _of_files(self, files: Partitions, level: int) -> Iterator[pa.RecordBatch]:
@@ -84,7 +90,8 @@ class SessionsAtEnd(EmittingProcessor):
             self._reservation.release()
 
     def _of_file(self, file: SpillFile, level: int) -> Iterator[pa.RecordBatch]:
-        """The sessions of a file; one that is too large is divided again. An empty batch lets others have the thread."""
+        """The sessions of a file; one that is too large is divided again. An empty batch lets
+        others have the thread."""
         held: list[pa.RecordBatch] = []
         needed, reader = 0, file.read()
         for batch in reader:
@@ -108,13 +115,18 @@ class SessionsAtEnd(EmittingProcessor):
         batches.clear()
         sessions = OpenSessions(self._plan.gap)
         of, _ = sessions.add(self._plan.hashes(rows), self._plan.times(rows), None)
-        yield from self._plan.results([Held(rows, np.arange(rows.num_rows), of)], sessions.first, sessions.last)
+        yield from self._plan.results(
+            [Held(rows, np.arange(rows.num_rows), of)], sessions.first, sessions.last
+        )
         self._reservation.release()
 
     def state(self) -> Iterable[pa.RecordBatch]:
-        """The rows that are held; once their sessions are found they are emitted before a snapshot, and nothing is left."""
+        """The rows that are held; once their sessions are found they are emitted before a snapshot,
+        and nothing is left."""
         if self._files and not self._is_done:
-            raise OperationalError("no snapshot is possible of sessions that are in files", hint="raise memory_limit")
+            raise OperationalError(
+                "no snapshot is possible of sessions that are in files", hint="raise memory_limit"
+            )
         held: Sequence[pa.RecordBatch] = self._batches
         return held
 

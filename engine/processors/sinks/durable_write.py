@@ -1,8 +1,10 @@
-"""Writing in a job that takes snapshots: rows are staged at each barrier, and visible when the snapshot is safe.
+"""Writing in a job that takes snapshots: rows are staged at each barrier, and visible when the
+snapshot is safe.
 
-The tokens of what is staged and not yet committed are the state: a job that starts again from the snapshot commits them, which
-changes nothing where that was done before, and gives up what was staged for a snapshot that never came to be. A snapshot that
-fails leaves its rows staged; the next one that is safe commits them too.
+The tokens of what is staged and not yet committed are the state: a job that starts again from the
+snapshot commits them, which changes nothing where that was done before, and gives up what was
+staged for a snapshot that never came to be. A snapshot that fails leaves its rows staged; the next
+one that is safe commits them too.
 """
 
 from __future__ import annotations
@@ -45,15 +47,18 @@ def tokens_in(state: Iterable[pa.RecordBatch]) -> list[Token]:
     for batch in state:
         if is_watermarks(batch):
             continue
-        for number, text in zip(batch.column(2).to_pylist(), batch.column(3).to_pylist(), strict=True):
+        for number, text in zip(
+            batch.column(2).to_pylist(), batch.column(3).to_pylist(), strict=True
+        ):
             if number >= 0:
                 texts.setdefault(number, []).append(text)
     return [json.loads("".join(texts[number])) for number in sorted(texts)]
 
 
 class DurableWrite(EmittingProcessor):
-    """Writes its input to a sink, and is complete only when a snapshot has committed the last of it. With `counts` it then
-    gives one row: the number of rows written by all executions of the job. Runs at parallelism 1."""
+    """Writes its input to a sink, and is complete only when a snapshot has committed the last of
+    it. With `counts` it then gives one row: the number of rows written by all executions of the
+    job. Runs at parallelism 1."""
 
     def __init__(self, sink: Sink, *, counts: bool) -> None:
         super().__init__()
@@ -93,12 +98,16 @@ class DurableWrite(EmittingProcessor):
                 return False
         if self._counts and not self._is_counted:
             self._is_counted = True
-            self.emit(make_batch([from_numbers(np.array([self._written], np.int64), pa.int64())], _COUNT, 1))
+            self.emit(
+                make_batch(
+                    [from_numbers(np.array([self._written], np.int64), pa.int64())], _COUNT, 1
+                )
+            )
         return self.drain()
 
     def _ask(self) -> None:
-        """Has a snapshot taken that commits the last rows. One that was under way when they came doesn't hold them, and one may
-        fail: then it is asked for again."""
+        """Has a snapshot taken that commits the last rows. One that was under way when they came
+        doesn't hold them, and one may fail: then it is asked for again."""
         assert self.context.job.request_snapshot is not None
         now = self.context.job.clock()
         if not self._has_asked and now >= self._ask_at:
@@ -110,7 +119,10 @@ class DurableWrite(EmittingProcessor):
         self._recover()
         self._stage()
         rows = list(self._state_rows())
-        columns = [array_of([row[i] for row in rows], kind) for i, kind in enumerate((BIGINT, BIGINT, BIGINT, VARCHAR))]
+        columns = [
+            array_of([row[i] for row in rows], kind)
+            for i, kind in enumerate((BIGINT, BIGINT, BIGINT, VARCHAR))
+        ]
         return [make_batch(columns, _STATE, len(rows)), *self._watermarks.state()]
 
     def _state_rows(self) -> Iterator[tuple[int, int, int, str]]:
@@ -132,7 +144,8 @@ class DurableWrite(EmittingProcessor):
         return True
 
     def _recover(self) -> None:
-        """Before anything is written, once: what the snapshot counts is made visible, what it doesn't is given up."""
+        """Before anything is written, once: what the snapshot counts is made visible, what it
+        doesn't is given up."""
         if not self._is_recovered:
             self._sink.recover(tokens_in(self._restored))
             self._restored = []

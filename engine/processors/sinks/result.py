@@ -8,8 +8,9 @@ from runnel.processor import Inbox, Outbox, Processor, ProcessorContext, ResultT
 
 
 class ResultSink(Processor):
-    """Hands each batch to the job's result queue. While that is full it leaves the batches in the inbox; the queue wakes
-    the processor when there is room. Runs at parallelism 1, so that rows keep their order."""
+    """Hands each batch to the job's result queue. While that is full it leaves the batches in the
+    inbox; the queue wakes the processor when there is room. Runs at parallelism 1, so that rows
+    keep their order."""
 
     _results: ResultTarget
 

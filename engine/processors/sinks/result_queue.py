@@ -1,7 +1,8 @@
 """The rows of a query on their way from the result sink to the reader: a bounded queue with an end.
 
-The end, normal or not, travels the same way as the rows: it is seen after them. One thread reads at a time. While the job
-belongs to the thread that fetches, reading drives it; after that, reading waits.
+The end, normal or not, travels the same way as the rows: it is seen after them. One thread reads at
+a time. While the job belongs to the thread that fetches, reading drives it; after that, reading
+waits.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ INTERRUPTIBLE = 0.5
 class ResultQueue:
     """Batches from the job's sinks to its reader.
 
-    `is_wanted`: a sink was refused and waits for room. `drive`, if there is one, lets the reading thread do some of the job's
-    work; it is called without a lock, and need not come to anything.
+    `is_wanted`: a sink was refused and waits for room. `drive`, if there is one, lets the reading
+    thread do some of the job's work; it is called without a lock, and need not come to anything.
     """
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
@@ -50,8 +51,8 @@ class ResultQueue:
         self._is_closed = False
 
     def offer(self, batch: pa.RecordBatch) -> bool:
-        """Hands on rows. False: the reader is behind; the sinks are woken when there is room. After `close`, rows are
-        accepted and dropped."""
+        """Hands on rows. False: the reader is behind; the sinks are woken when there is room. After
+        `close`, rows are accepted and dropped."""
         items = self._items
         if self._is_closed:
             return True
@@ -75,8 +76,9 @@ class ResultQueue:
             self._wake_reader()
 
     def next_batch(self, timeout: float | None = None) -> pa.RecordBatch | None:
-        """The next rows; None at the end. Waits for them, `timeout` seconds at most, then raises OperationalError (TIMEOUT);
-        the job goes on. Raises the job's error where it failed. Ctrl-C cancels the job."""
+        """The next rows; None at the end. Waits for them, `timeout` seconds at most, then raises
+        OperationalError (TIMEOUT); the job goes on. Raises the job's error where it failed. Ctrl-C
+        cancels the job."""
         deadline = None if timeout is None else monotonic() + timeout
         try:
             while True:
@@ -92,7 +94,9 @@ class ResultQueue:
                     if self._items or self.is_ended:
                         continue
                 if self.drive is None and not self._wait(deadline):
-                    raise OperationalError(f"no row came within {timeout:g} s", code=ErrorCode.TIMEOUT)
+                    raise OperationalError(
+                        f"no row came within {timeout:g} s", code=ErrorCode.TIMEOUT
+                    )
         except BaseException as error:
             if not isinstance(error, Exception):
                 self.on_interrupt()
@@ -115,8 +119,8 @@ class ResultQueue:
         return bool(self._items) or self.is_ended
 
     def tell_news(self, callback: Callable[[], None]) -> None:
-        """Has `callback` called, from any thread, when there is something for a reader that waits without a thread: once, or at
-        once if there is."""
+        """Has `callback` called, from any thread, when there is something for a reader that waits
+        without a thread: once, or at once if there is."""
         self._on_news = callback
         # Before the last look, as in `_wait`.
         self._is_reader_waiting = True
@@ -142,8 +146,8 @@ class ResultQueue:
             raise self._error
 
     def _wait(self, deadline: float | None) -> bool:
-        """Waits for news; False when the time is over. The flag is set before the last look, so that a sink either sees it
-        or was seen."""
+        """Waits for news; False when the time is over. The flag is set before the last look, so
+        that a sink either sees it or was seen."""
         self._is_reader_waiting = True
         try:
             if self._items or self.is_ended:
@@ -170,9 +174,9 @@ class ResultQueue:
 
 
 def acquire(lock: Lock, deadline: float | None) -> bool:
-    """Waits for a lock, until `deadline` (a time of `time.monotonic`) at most; False when the time is over. Ctrl-C gets
-    through: CPython doesn't see a signal that comes just before it goes to sleep, so the main thread sleeps for a short time
-    only."""
+    """Waits for a lock, until `deadline` (a time of `time.monotonic`) at most; False when the time
+    is over. Ctrl-C gets through: CPython doesn't see a signal that comes just before it goes to
+    sleep, so the main thread sleeps for a short time only."""
     longest = INTERRUPTIBLE if current_thread() is main_thread() else TIMEOUT_MAX
     while True:
         remaining = longest if deadline is None else max(0.0, min(longest, deadline - monotonic()))

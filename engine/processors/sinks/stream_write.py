@@ -1,4 +1,5 @@
-"""Writing while a stream goes on, without snapshots: rows become visible soon, not only at the end."""
+"""Writing while a stream goes on, without snapshots: rows become visible soon, not only at the
+end."""
 
 from __future__ import annotations
 
@@ -9,12 +10,13 @@ from runnel.processor import Inbox, Processor, Watermark
 from runnel.processors.sinks.sink_watermarks import SinkWatermarks
 
 COMMIT_INTERVAL = 1_000_000_000
-"""Nanoseconds that rows of a job without snapshots wait for their commit at most: some sinks make a file of each."""
+"""Nanoseconds that rows of a job without snapshots wait for their commit at most: some sinks make a
+file of each."""
 
 
 class StreamWrite(Processor):
-    """Writes its input to a sink. It is committed `delay` ns after the first row came, or, with 0, whenever nothing more comes
-    for now; and at a snapshot and the end. Runs at parallelism 1."""
+    """Writes its input to a sink. It is committed `delay` ns after the first row came, or, with 0,
+    whenever nothing more comes for now; and at a snapshot and the end. Runs at parallelism 1."""
 
     def __init__(self, sink: Sink, delay: int = 0) -> None:
         self.cooperative = sink.cooperative
@@ -56,7 +58,8 @@ class StreamWrite(Processor):
         return True
 
     def commit(self, snapshot_id: int, success: bool) -> bool:
-        # A job that is suspended goes on after these rows, so they mustn't wait, or be lost with the execution.
+        # A job that is suspended goes on after these rows, so they mustn't wait, or be lost with
+        # the execution.
         if success:
             self._commit()
         return True
@@ -64,7 +67,8 @@ class StreamWrite(Processor):
     def _commit(self) -> None:
         self.alarm = 0
         if self._has_uncommitted:
-            # A light job's epoch: the sink's rows die with the process where it can't commit them at once.
+            # A light job's epoch: the sink's rows die with the process where it can't commit them
+            # at once.
             self._sink.commit(self._sink.stage(0))
             self._has_uncommitted = False
 

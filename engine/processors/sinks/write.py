@@ -19,8 +19,8 @@ _COUNT = pa.schema([pa.field("count", pa.int64())])
 
 
 class Write(EmittingProcessor):
-    """Writes its input to a sink, stages and commits it when the input ends, and emits the number of rows. If it is closed
-    before that, the sink gives everything up. Runs at parallelism 1."""
+    """Writes its input to a sink, stages and commits it when the input ends, and emits the number
+    of rows. If it is closed before that, the sink gives everything up. Runs at parallelism 1."""
 
     def __init__(self, sink: Sink) -> None:
         super().__init__()
@@ -68,9 +68,12 @@ class WriteSupplier(ProcessorSupplier):
 
 
 class WriteMetaSupplier(ProcessorMetaSupplier):
-    """Makes the sink of each execution. In a durable job it is `place` that tells the job's sinks apart."""
+    """Makes the sink of each execution. In a durable job it is `place` that tells the job's sinks
+    apart."""
 
-    def __init__(self, table: WritableTable, request: SinkRequest, place: str, make: MakeWrite) -> None:
+    def __init__(
+        self, table: WritableTable, request: SinkRequest, place: str, make: MakeWrite
+    ) -> None:
         self.table = table
         self._request = request
         self._place = place
@@ -79,7 +82,9 @@ class WriteMetaSupplier(ProcessorMetaSupplier):
     def preferred_parallelism(self, context: JobContext) -> int | None:
         return 1
 
-    def get(self, context: JobContext, members: int, parallelism: int) -> Sequence[ProcessorSupplier]:
+    def get(
+        self, context: JobContext, members: int, parallelism: int
+    ) -> Sequence[ProcessorSupplier]:
         return [WriteSupplier(lambda: self._make(self.sink(context), context))] * members
 
     def sink(self, context: JobContext) -> Sink:
@@ -112,23 +117,28 @@ def _late_write(sink: Sink, context: JobContext) -> Processor:
 
 
 def write(table: WritableTable, request: SinkRequest) -> WriteMetaSupplier:
-    """A supplier of processors that write to `table` and emit one row: the number of rows written, BIGINT. In a durable job
-    rows are committed with each snapshot; in a stream without snapshots soon after they came."""
+    """A supplier of processors that write to `table` and emit one row: the number of rows written,
+    BIGINT. In a durable job rows are committed with each snapshot; in a stream without snapshots
+    soon after they came."""
     return WriteMetaSupplier(table, request, f"write {table.name}", _rows_write)
 
 
 def late_write(table: WritableTable, request: SinkRequest, place: str) -> WriteMetaSupplier:
-    """A supplier of processors that write late rows to `table` while the query goes on: they are visible soon, or, in a
-    durable job, with the next snapshot."""
+    """A supplier of processors that write late rows to `table` while the query goes on: they are
+    visible soon, or, in a durable job, with the next snapshot."""
     return WriteMetaSupplier(table, request, place, _late_write)
 
 
 def settle_staged(
-    dag: DAG, context: JobContext, state: Callable[[str], Sequence[pa.RecordBatch]], *, may_give_up: bool
+    dag: DAG,
+    context: JobContext,
+    state: Callable[[str], Sequence[pa.RecordBatch]],
+    *,
+    may_give_up: bool,
 ) -> None:
-    """Commits what the sinks of a durable job have staged as far as its last snapshot counts it, whose `state` is by vertex,
-    and gives the rest up: for a job that is dropped, has failed for good, or is to write elsewhere. `may_give_up`: what
-    can't be committed is given up as well."""
+    """Commits what the sinks of a durable job have staged as far as its last snapshot counts it,
+    whose `state` is by vertex, and gives the rest up: for a job that is dropped, has failed for
+    good, or is to write elsewhere. `may_give_up`: what can't be committed is given up as well."""
     if context.guarantee is Guarantee.NONE:
         return
     # Loaded on first use: few jobs end like that.
@@ -146,8 +156,12 @@ def settle_staged(
                 if not may_give_up:
                     raise
                 _recover(supplier.sink(context), ())
-        elif isinstance(supplier, ScanMetaSupplier) and isinstance(supplier.source, DivertingSource):
-            saved = {item.partition: item.token for batch in state(vertex.name) for item in decode(batch)}
+        elif isinstance(supplier, ScanMetaSupplier) and isinstance(
+            supplier.source, DivertingSource
+        ):
+            saved = {
+                item.partition: item.token for batch in state(vertex.name) for item in decode(batch)
+            }
             supplier.source.settle(context, saved, may_give_up=may_give_up)
 
 

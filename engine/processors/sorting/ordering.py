@@ -1,4 +1,5 @@
-"""The order of rows: NULL smallest unless said otherwise, NaN largest, −0 equal to 0; then as Arrow sorts."""
+"""The order of rows: NULL smallest unless said otherwise, NaN largest, −0 equal to 0; then as Arrow
+sorts."""
 
 from __future__ import annotations
 
@@ -24,7 +25,11 @@ class Ordering:
         self._evaluators = [compile_expression(key.expression) for key in keys]
         self._names = [f"k{i}" for i in range(len(keys))]
         self._sort_keys = [
-            (name, "descending" if key.descending else "ascending", "at_start" if key.nulls_first else "at_end")
+            (
+                name,
+                "descending" if key.descending else "ascending",
+                "at_start" if key.nulls_first else "at_end",
+            )
             for name, key in zip(self._names, keys, strict=True)
         ]
         self.directions = [(key.descending, key.nulls_first) for key in keys]
@@ -40,13 +45,16 @@ class Ordering:
         return pc.sort_indices(batch, sort_keys=self._sort_keys)
 
     def not_after(self, frame: Frame, bound: pa.Scalar) -> pa.BooleanArray | None:
-        """The rows that by their first key don't come after a row whose first key (sortable) is `bound`; None for all."""
+        """The rows that by their first key don't come after a row whose first key (sortable) is
+        `bound`; None for all."""
         assert self._first is not None
         column = sortable(evaluate(self._evaluators[0], frame))
         nulls_first = self._first.nulls_first
         if not bound.is_valid:
             return pc.is_null(column) if nulls_first else None
-        compare: Callable[..., pa.BooleanArray] = pc.greater_equal if self._first.descending else pc.less_equal
+        compare: Callable[..., pa.BooleanArray] = (
+            pc.greater_equal if self._first.descending else pc.less_equal
+        )
         keep = compare(column, bound)
         if not keep.null_count:
             return keep

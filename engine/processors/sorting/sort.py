@@ -1,7 +1,7 @@
 """ORDER BY, and the first rows of an order (top-N).
 
-Rows are sorted as they come, in runs of a few hundred thousand, and the runs are merged in the end, so that no call takes
-long. Runs that memory has no room for are merged into one in a file.
+Rows are sorted as they come, in runs of a few hundred thousand, and the runs are merged in the end,
+so that no call takes long. Runs that memory has no room for are merged into one in a file.
 """
 
 from __future__ import annotations
@@ -39,13 +39,15 @@ MOST_FILES = 32
 class Sort(EmittingProcessor):
     """Holds all its input, then emits it in order; each of several processors sorts its own input.
 
-    With a count, only rows that may still be among the first ones are held: once there are enough, the last of them bounds
-    the first key of those that are taken in.
+    With a count, only rows that may still be among the first ones are held: once there are enough,
+    the last of them bounds the first key of those that are taken in.
     """
 
     holds_snapshots = True
 
-    def __init__(self, ordering: Ordering, count: Expression | None, offset: Expression | None) -> None:
+    def __init__(
+        self, ordering: Ordering, count: Expression | None, offset: Expression | None
+    ) -> None:
         super().__init__()
         self._ordering = ordering
         self._count = count
@@ -113,7 +115,9 @@ class Sort(EmittingProcessor):
         rows = join_batches(self._batches)
         keys = self._ordering.columns(self._frame(rows))
         if self._layout is None:
-            self._layout = RunLayout(rows.schema, [item.type for item in keys], self._ordering.directions)
+            self._layout = RunLayout(
+                rows.schema, [item.type for item in keys], self._ordering.directions
+            )
         run = self._layout.run(rows, keys)
         if self._needed is not None:
             run = run.slice(0, self._needed)
@@ -174,7 +178,8 @@ class Sort(EmittingProcessor):
         self._let_go()
 
     def state(self) -> Iterator[pa.RecordBatch]:
-        """The rows that are held; once they are in order they are emitted before a snapshot, and nothing is left."""
+        """The rows that are held; once they are in order they are emitted before a snapshot, and
+        nothing is left."""
         if self._is_sorted:
             return
         if self._layout is not None:
@@ -203,8 +208,10 @@ class Sort(EmittingProcessor):
         self._let_go()
 
 
-def sort(keys: tuple[SortKey, ...], count: Expression | None, offset: Expression | None) -> ProcessorFactory:
-    """A supplier of processors that emit their input ordered by `keys`, leaving out `offset` rows and then giving at most
-    `count` (None: all)."""
+def sort(
+    keys: tuple[SortKey, ...], count: Expression | None, offset: Expression | None
+) -> ProcessorFactory:
+    """A supplier of processors that emit their input ordered by `keys`, leaving out `offset` rows
+    and then giving at most `count` (None: all)."""
     ordering = Ordering(keys)
     return lambda: Sort(ordering, count, offset)

@@ -1,8 +1,9 @@
 """Sorted runs of rows, in memory or in files, and the merging of them a slice at a time.
 
-A run is cut into chunks, each of which holds the rows and, behind them, their sort keys as sortable columns. To merge, the
-least last row of all the chunks at hand is found; of each chunk the rows up to it (a binary search) are put together and
-sorted. Nothing that comes later can belong before them.
+A run is cut into chunks, each of which holds the rows and, behind them, their sort keys as sortable
+columns. To merge, the least last row of all the chunks at hand is found; of each chunk the rows up
+to it (a binary search) are put together and sorted. Nothing that comes later can belong before
+them.
 """
 
 from __future__ import annotations
@@ -25,17 +26,23 @@ Chunks = Iterator[pa.RecordBatch]
 class RunLayout:
     """How the chunks of a sort look: the columns of the rows, then the keys."""
 
-    def __init__(self, schema: pa.Schema, keys: Sequence[pa.DataType], directions: Sequence[Direction]) -> None:
+    def __init__(
+        self, schema: pa.Schema, keys: Sequence[pa.DataType], directions: Sequence[Direction]
+    ) -> None:
         self.schema = schema
         self.directions = list(directions)
         self.width = len(schema)
         names = [f"$k{i}" for i in range(len(keys))]
         fields = [pa.field(f"$c{i}", item.type) for i, item in enumerate(schema)]
-        self.run_schema = pa.schema([*fields, *(pa.field(n, t) for n, t in zip(names, keys, strict=True))])
+        self.run_schema = pa.schema(
+            [*fields, *(pa.field(n, t) for n, t in zip(names, keys, strict=True))]
+        )
 
     def run(self, rows: pa.RecordBatch, keys: list[pa.Array]) -> pa.RecordBatch:
         """Rows and keys in order."""
-        return self.sorted(pa.RecordBatch.from_arrays([*rows.columns, *keys], schema=self.run_schema))
+        return self.sorted(
+            pa.RecordBatch.from_arrays([*rows.columns, *keys], schema=self.run_schema)
+        )
 
     def sorted(self, run: pa.RecordBatch) -> pa.RecordBatch:
         return run.take(sorted_rows(run.columns[self.width :], self.directions))
@@ -49,7 +56,9 @@ class RunLayout:
 
     def is_after(self, key: list[Any], other: list[Any]) -> bool:
         """Whether a row with `key` comes after one with `other`."""
-        for mine, theirs, (descending, nulls_first) in zip(key, other, self.directions, strict=True):
+        for mine, theirs, (descending, nulls_first) in zip(
+            key, other, self.directions, strict=True
+        ):
             if mine is None or theirs is None:
                 if (mine is None) is not (theirs is None):
                     return (theirs is None) is nulls_first
@@ -112,7 +121,8 @@ class _Front:
 
 
 def merged(layout: RunLayout, runs: Sequence[Chunks]) -> Chunks:
-    """The chunks of all runs as those of one, equal rows in the order of the runs where they come in one slice."""
+    """The chunks of all runs as those of one, equal rows in the order of the runs where they come
+    in one slice."""
     fronts = [front for front in (_Front(layout, run) for run in runs) if front.chunk is not None]
     while len(fronts) > 1:
         bound = fronts[0].last
@@ -126,7 +136,9 @@ def merged(layout: RunLayout, runs: Sequence[Chunks]) -> Chunks:
         yield from fronts[0].rest()
 
 
-def bounded(batches: Iterator[pa.RecordBatch], skip: int, count: int | None) -> Iterator[pa.RecordBatch]:
+def bounded(
+    batches: Iterator[pa.RecordBatch], skip: int, count: int | None
+) -> Iterator[pa.RecordBatch]:
     """Without the first `skip` rows, and of the others at most `count`."""
     for batch in batches:
         if count is not None and count <= 0:

@@ -1,6 +1,7 @@
 """ORDER BY the event time on streams: rows come out in order as watermarks complete them.
 
-A row without a time may come at any time, so that it can't be said to come first: those rows come with the last ones.
+A row without a time may come at any time, so that it can't be said to come first: those rows come
+with the last ones.
 """
 
 from __future__ import annotations
@@ -32,8 +33,11 @@ class TimedSort(HoldingProcessor):
             yield rows.take(order.slice(start, MAX_ROWS))
 
 
-def timed_sort(keys: Sequence[SortKey], holding: Holding, diverts: bool = False) -> ProcessorFactory:
-    """A supplier of processors that give the rows in the order of `keys`; the first ascends, and `holding` bounds it.
+def timed_sort(
+    keys: Sequence[SortKey], holding: Holding, diverts: bool = False
+) -> ProcessorFactory:
+    """A supplier of processors that give the rows in the order of `keys`; the first ascends, and
+    `holding` bounds it.
     `diverts`: whether late rows go to output 1."""
     ordering, compiled = Ordering(keys), CompiledHolding(holding)
     return lambda: TimedSort(ordering, compiled, diverts)

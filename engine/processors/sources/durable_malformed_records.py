@@ -1,5 +1,5 @@
-"""Records that a source can't read, in a job that takes snapshots: they are committed with the snapshot that holds the place up
-to which was read, so that each is diverted once."""
+"""Records that a source can't read, in a job that takes snapshots: they are committed with the
+snapshot that holds the place up to which was read, so that each is diverted once."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from runnel.processors.sources.malformed_records import Divert, DivertingPartiti
 
 
 class DurableDivertingPartition(DivertingPartition):
-    """Its position tells what it staged, beside the partition's own. It ends when its last records are committed, since what
-    has ended has no position any more."""
+    """Its position tells what it staged, beside the partition's own. It ends when its last records
+    are committed, since what has ended has no position any more."""
 
     def __init__(self, partition: SourcePartition, divert: Divert, context: JobContext) -> None:
         super().__init__(partition, divert)
@@ -49,7 +49,11 @@ class DurableDivertingPartition(DivertingPartition):
             self._epoch += 1
             self._staged.append(self._opened().stage(self._epoch))
             self._waiting = 0
-        return {"place": self._partition.position(), "staged": list(self._staged), "epoch": self._epoch}
+        return {
+            "place": self._partition.position(),
+            "staged": list(self._staged),
+            "epoch": self._epoch,
+        }
 
     def committed(self, is_safe: bool) -> None:
         self._partition.committed(is_safe)
@@ -73,7 +77,8 @@ class DurableDivertingPartition(DivertingPartition):
         finally:
             sink, self._sink = self._sink, None
             if sink is not None:
-                # What is staged stays: the snapshot that counts may hold it. What isn't is met again.
+                # What is staged stays: the snapshot that counts may hold it. What isn't is met
+                # again.
                 sink.close()
 
     def _opened(self) -> Sink:

@@ -53,13 +53,15 @@ class GenerateSeries(EmittingProcessor):
     def _series(self, start: int, step: int, count: int) -> Iterator[pa.RecordBatch]:
         for first in range(0, count, MAX_ROWS):
             places = np.arange(min(MAX_ROWS, count - first), dtype=np.int64)
-            # With one value the step may be anything, also too large for the places to be multiplied with.
+            # With one value the step may be anything, also too large for the places to be
+            # multiplied with.
             values = places * step + (start + first * step) if count > 1 else places + start
             yield make_batch([from_numbers(values, pa.int64())], self._schema, len(values))
 
 
 class GenerateStream(EmittingProcessor):
-    """Emits 0, 1, 2, … without end, `rate` rows per second of the job's clock, all from the processor with index 0."""
+    """Emits 0, 1, 2, … without end, `rate` rows per second of the job's clock, all from the
+    processor with index 0."""
 
     def __init__(self, arguments: tuple[Expression, ...], schema: pa.Schema) -> None:
         super().__init__()
@@ -104,7 +106,9 @@ class GenerateStream(EmittingProcessor):
     def state(self) -> Iterable[pa.RecordBatch]:
         """How many rows were emitted."""
         if not self.context.index:
-            yield pa.RecordBatch.from_arrays([from_numbers(np.array([self._emitted]), pa.int64())], names=["emitted"])
+            yield pa.RecordBatch.from_arrays(
+                [from_numbers(np.array([self._emitted]), pa.int64())], names=["emitted"]
+            )
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         self._emitted = max(self._emitted, *batch.column(0).to_pylist())
@@ -121,13 +125,20 @@ class GenerateStream(EmittingProcessor):
 def _whole_number(argument: Expression, context: ProcessorContext, function: str) -> int:
     value: Any = constant(argument, context.job.evaluation)
     if value is None:
-        raise DataError(f"an argument of {function} is null", hint="give it whole numbers", position=argument.position)
+        raise DataError(
+            f"an argument of {function} is null",
+            hint="give it whole numbers",
+            position=argument.position,
+        )
     return int(value)
 
 
-def generate(function: str, arguments: tuple[Expression, ...], names: tuple[str, ...]) -> ProcessorFactory:
-    """A supplier of processors for "generate_series" (start, stop and perhaps step) or "generate_stream" (rows per second).
-    The arguments are integers free of columns; the one column is BIGINT."""
+def generate(
+    function: str, arguments: tuple[Expression, ...], names: tuple[str, ...]
+) -> ProcessorFactory:
+    """A supplier of processors for "generate_series" (start, stop and perhaps step) or
+    "generate_stream" (rows per second). The arguments are integers free of columns; the one column
+    is BIGINT."""
     schema = pa.schema([pa.field(names[0], pa.int64())])
     kinds: dict[str, type[GenerateSeries] | type[GenerateStream]] = {
         "generate_series": GenerateSeries,

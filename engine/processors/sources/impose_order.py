@@ -1,4 +1,5 @@
-"""Watermarks for rows that don't come from a scan: from a generator, or from an operator that computes the time."""
+"""Watermarks for rows that don't come from a scan: from a generator, or from an operator that
+computes the time."""
 
 from __future__ import annotations
 
@@ -8,7 +9,11 @@ import pyarrow as pa
 
 from runnel.dag import ProcessorFactory
 from runnel.processor import Inbox, Item, Outbox, Processor, ProcessorContext, Watermark
-from runnel.processors.sources.partition_watermarks import CompiledTimeRule, PartitionTimes, TimeRule
+from runnel.processors.sources.partition_watermarks import (
+    CompiledTimeRule,
+    PartitionTimes,
+    TimeRule,
+)
 
 
 class ImposeOrder(Processor):
@@ -22,7 +27,9 @@ class ImposeOrder(Processor):
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
-        self._times = PartitionTimes(self._rule, 1, context.job.clock(), f"{context.vertex}#{context.index}")
+        self._times = PartitionTimes(
+            self._rule, 1, context.job.clock(), f"{context.vertex}#{context.index}"
+        )
         self.alarm = self._times.next_idle() or 0
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
@@ -40,8 +47,8 @@ class ImposeOrder(Processor):
             self.alarm = self._times.next_idle() or 0
 
     def on_alarm(self) -> bool:
-        """At the second of two in a row the input is idle: with a full outbox rows may have waited in it all the time, and they
-        come between the two."""
+        """At the second of two in a row the input is idle: with a full outbox rows may have waited
+        in it all the time, and they come between the two."""
         now = self.context.job.clock()
         if not self._is_suspected:
             self._is_suspected, self.alarm = True, now
@@ -64,7 +71,9 @@ class ImposeOrder(Processor):
 
     def process_watermark(self, watermark: Watermark) -> bool:
         """Those of other columns go on as they are."""
-        return self._drain() and (watermark.column == self._rule.rule.watermark or self.outbox.offer(watermark))
+        return self._drain() and (
+            watermark.column == self._rule.rule.watermark or self.outbox.offer(watermark)
+        )
 
     def complete_edge(self, ordinal: int) -> bool:
         return self._drain()
@@ -79,7 +88,8 @@ class ImposeOrder(Processor):
         self._restored.extend(batch.column(0).to_pylist())
 
     def finish_restore(self) -> bool:
-        """Goes on with the least of what several processors promised: the rows of any may come to this one."""
+        """Goes on with the least of what several processors promised: the rows of any may come to
+        this one."""
         known = [time for time in self._restored if time is not None]
         if known and len(known) == len(self._restored):
             self._times.restore(0, min(known), is_idle=False)

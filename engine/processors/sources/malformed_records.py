@@ -1,4 +1,5 @@
-"""Records that a source can't read, on their way to the mapping that 'onError' = 'divert:…' names."""
+"""Records that a source can't read, on their way to the mapping that 'onError' = 'divert:…'
+names."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ from runnel.processor import ExpiredPosition, Guarantee, JobContext
 from runnel.sqltypes import VARCHAR
 
 MOST_WAITING = 4096
-"""So many records wait at most for their commit; they are committed at once where nothing else is to be read."""
+"""So many records wait at most for their commit; they are committed at once where nothing else is
+to be read."""
 
 FIELDS = ("place", "record", "reason")
 """The columns that a mapping may have for such records."""
@@ -45,8 +47,9 @@ class Divert:
 
 
 class DivertingSource(Source):
-    """A source whose malformed records are written to a table as they are met. Blocking, since sinks are. `place` tells the
-    scans of a job apart, so that each finds again what it staged; "" where a scan begins anew after a restart anyway."""
+    """A source whose malformed records are written to a table as they are met. Blocking, since
+    sinks are. `place` tells the scans of a job apart, so that each finds again what it staged; ""
+    where a scan begins anew after a restart anyway."""
 
     cooperative = False
 
@@ -55,7 +58,11 @@ class DivertingSource(Source):
         self._divert = divert
         self._place = place
         self.is_repeatable, self.is_live = source.is_repeatable, source.is_live
-        self.may_grow, self.kind, self.begins_anywhere = source.may_grow, source.kind, source.begins_anywhere
+        self.may_grow, self.kind, self.begins_anywhere = (
+            source.may_grow,
+            source.kind,
+            source.begins_anywhere,
+        )
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         return [self._diverting(part, context) for part in self._source.split(context)]
@@ -75,9 +82,12 @@ class DivertingSource(Source):
     def forget(self, owner: str) -> None:
         self._source.forget(owner)
 
-    def settle(self, context: JobContext, saved: Mapping[str, Token | None], *, may_give_up: bool) -> None:
-        """Commits what a job that doesn't run has staged of such records as far as its last snapshot counts it, which has the
-        positions `saved` by partition, and gives the rest up. `may_give_up`: what can't be committed as well."""
+    def settle(
+        self, context: JobContext, saved: Mapping[str, Token | None], *, may_give_up: bool
+    ) -> None:
+        """Commits what a job that doesn't run has staged of such records as far as its last
+        snapshot counts it, which has the positions `saved` by partition, and gives the rest up.
+        `may_give_up`: what can't be committed as well."""
         if not self._is_durable(context):
             return
         # What a partition without an identity is called is its number.
@@ -116,7 +126,8 @@ class DivertingSource(Source):
             sink.close()
 
     def _is_durable(self, context: JobContext) -> bool:
-        """Whether records are committed with the snapshots. Where reading begins anew after a failure, they come again."""
+        """Whether records are committed with the snapshots. Where reading begins anew after a
+        failure, they come again."""
         return context.guarantee is not Guarantee.NONE and self.is_repeatable and bool(self._place)
 
     def _diverting(self, partition: SourcePartition, context: JobContext) -> SourcePartition:
@@ -148,7 +159,9 @@ class DivertingPartition(SourcePartition):
 
     def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
         item = self._read_on()
-        if self._waiting and (self._waiting >= MOST_WAITING or not isinstance(item, pa.RecordBatch)):
+        if self._waiting and (
+            self._waiting >= MOST_WAITING or not isinstance(item, pa.RecordBatch)
+        ):
             self._commit()
         return item
 
@@ -188,7 +201,9 @@ class DivertingPartition(SourcePartition):
 
     def _write(self, records: Sequence[MalformedRecord]) -> None:
         schema = pa.schema([(name, pa.string()) for name in self._divert.fields])
-        columns = [array_of(list(map(attrgetter(name), records)), VARCHAR) for name in self._divert.fields]
+        columns = [
+            array_of(list(map(attrgetter(name), records)), VARCHAR) for name in self._divert.fields
+        ]
         self._opened().write(make_batch(columns, schema, len(records)))
         self._waiting += len(records)
 

@@ -21,9 +21,12 @@ Keys = tuple[Expression, ...]
 
 
 class NarrowedScan(Scan):
-    """Takes the keys that come on its inputs to their end, then reads what they leave of the fragment's rows."""
+    """Takes the keys that come on its inputs to their end, then reads what they leave of the
+    fragment's rows."""
 
-    def __init__(self, share: ScanShare, transform: Transform, rows: NarrowableRows, keys: Sequence[Keys]) -> None:
+    def __init__(
+        self, share: ScanShare, transform: Transform, rows: NarrowableRows, keys: Sequence[Keys]
+    ) -> None:
         super().__init__(share, transform, cooperative=True, slow=False)
         self._rows = rows
         self._wanted = [(item, WantedKeys([key.type for key in item])) for item in keys]
@@ -54,7 +57,9 @@ class _Supplier(ProcessorSupplier):
 class NarrowedScanSupplier(ProcessorMetaSupplier):
     """Has the fragment prepared when the job starts: what it sees is fixed then."""
 
-    def __init__(self, source: FragmentSource, keys: Sequence[Keys], names: tuple[str, ...]) -> None:
+    def __init__(
+        self, source: FragmentSource, keys: Sequence[Keys], names: tuple[str, ...]
+    ) -> None:
         self._source = source
         self._keys = keys
         self._transform = compile_transform(None, None, names)
@@ -62,13 +67,17 @@ class NarrowedScanSupplier(ProcessorMetaSupplier):
     def preferred_parallelism(self, context: JobContext) -> int | None:
         return 1
 
-    def get(self, context: JobContext, members: int, parallelism: int) -> Sequence[ProcessorSupplier]:
+    def get(
+        self, context: JobContext, members: int, parallelism: int
+    ) -> Sequence[ProcessorSupplier]:
         share = ScanShare(self._source, context, {}, frozenset())
         rows = self._source.prepare(context)
         return [_Supplier(NarrowedScan(share, self._transform, rows, self._keys))]
 
 
-def narrowed_scan(source: FragmentSource, keys: Sequence[Keys], names: tuple[str, ...]) -> NarrowedScanSupplier:
-    """A supplier of one processor that gives the rows of a fragment, called by `names`, for which each of `keys` may be among
-    the rows that come on the input of its number."""
+def narrowed_scan(
+    source: FragmentSource, keys: Sequence[Keys], names: tuple[str, ...]
+) -> NarrowedScanSupplier:
+    """A supplier of one processor that gives the rows of a fragment, called by `names`, for which
+    each of `keys` may be among the rows that come on the input of its number."""
     return NarrowedScanSupplier(source, keys, names)

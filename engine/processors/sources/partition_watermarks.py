@@ -1,8 +1,10 @@
-"""Watermarks at their origin: what the partitions of a source promise, from the event times of their rows.
+"""Watermarks at their origin: what the partitions of a source promise, from the event times of
+their rows.
 
-Each partition's watermark is the greatest event time seen in it less the allowed lag, and strictly increasing; what is passed
-on is the minimum over the partitions of one processor. A partition that gave nothing for the idle time-out, or says
-that it is at its end for now, doesn't hold back the others.
+Each partition's watermark is the greatest event time seen in it less the allowed lag, and strictly
+increasing; what is passed on is the minimum over the partitions of one processor. A partition that
+gave nothing for the idle time-out, or says that it is at its end for now, doesn't hold back the
+others.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ IDLE_TIMEOUT = 1_000
 
 LEAST_TIME = -(1 << 62)
 GREATEST_TIME = 1 << 62
-"""Event times beyond these say nothing: a watermark stays within them, so that bounds may be added to it."""
+"""Event times beyond these say nothing: a watermark stays within them, so that bounds may be added
+to it."""
 
 EARLIEST = -(1 << 63)
 LATEST = (1 << 63) - 1
@@ -35,9 +38,9 @@ LATEST = (1 << 63) - 1
 
 @frozen
 class TimeRule:
-    """How event times are found in a batch: `time` (an expression over its columns) of the rows for which `condition` is true
-    (None: all). `lag` in units of event time; `watermark` is its number; `idle_timeout` in milliseconds (None: IDLE_TIMEOUT; 0:
-    a partition is never idle)."""
+    """How event times are found in a batch: `time` (an expression over its columns) of the rows for
+    which `condition` is true (None: all). `lag` in units of event time; `watermark` is its number;
+    `idle_timeout` in milliseconds (None: IDLE_TIMEOUT; 0: a partition is never idle)."""
 
     time: Expression
     condition: Expression | None
@@ -47,7 +50,8 @@ class TimeRule:
 
 
 def event_times(column: pa.Array) -> pa.Array:
-    """Event times as int64: integers as they are, temporal values as microseconds since 1970. NULL stays NULL."""
+    """Event times as int64: integers as they are, temporal values as microseconds since 1970. NULL
+    stays NULL."""
     kind = column.type
     if pa.types.is_integer(kind):
         return column if kind == pa.int64() else column.cast(pa.int64())
@@ -92,8 +96,9 @@ class CompiledTimeRule:
 
 
 class PartitionTimes:
-    """The watermarks of the partitions, numbered from 0, of one processor. What the methods add to `items` is to be offered,
-    in order, after the rows that were read before. `now` is monotonic ns."""
+    """The watermarks of the partitions, numbered from 0, of one processor. What the methods add to
+    `items` is to be offered, in order, after the rows that were read before. `now` is monotonic
+    ns."""
 
     def __init__(self, rule: CompiledTimeRule, count: int, now: int, origin: str = "") -> None:
         """`origin`: the name under which the processor tells its idleness."""
@@ -108,7 +113,9 @@ class PartitionTimes:
         self._is_idle = [False] * count
         self.items: list[Item] = []
 
-    def read(self, partition: int, batch: pa.RecordBatch, context: EvaluationContext, now: int) -> None:
+    def read(
+        self, partition: int, batch: pa.RecordBatch, context: EvaluationContext, now: int
+    ) -> None:
         """A partition gave rows."""
         self._active(partition, now)
         greatest = self._rule.greatest(batch, context)
@@ -133,7 +140,8 @@ class PartitionTimes:
         self._add(self._coalescer.done(partition))
 
     def take_resumption(self) -> Active | None:
-        """What is to be offered before the rows that were read last, if these are the first after an idle time."""
+        """What is to be offered before the rows that were read last, if these are the first after
+        an idle time."""
         found, self._resumption = self._resumption, None
         return found
 
@@ -149,7 +157,10 @@ class PartitionTimes:
         """When the next of the partitions that pause becomes idle; None if there is none."""
         if not self._rule.idle_after:
             return None
-        return min((at for at, idle in zip(self._idle_at, self._is_idle, strict=True) if not idle), default=None)
+        return min(
+            (at for at, idle in zip(self._idle_at, self._is_idle, strict=True) if not idle),
+            default=None,
+        )
 
     def watermark(self, partition: int) -> int | None:
         """The watermark of a partition, if it has one."""
@@ -160,7 +171,8 @@ class PartitionTimes:
         return self._is_idle[partition]
 
     def restore(self, partition: int, time: int | None, is_idle: bool) -> None:
-        """Goes on with what a partition had promised. One that was idle still holds nothing back."""
+        """Goes on with what a partition had promised. One that was idle still holds nothing
+        back."""
         if time is not None:
             self._advance(partition, time)
         if is_idle:
@@ -181,4 +193,6 @@ class PartitionTimes:
         time = min(time, GREATEST_TIME)
         if time > self._last[partition]:
             self._last[partition] = time
-            self._add(self._coalescer.observe(partition, Watermark(time, self._rule.rule.watermark)))
+            self._add(
+                self._coalescer.observe(partition, Watermark(time, self._rule.rule.watermark))
+            )

@@ -1,4 +1,5 @@
-"""Reading a source: its partitions are dealt out to processors, and filter and projection are applied as they are read."""
+"""Reading a source: its partitions are dealt out to processors, and filter and projection are
+applied as they are read."""
 
 from __future__ import annotations
 
@@ -13,15 +14,30 @@ from runnel.errors import OperationalError
 from runnel.expressions.kernels.result_size import TooManyRows
 from runnel.expressions.nodes import Expression
 from runnel.processor import JobContext, Processor
-from runnel.processors.calc import SLOW_ROWS, Transform, compile_transform, divided, pieces, works_slowly
-from runnel.processors.sources.scan_state import SavedPartition, ScanShare, decode, encode, named, place_of
+from runnel.processors.calc import (
+    SLOW_ROWS,
+    Transform,
+    compile_transform,
+    divided,
+    pieces,
+    works_slowly,
+)
+from runnel.processors.sources.scan_state import (
+    SavedPartition,
+    ScanShare,
+    decode,
+    encode,
+    named,
+    place_of,
+)
 from runnel.processors.stateful.buffered import MAKING_TIME, EmittingProcessor
 
 if TYPE_CHECKING:
     from runnel.processors.sources.partition_watermarks import TimeRule
 
 READS_PER_CALL = 16
-"""How many batches one call reads at most, besides the bound in time; a cooperative call should be short."""
+"""How many batches one call reads at most, besides the bound in time; a cooperative call should be
+short."""
 
 FAR_FUTURE = 1 << 62
 
@@ -31,8 +47,8 @@ FEW_ROWS = 4096
 
 
 class OpenPartition:
-    """A partition and when to read it next: at once if `due` is 0, at that time (monotonic ns), or, if it is FAR_FUTURE,
-    when it wakes us, but not before `resting`."""
+    """A partition and when to read it next: at once if `due` is 0, at that time (monotonic ns), or,
+    if it is FAR_FUTURE, when it wakes us, but not before `resting`."""
 
     def __init__(self, number: int, partition: SourcePartition, wake: Callable[[], None]) -> None:
         self.number = number
@@ -63,12 +79,15 @@ class OpenPartition:
 
 
 class Scan(EmittingProcessor):
-    """Reads its partitions in turn, each batch transformed. Partitions that pause are not touched before they are due."""
+    """Reads its partitions in turn, each batch transformed. Partitions that pause are not touched
+    before they are due."""
 
     reads = 0
     """How often something came, also where no row of it was wanted. Read by other threads."""
 
-    def __init__(self, share: ScanShare, transform: Transform, cooperative: bool, slow: bool) -> None:
+    def __init__(
+        self, share: ScanShare, transform: Transform, cooperative: bool, slow: bool
+    ) -> None:
         super().__init__()
         self._is_slow = slow
         self.cooperative = cooperative
@@ -98,7 +117,10 @@ class Scan(EmittingProcessor):
 
     def complete(self) -> bool:
         if self._open is None:
-            self._open = [OpenPartition(number, item, self.context.wake) for number, item in enumerate(self._partitions)]
+            self._open = [
+                OpenPartition(number, item, self.context.wake)
+                for number, item in enumerate(self._partitions)
+            ]
         if not self.drain():
             return False
         until = self.context.job.clock() + MAKING_TIME
@@ -180,7 +202,11 @@ class Scan(EmittingProcessor):
 
     def state(self) -> Iterable[pa.RecordBatch]:
         """A row for each partition."""
-        is_open = {item.number for item in self._open} if self._open is not None else range(len(self._partitions))
+        is_open = (
+            {item.number for item in self._open}
+            if self._open is not None
+            else range(len(self._partitions))
+        )
         rows = [self.saved(number, number in is_open) for number in range(len(self._partitions))]
         return [encode([*self._over, *rows])]
 
@@ -220,8 +246,13 @@ class Scan(EmittingProcessor):
 
 
 def beginnings_of(dag: DAG) -> dict[str, dict[str, Token]]:
-    """Where the sources were to be read first that may begin anywhere, by vertex and partition; of the last execution."""
-    scans = {item.name: item.supplier for item in dag.vertices.values() if isinstance(item.supplier, ScanMetaSupplier)}
+    """Where the sources were to be read first that may begin anywhere, by vertex and partition; of
+    the last execution."""
+    scans = {
+        item.name: item.supplier
+        for item in dag.vertices.values()
+        if isinstance(item.supplier, ScanMetaSupplier)
+    }
     return {name: supplier.beginnings for name, supplier in scans.items() if supplier.beginnings}
 
 
@@ -241,10 +272,11 @@ class ScanSupplier(ProcessorSupplier):
 
 
 class ScanMetaSupplier(ProcessorMetaSupplier):
-    """Splits the source, once per execution, and deals its partitions to members and processors in turn.
+    """Splits the source, once per execution, and deals its partitions to members and processors in
+    turn.
 
-    Part of a plan that many executions use at once: what `preferred_parallelism` has split is kept, by execution, until
-    `get` asks for it.
+    Part of a plan that many executions use at once: what `preferred_parallelism` has split is kept,
+    by execution, until `get` asks for it.
     """
 
     def __init__(self, source: Source, make: MakeScan) -> None:
@@ -252,14 +284,17 @@ class ScanMetaSupplier(ProcessorMetaSupplier):
         self._make = make
         self._split: dict[int, tuple[JobContext, Sequence[SourcePartition]]] = {}
         self.beginnings: dict[str, Token] = {}
-        """Where the partitions were to be read first in a named job's last execution, if they may begin anywhere."""
+        """Where the partitions were to be read first in a named job's last execution, if they may
+        begin anywhere."""
 
     def preferred_parallelism(self, context: JobContext) -> int | None:
         partitions = self.source.split(context)
         self._split[id(context)] = (context, partitions)
         return max(1, len(partitions))
 
-    def get(self, context: JobContext, members: int, parallelism: int) -> Sequence[ProcessorSupplier]:
+    def get(
+        self, context: JobContext, members: int, parallelism: int
+    ) -> Sequence[ProcessorSupplier]:
         known = self._split.pop(id(context), None)
         partitions = self.source.split(context) if known is None else known[1]
         total = members * parallelism
@@ -269,7 +304,9 @@ class ScanMetaSupplier(ProcessorMetaSupplier):
             self.beginnings = {name: place for name, place in places.items() if place is not None}
         everything = frozenset(by_name)
         items = list(by_name.items())
-        shares = [ScanShare(self.source, context, dict(items[i::total]), everything) for i in range(total)]
+        shares = [
+            ScanShare(self.source, context, dict(items[i::total]), everything) for i in range(total)
+        ]
         return [ScanSupplier(shares[member::members], self._make) for member in range(members)]
 
 
@@ -280,15 +317,19 @@ def scan(
     names: tuple[str, ...],
     time: TimeRule | None = None,
 ) -> ScanMetaSupplier:
-    """A supplier of processors that read `source` and give, of the rows for which `condition` is true, `projections`
-    (None: all columns), called by `names`; with `time` they give watermarks too. All three are over the columns that the source
-    was asked for."""
+    """A supplier of processors that read `source` and give, of the rows for which `condition` is
+    true, `projections` (None: all columns), called by `names`; with `time` they give watermarks
+    too. All three are over the columns that the source was asked for."""
     transform = compile_transform(condition, projections, names)
     is_slow = works_slowly(condition, projections)
     if time is None:
-        return ScanMetaSupplier(source, lambda share: Scan(share, transform, source.cooperative, is_slow))
+        return ScanMetaSupplier(
+            source, lambda share: Scan(share, transform, source.cooperative, is_slow)
+        )
     # Loaded on first use: only streams have watermarks.
     from runnel.processors.sources.timed_scan import TimedScan, compile_time_rule
 
     rule = compile_time_rule(time)
-    return ScanMetaSupplier(source, lambda share: TimedScan(share, transform, source.cooperative, is_slow, rule))
+    return ScanMetaSupplier(
+        source, lambda share: TimedScan(share, transform, source.cooperative, is_slow, rule)
+    )

@@ -1,7 +1,8 @@
 """What a scan saves of its partitions, and how it finds its way back to where they were.
 
-A row per partition: its name, its position, what it has promised. Every processor of the scan is given all rows at a restore,
-and takes those of the partitions that it was dealt: so parallelism may change.
+A row per partition: its name, its position, what it has promised. Every processor of the scan is
+given all rows at a restore, and takes those of the partitions that it was dealt: so parallelism may
+change.
 """
 
 from __future__ import annotations
@@ -84,10 +85,16 @@ def place_of(partition: SourcePartition) -> str | None:
     return None if token is None else json.dumps(token, ensure_ascii=False)
 
 
-def skip_expired(error: OperationalError, partition: SourcePartition | None, context: JobContext) -> int:
-    """Where that error says that a position has expired, and the job is to go on all the same: has the partition (None: it is
-    no longer there) do so, tells it, and gives how many rows are known to be left out. Else raises the error."""
-    if error.code is not ErrorCode.POSITION_EXPIRED or context.expired_position is ExpiredPosition.FAIL:
+def skip_expired(
+    error: OperationalError, partition: SourcePartition | None, context: JobContext
+) -> int:
+    """Where that error says that a position has expired, and the job is to go on all the same: has
+    the partition (None: it is no longer there) do so, tells it, and gives how many rows are known
+    to be left out. Else raises the error."""
+    if (
+        error.code is not ErrorCode.POSITION_EXPIRED
+        or context.expired_position is ExpiredPosition.FAIL
+    ):
         raise error
     if partition is None:
         where, rows = "without it", None
@@ -102,17 +109,30 @@ def skip_expired(error: OperationalError, partition: SourcePartition | None, con
 
 
 Restored = tuple[str, SourcePartition, SavedPartition | None]
-"""The name of a partition, the partition at its place, and what was saved of it (None: it is new)."""
+"""The name of a partition, the partition at its place, and what was saved of it (None: it is
+new)."""
 
 
 class ScanShare:
-    """What one processor was dealt of a source that was split: `partitions`, called `names`. `everything` are the names of all
-    partitions of the source."""
+    """What one processor was dealt of a source that was split: `partitions`, called `names`.
+    `everything` are the names of all partitions of the source."""
 
-    __slots__ = ("_context", "_everything", "_source", "is_lasting", "names", "partitions", "skipped")
+    __slots__ = (
+        "_context",
+        "_everything",
+        "_source",
+        "is_lasting",
+        "names",
+        "partitions",
+        "skipped",
+    )
 
     def __init__(
-        self, source: Source, context: JobContext, named: dict[str, SourcePartition], everything: frozenset[str]
+        self,
+        source: Source,
+        context: JobContext,
+        named: dict[str, SourcePartition],
+        everything: frozenset[str],
     ) -> None:
         self._source = source
         self._context = context
@@ -122,8 +142,11 @@ class ScanShare:
         self.partitions = list(named.values())
         self.skipped = 0
 
-    def restored(self, saved: Sequence[SavedPartition], index: int, parallelism: int) -> list[Restored]:
-        """The partitions that processor `index` goes on with. Those that have ended are closed and left out."""
+    def restored(
+        self, saved: Sequence[SavedPartition], index: int, parallelism: int
+    ) -> list[Restored]:
+        """The partitions that processor `index` goes on with. Those that have ended are closed and
+        left out."""
         known = {item.partition: item for item in saved}
         found: list[Restored] = []
         for name, partition in zip(self.names, self.partitions, strict=True):
@@ -137,7 +160,11 @@ class ScanShare:
             else:
                 self._go_on(partition, item)
                 found.append((name, partition, item))
-        gone = sorted(item.partition for item in saved if not item.is_ended and item.partition not in self._everything)
+        gone = sorted(
+            item.partition
+            for item in saved
+            if not item.is_ended and item.partition not in self._everything
+        )
         for name in gone[index::parallelism]:
             reopened = self._reopened(known[name])
             if reopened is not None:
@@ -160,11 +187,15 @@ class ScanShare:
                 f"{self._source.kind} can't be read again from where the snapshot was taken",
                 code=ErrorCode.GENERIC,
                 detail=f'partition "{item.partition}" was partly read, and has no positions',
-                hint="drop the job and create it anew, or read from a source that keeps its rows (a file, a topic)",
+                hint=(
+                    "drop the job and create it anew, "
+                    "or read from a source that keeps its rows (a file, a topic)"
+                ),
             )
 
     def _reopened(self, item: SavedPartition) -> SourcePartition | None:
-        """A partition that the source is no longer divided into; None where the job goes on without it."""
+        """A partition that the source is no longer divided into; None where the job goes on without
+        it."""
         try:
             partition = self._source.reopen(item.partition, item.token, self._context)
         except OperationalError as error:

@@ -10,7 +10,11 @@ import pyarrow as pa
 from runnel.connector import End, EventTimeMark, Pause
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.calc import Transform
-from runnel.processors.sources.partition_watermarks import CompiledTimeRule, PartitionTimes, TimeRule
+from runnel.processors.sources.partition_watermarks import (
+    CompiledTimeRule,
+    PartitionTimes,
+    TimeRule,
+)
 from runnel.processors.sources.scan import FAR_FUTURE, Scan
 from runnel.processors.sources.scan_state import SavedPartition, ScanShare
 
@@ -41,12 +45,22 @@ class TimedScan(Scan):
 
     def _begin_times(self) -> None:
         now, count = self.context.job.clock(), len(self._partitions)
-        self._times = PartitionTimes(self._rule, count, now, f"{self.context.vertex}#{self.context.index}")
-        self._next_look = now + self._rule.idle_after if count > 1 and self._rule.idle_after else FAR_FUTURE
+        self._times = PartitionTimes(
+            self._rule, count, now, f"{self.context.vertex}#{self.context.index}"
+        )
+        self._next_look = (
+            now + self._rule.idle_after if count > 1 and self._rule.idle_after else FAR_FUTURE
+        )
 
     def saved(self, number: int, is_open: bool) -> SavedPartition:
         item = super().saved(number, is_open)
-        return replace(item, watermark=self._times.watermark(number), is_idle=self._times.is_idle(number)) if is_open else item
+        return (
+            replace(
+                item, watermark=self._times.watermark(number), is_idle=self._times.is_idle(number)
+            )
+            if is_open
+            else item
+        )
 
     def partitions_restored(self, known: Sequence[SavedPartition | None]) -> None:
         self._begin_times()
@@ -71,7 +85,8 @@ class TimedScan(Scan):
             self._look_for_idle(now)
 
     def _look_for_idle(self, now: int) -> None:
-        """A partition that pauses becomes idle in time, also beside others that always have rows."""
+        """A partition that pauses becomes idle in time, also beside others that always have
+        rows."""
         for item in self._open or ():
             if item.due > now:
                 self._times.paused(item.number, now, False)
@@ -95,7 +110,8 @@ class TimedScan(Scan):
         if not self.drain():
             return False
         idle_at = self._times.next_idle()
-        # One wake-up is enough: it asks for the next one. Each row moves the time, and with one for each there would be many.
+        # One wake-up is enough: it asks for the next one. Each row moves the time, and with one for
+        # each there would be many.
         if idle_at is not None and not now < self._woken_at <= idle_at:
             self._woken_at = idle_at
             self.context.wake_at(idle_at)

@@ -47,8 +47,8 @@ def _evaluated(column: Column, context: EvaluationContext) -> pa.Array:
 
 
 def values(rows: tuple[tuple[Expression, ...], ...], names: tuple[str, ...]) -> ProcessorFactory:
-    """A supplier of processors that emit `rows`, of expressions that are free of columns. Columns of literals only are
-    built once, here."""
+    """A supplier of processors that emit `rows`, of expressions that are free of columns. Columns
+    of literals only are built once, here."""
     if not rows:
         return lambda: Values([], pa.schema([]), 0)
     columns: list[Column] = []

@@ -12,16 +12,17 @@ from runnel.errors import OperationalError
 from runnel.processor import Inbox, Item, Processor, Watermark
 
 BATCHES_PER_CALL = 16
-"""How many batches are made in one call at most. A queue that its consumer has closed takes everything, so room alone is no
-bound."""
+"""How many batches are made in one call at most. A queue that its consumer has closed takes
+everything, so room alone is no bound."""
 
 MAKING_TIME = 500_000
 """Nanoseconds after which a call makes no further batch."""
 
 
 class EmittingProcessor(Processor):
-    """Hands out batches in pieces of at most MAX_ROWS rows. Results come either from `emit` (few, at hand) or from
-    `emit_all` (many, made one after the other as room allows). While any wait, no new input is taken."""
+    """Hands out batches in pieces of at most MAX_ROWS rows. Results come either from `emit` (few,
+    at hand) or from `emit_all` (many, made one after the other as room allows). While any wait, no
+    new input is taken."""
 
     def __init__(self) -> None:
         self._waiting: deque[Item] = deque()
@@ -41,12 +42,14 @@ class EmittingProcessor(Processor):
             self._waiting.append(batch)
 
     def emit_all(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """The batches are asked for one at a time, so that they needn't all be in memory at once."""
+        """The batches are asked for one at a time, so that they needn't all be in memory at
+        once."""
         assert self._making is None
         self._making = batches
 
     def drain(self) -> bool:
-        """Offers what waits. False: not all yet, because the outbox is full or a cooperative call should end."""
+        """Offers what waits. False: not all yet, because the outbox is full or a cooperative call
+        should end."""
         if not self._offer_waiting():
             return False
         if self._making is None:
@@ -93,8 +96,9 @@ class EmittingProcessor(Processor):
         return self.drain()
 
     def state(self) -> Iterable[pa.RecordBatch]:
-        """What `restore_snapshot` needs to go on from here, when nothing waits to be emitted. It is asked for bit by bit, and
-        nothing else is called before it has all been given. What it gives doesn't change afterwards."""
+        """What `restore_snapshot` needs to go on from here, when nothing waits to be emitted. It is
+        asked for bit by bit, and nothing else is called before it has all been given. What it gives
+        doesn't change afterwards."""
         return ()
 
     def save_snapshot(self) -> bool:
@@ -127,13 +131,17 @@ class EmittingProcessor(Processor):
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-    """A batch that is short enough stays the same object, by which a snapshot knows what it has already."""
+    """A batch that is short enough stays the same object, by which a snapshot knows what it has
+    already."""
     return (batch,) if 0 < batch.num_rows <= MAX_ROWS else slices(batch)
 
 
 def accumulated_too_much(vertex: str, limit: int) -> OperationalError:
     return OperationalError(
         f'vertex "{vertex}" would hold more than {limit} rows at once',
-        hint="raise the setting max_processor_accumulated_records, of a job its option maxProcessorAccumulatedRecords; or let "
-        "the query keep less (filter earlier, group by less)",
+        hint=(
+            "raise the setting max_processor_accumulated_records, of a job its option "
+            "maxProcessorAccumulatedRecords; or let the query keep less (filter earlier, "
+            "group by less)"
+        ),
     )

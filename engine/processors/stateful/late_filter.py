@@ -40,7 +40,9 @@ class LateFilter(DivertingProcessor):
         late: Mask = np.zeros(batch.num_rows, np.bool_)
         if max(self._times.values()) > LEAST_TIME:
             for number, due in zip(
-                self._holding.watermarks, self._holding.due(batch, self.context.job.evaluation), strict=True
+                self._holding.watermarks,
+                self._holding.due(batch, self.context.job.evaluation),
+                strict=True,
             ):
                 missed = due < self._deadline(number)
                 if missed.any():
@@ -63,13 +65,19 @@ class LateFilter(DivertingProcessor):
 
     def state(self) -> Iterator[pa.RecordBatch]:
         known = self._holding.watermarks
-        columns = (known, [self._times[number] for number in known], [self._deadline(number) for number in known])
+        columns = (
+            known,
+            [self._times[number] for number in known],
+            [self._deadline(number) for number in known],
+        )
         arrays = [from_numbers(np.array(values, np.int64), pa.int64()) for values in columns]
         yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         """Of what several processors had, the least: the operator above had no more."""
-        for number, time, floor in zip(*(numbers(column, np.int64).tolist() for column in batch.columns), strict=True):
+        for number, time, floor in zip(
+            *(numbers(column, np.int64).tolist() for column in batch.columns), strict=True
+        ):
             if number in self._times:
                 before = self._restored.get(number, (time, floor))
                 self._restored[number] = min(time, before[0]), min(floor, before[1])

@@ -1,5 +1,6 @@
-"""What operators on streams share: late rows are counted and logged, and may go on by an output of their own; and what is kept
-goes to files where memory has no room for it, as far as the operator can let go of it.
+"""What operators on streams share: late rows are counted and logged, and may go on by an output of
+their own; and what is kept goes to files where memory has no room for it, as far as the operator
+can let go of it.
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ from runnel.storage.memory_budget import LEAST_SHARE, Reservation, state_too_lar
 RESULTS, LATE = 0, 1
 
 ACCOUNTED_ROWS = 4_096
-"""What is kept is looked at after so many rows, at least: it takes a time that grows with its parts."""
+"""What is kept is looked at after so many rows, at least: it takes a time that grows with its
+parts."""
 
 LARGE_BATCH = 256
 """It is looked at after each batch that takes more than one in so many parts of the limit."""
 
 
 class DivertingProcessor(EmittingProcessor):
-    """Gives results; with `diverts` late rows as well, by output 1 (or further ones, as `divert` says). Without it there is one
-    output, or several alike. `unit` is that of event times, as in LateRows. What `state_size` tells, but for what
-    is in files already (`spilled_size`), is held against the memory of the connection: the operator is asked to `spill`, and
-    where there still is no room, that is an OperationalError."""
+    """Gives results; with `diverts` late rows as well, by output 1 (or further ones, as `divert`
+    says). Without it there is one output, or several alike. `unit` is that of event times, as in
+    LateRows. What `state_size` tells, but for what is in files already (`spilled_size`), is held
+    against the memory of the connection: the operator is asked to `spill`, and where there still is
+    no room, that is an OperationalError."""
 
     holds = "the rows that it keeps"
     """What is kept, for errors."""
@@ -78,8 +81,8 @@ class DivertingProcessor(EmittingProcessor):
         return taken * LARGE_BATCH > self._reservation.memory.limit
 
     def _account(self) -> None:
-        """Tells how much is kept. Where that, and what all others hold, is more than there is room for, some of it goes to
-        files. OperationalError where that isn't enough."""
+        """Tells how much is kept. Where that, and what all others hold, is more than there is room
+        for, some of it goes to files. OperationalError where that isn't enough."""
         self._unaccounted = 0
         if not self._reservation.is_limited:
             return
@@ -95,7 +98,9 @@ class DivertingProcessor(EmittingProcessor):
         memory = self._reservation.memory
         used = memory.used - size * (self.weight - 1)
         if used > memory.limit and size * LEAST_SHARE >= memory.limit:
-            raise state_too_large(self.holds, self.context.vertex, (rows, size), (used, memory.limit))
+            raise state_too_large(
+                self.holds, self.context.vertex, (rows, size), (used, memory.limit)
+            )
 
     def _tell(self) -> tuple[int, int]:
         """The rows and bytes that are in memory, of which the connection is told."""

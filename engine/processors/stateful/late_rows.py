@@ -1,4 +1,5 @@
-"""Rows that come after the result that they belong to was given: counted, and logged, not too often."""
+"""Rows that come after the result that they belong to was given: counted, and logged, not too
+often."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class LateRows:
         if not self._unlogged:
             return
         self._context.logger.warning(
-            'late event: %d rows came after their result was given (vertex "%s"), late by up to %s; watermark %d; %d in all',
+            'late event: %d rows came after their result was given (vertex "%s"), late by up to '
+            "%s; watermark %d; %d in all",
             self._unlogged,
             self._context.vertex,
             self._how_late(),

@@ -1,7 +1,9 @@
-"""Rows that wait until they are complete: until a watermark says that a bounded column takes their value no more.
+"""Rows that wait until they are complete: until a watermark says that a bounded column takes their
+value no more.
 
-Where memory has no room for them they go to files, in the order in which they will be complete. What a watermark completes of
-these may be more than memory has room for, too: then it is taken in steps, as if the watermark had come in several.
+Where memory has no room for them they go to files, in the order in which they will be complete.
+What a watermark completes of these may be more than memory has room for, too: then it is taken in
+steps, as if the watermark had come in several.
 """
 
 from __future__ import annotations
@@ -42,9 +44,10 @@ _SCHEMA = pa.schema([pa.field("$watermark", pa.int64()), pa.field(_SEEN, pa.int6
 
 @frozen
 class Holding:
-    """How long rows wait: until one of the `bounds`, each that of an expression over the rows, is below its watermark. `lead`:
-    how much longer, in event time, though they are late already without it. Rows without a value wait for the end, or
-    (`nulls_first`) are due before all others."""
+    """How long rows wait: until one of the `bounds`, each that of an expression over the rows, is
+    below its watermark. `lead`: how much longer, in event time, though they are late already
+    without it. Rows without a value wait for the end, or (`nulls_first`) are due before all
+    others."""
 
     bounds: tuple[tuple[Expression, TimeBound], ...]
     lead: int = 0
@@ -69,7 +72,11 @@ class CompiledHolding:
         self.watermarks = sorted({bound.watermark for _, bound in holding.bounds})
         self._null = ALWAYS if holding.nulls_first else NEVER
         self._bounds: list[list[tuple[Evaluator, int]]] = [
-            [(compile_expression(item), bound.offset) for item, bound in holding.bounds if bound.watermark == number]
+            [
+                (compile_expression(item), bound.offset)
+                for item, bound in holding.bounds
+                if bound.watermark == number
+            ]
             for number in self.watermarks
         ]
 
@@ -78,7 +85,9 @@ class CompiledHolding:
         frame = Frame(batch.columns, batch.num_rows, context)
         found = []
         for bounds in self._bounds:
-            times = [self._less(event_times(evaluate(item, frame)), offset) for item, offset in bounds]
+            times = [
+                self._less(event_times(evaluate(item, frame)), offset) for item, offset in bounds
+            ]
             found.append(times[0] if len(times) == 1 else np.minimum.reduce(times))
         return found
 
@@ -103,13 +112,19 @@ class _Run:
 
     @property
     def taken(self) -> pa.RecordBatch:
-        return self.batch if len(self.rows) == self.batch.num_rows else self.batch.take(indexes(self.rows))
+        return (
+            self.batch
+            if len(self.rows) == self.batch.num_rows
+            else self.batch.take(indexes(self.rows))
+        )
 
 
 def _run(batch: pa.RecordBatch, rows: Indexes, due: list[Indexes]) -> _Run:
     if 2 * len(rows) < batch.num_rows:
         batch, rows = batch.take(indexes(rows)), np.arange(len(rows))
-    return _Run(batch, rows, due, [int(item.min()) for item in due], [int(item.max()) for item in due])
+    return _Run(
+        batch, rows, due, [int(item.min()) for item in due], [int(item.max()) for item in due]
+    )
 
 
 @dataclass(slots=True)
@@ -178,12 +193,14 @@ class HeldRows:
         columns = [*rows.columns, from_numbers(due[order], pa.int64())]
         written = memory.mapped(pa.RecordBatch.from_arrays(columns, names=names))
         batch = make_batch(written.columns[:-1], rows.schema, rows.num_rows)
-        self._files.append(_File(batch, numbers(written.column(rows.num_columns), np.int64), written.nbytes))
+        self._files.append(
+            _File(batch, numbers(written.column(rows.num_columns), np.int64), written.nbytes)
+        )
 
     def steps(self, most: int, is_end: bool = False) -> list[int]:
-        """Times of the watermark, in order, up to which rows are to be taken one after the other so that each time they take
-        about so many bytes. None are needed where nothing is in files. `is_end`: not only what the watermark completes is
-        taken, but all."""
+        """Times of the watermark, in order, up to which rows are to be taken one after the other so
+        that each time they take about so many bytes. None are needed where nothing is in files.
+        `is_end`: not only what the watermark completes is taken, but all."""
         if not self._files:
             return []
         (number,) = self._holding.watermarks
@@ -193,7 +210,11 @@ class HeldRows:
         every = max(1, per_step // _STEP_SAMPLES)
         sampled = [file.due[file.start : file.before(limit)[0] : every] for file in self._files]
         chosen = np.unique(np.sort(np.concatenate(sampled))[_STEP_SAMPLES - 1 :: _STEP_SAMPLES])
-        return [time + 1 + lead for time in chosen.tolist() if time > ALWAYS and time + 1 + lead < min(limit + lead, NEVER)]
+        return [
+            time + 1 + lead
+            for time in chosen.tolist()
+            if time > ALWAYS and time + 1 + lead < min(limit + lead, NEVER)
+        ]
 
     def add(self, batch: pa.RecordBatch, context: EvaluationContext) -> Late | None:
         """Takes in rows, but for those that are late, of which it tells."""
@@ -245,7 +266,9 @@ class HeldRows:
 
     def advance(self, watermark: Watermark) -> bool:
         """Notes a watermark. Whether it is news."""
-        if watermark.column not in self._holding.watermarks or watermark.time <= self.seen.get(watermark.column, ALWAYS):
+        if watermark.column not in self._holding.watermarks or watermark.time <= self.seen.get(
+            watermark.column, ALWAYS
+        ):
             return False
         self.seen[watermark.column] = watermark.time
         return True
@@ -268,7 +291,10 @@ class HeldRows:
         kept: list[_Run] = []
         for run in self._runs:
             limits = [self.seen.get(number, ALWAYS) for number in self._holding.watermarks]
-            if all(first >= limit - lead or limit == ALWAYS for first, limit in zip(run.first, limits, strict=True)):
+            if all(
+                first >= limit - lead or limit == ALWAYS
+                for first, limit in zip(run.first, limits, strict=True)
+            ):
                 kept.append(run)
                 continue
             mask = self._before(run.due, lead)
@@ -316,7 +342,8 @@ class HeldRows:
         return [run.taken for run in runs]
 
     def take_last_file(self, most_rows: int, most_bytes: int) -> pa.RecordBatch | None:
-        """The rows of the file that was written last, unless there are more than so many, which then wait no more."""
+        """The rows of the file that was written last, unless there are more than so many, which
+        then wait no more."""
         if not self._files or self._files[-1].left > most_rows or self._files[-1].size > most_bytes:
             return None
         file = self._files.pop()
@@ -335,7 +362,10 @@ class HeldRows:
         """The watermarks that were seen, for a snapshot."""
         if self.seen:
             known = sorted(self.seen.items())
-            columns = [from_numbers(np.array(column, np.int64), pa.int64()) for column in zip(*known, strict=True)]
+            columns = [
+                from_numbers(np.array(column, np.int64), pa.int64())
+                for column in zip(*known, strict=True)
+            ]
             yield pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
     def row_state(self) -> Iterator[pa.RecordBatch]:
@@ -345,9 +375,12 @@ class HeldRows:
             yield run.taken
 
     def restores_watermarks(self, batch: pa.RecordBatch) -> bool:
-        """Whether a batch of state is about watermarks, which it takes in then: of several processors', the least."""
+        """Whether a batch of state is about watermarks, which it takes in then: of several
+        processors', the least."""
         if batch.schema.names != _SCHEMA.names:
             return False
-        for number, time in zip(*(numbers(column, np.int64).tolist() for column in batch.columns), strict=True):
+        for number, time in zip(
+            *(numbers(column, np.int64).tolist() for column in batch.columns), strict=True
+        ):
             self.seen[number] = min(time, self.seen.get(number, time))
         return True

@@ -17,16 +17,20 @@ WEIGHT = 2
 """How much memory is needed for each byte that waits: to put rows in order."""
 
 TAKEN_SHARE = 4
-"""Complete rows are taken out of files while they take one in so many parts of what operators may hold."""
+"""Complete rows are taken out of files while they take one in so many parts of what operators may
+hold."""
 
 
 class HoldingProcessor(DivertingProcessor):
-    """Gives `results` of the rows that a watermark completes, and at the end of all others. `keys` are the columns by which
-    rows are divided among processors. `diverts`: whether late rows go to output 1."""
+    """Gives `results` of the rows that a watermark completes, and at the end of all others. `keys`
+    are the columns by which rows are divided among processors. `diverts`: whether late rows go to
+    output 1."""
 
     holds = "the rows that wait for the watermark"
 
-    def __init__(self, holding: CompiledHolding, keys: tuple[int, ...] = (), diverts: bool = False) -> None:
+    def __init__(
+        self, holding: CompiledHolding, keys: tuple[int, ...] = (), diverts: bool = False
+    ) -> None:
         super().__init__(diverts, holding.unit)
         self.held = HeldRows(holding)
         self._keys = keys
@@ -40,7 +44,8 @@ class HoldingProcessor(DivertingProcessor):
         return self.held.count, self.held.size
 
     def results_of(self, batches: Sequence[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-        """The same of several batches, of about `most` bytes together, or more where all are due at once."""
+        """The same of several batches, of about `most` bytes together, or more where all are due at
+        once."""
         yield from self.results(join_batches(batches))
 
     def spilled_size(self) -> tuple[int, int]:
@@ -92,7 +97,11 @@ class HoldingProcessor(DivertingProcessor):
         """The watermarks, then the rows that wait, by the columns that divide them."""
         yield from self.held.watermark_state()
         for batch in self.held.row_state():
-            yield keyed_state(batch, *(batch.schema.names[key] for key in self._keys)) if self._keys else batch
+            yield (
+                keyed_state(batch, *(batch.schema.names[key] for key in self._keys))
+                if self._keys
+                else batch
+            )
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         if not self.held.restores_watermarks(batch):
@@ -107,8 +116,9 @@ class HoldingProcessor(DivertingProcessor):
 def stepwise(
     held: HeldRows, watermark: Watermark | None, reservation: Reservation
 ) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
-    """The rows that a watermark completes (None: all), as many at a time as memory has room for: each time how many bytes they
-    should take at most, and the rows. Meanwhile the watermark counts as being where rows were taken up to."""
+    """The rows that a watermark completes (None: all), as many at a time as memory has room for:
+    each time how many bytes they should take at most, and the rows. Meanwhile the watermark counts
+    as being where rows were taken up to."""
     most = reservation.memory.allowed // TAKEN_SHARE if reservation.is_limited else 0
     steps = held.steps(most, watermark is None)
     for time in steps:

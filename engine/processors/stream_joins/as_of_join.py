@@ -1,8 +1,10 @@
-"""As-of joins: each left row with the last right row of its key at its time. Input 0 is the left side, input 1 the right one.
+"""As-of joins: each left row with the last right row of its key at its time. Input 0 is the left
+side, input 1 the right one.
 
-Right rows are versions. A left row waits until the watermark of the versions has passed its time; where the versions end, they
-are read first, and no row waits. Of each key the versions are kept that a left row which waits, or may still come, can ask
-for: the last one before the left watermark, and those after it.
+Right rows are versions. A left row waits until the watermark of the versions has passed its time;
+where the versions end, they are read first, and no row waits. Of each key the versions are kept
+that a left row which waits, or may still come, can ask for: the last one before the left watermark,
+and those after it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,15 @@ from runnel.processors.grouping.row_identity import factorise, same
 from runnel.processors.joins.build_side import JoinPlan, JoinShape
 from runnel.processors.joins.index import all_valid
 from runnel.processors.stream_joins.buffered_join import WaitingProcessor, restored_rows, rows_state
-from runnel.processors.stream_joins.sorted_runs import NEVER, TAME_TIME, Rows, Run, Sought, joined, times_of
+from runnel.processors.stream_joins.sorted_runs import (
+    NEVER,
+    TAME_TIME,
+    Rows,
+    Run,
+    Sought,
+    joined,
+    times_of,
+)
 from runnel.relation.nodes import Field, JoinKind
 from runnel.relation.stream_joins import AsOfShape, divided_by
 from runnel.relation.streams import TimeBound
@@ -32,15 +42,16 @@ from runnel.relation.streams import TimeBound
 LEFT, RIGHT = 0, 1
 
 PRUNED_FROM = 4_096
-"""Versions are looked through for old ones when there are so many, and twice as many as were kept the last time."""
+"""Versions are looked through for old ones when there are so many, and twice as many as were kept
+the last time."""
 
 FORGOTTEN_SHARE = 4
 """A run in a file is written anew when at least one in so many of its versions is old."""
 
 
 class AsOfPlan:
-    """A compiled as-of join, shared by executions; keys and times are pairs, the left side's first. `columns` are
-    those of the result (None: all)."""
+    """A compiled as-of join, shared by executions; keys and times are pairs, the left side's first.
+    `columns` are those of the result (None: all)."""
 
     def __init__(
         self,
@@ -59,21 +70,40 @@ class AsOfPlan:
         self.numbers = tuple(sorted({bound.watermark for _, bound in shape.bounds}))
         self.unit = "" if times[LEFT].type.is_integer else "µs"
 
-    def rows_of(self, side: int, batch: pa.RecordBatch, evaluation: EvaluationContext) -> tuple[Rows, Mask | None]:
-        """The rows of a batch that have a key and a time, and which these are (None: all). The times of both sides are turned
-        so that the last version at or before a left row's time is sought."""
-        keys = self.rows.probe_keys(batch, evaluation) if side == LEFT else self.rows.build_keys(batch, evaluation)
-        found, there = times_of(evaluate(self.times[side], Frame(batch.columns, batch.num_rows, evaluation)))
+    def rows_of(
+        self, side: int, batch: pa.RecordBatch, evaluation: EvaluationContext
+    ) -> tuple[Rows, Mask | None]:
+        """The rows of a batch that have a key and a time, and which these are (None: all). The
+        times of both sides are turned so that the last version at or before a left row's time is
+        sought."""
+        keys = (
+            self.rows.probe_keys(batch, evaluation)
+            if side == LEFT
+            else self.rows.build_keys(batch, evaluation)
+        )
+        found, there = times_of(
+            evaluate(self.times[side], Frame(batch.columns, batch.num_rows, evaluation))
+        )
         times = np.clip(found, -TAME_TIME, TAME_TIME)
         times = -times if self.shape.forward else times
         times = times - 1 if side == LEFT and self.shape.strict else times
         valid = all_valid(keys)
         if there is not None:
             valid = there if valid is None else valid & there
-        expiry = times - self.shape.version.offset if side == LEFT and self.shape.version is not None else None
-        holds = [_hold(number, self.shape.bounds, batch) for number in self.numbers] if side == LEFT else []
+        expiry = (
+            times - self.shape.version.offset
+            if side == LEFT and self.shape.version is not None
+            else None
+        )
+        holds = (
+            [_hold(number, self.shape.bounds, batch) for number in self.numbers]
+            if side == LEFT
+            else []
+        )
         matched = np.zeros(batch.num_rows, np.bool_)
-        rows = Rows(batch, hash_columns(keys) if keys else None, keys, times, expiry, holds, matched)
+        rows = Rows(
+            batch, hash_columns(keys) if keys else None, keys, times, expiry, holds, matched
+        )
         if valid is None or valid.all():
             return rows, None
         return rows.kept(valid), valid
@@ -97,7 +127,10 @@ class AsOfJoin(WaitingProcessor):
 
     def __init__(self, plan: AsOfPlan) -> None:
         due, version = plan.shape.due, plan.shape.version
-        pair = (None if due is None else due.watermark, None if version is None else version.watermark)
+        pair = (
+            None if due is None else due.watermark,
+            None if version is None else version.watermark,
+        )
         super().__init__(plan.unit, (plan.numbers, ()), pair, plan.shape.told)
         self._plan = plan
         self._left_rows, self._versions = self.buffers
@@ -135,7 +168,11 @@ class AsOfJoin(WaitingProcessor):
         bound = self._plan.shape.version
         if bound is not None and not self.ended[RIGHT]:
             assert rows.expiry is not None
-            waits = rows.expiry >= self.seen[bound.watermark] if bound.watermark in self.seen else ~waits
+            waits = (
+                rows.expiry >= self.seen[bound.watermark]
+                if bound.watermark in self.seen
+                else ~waits
+            )
         yield from self._resolved(rows, np.flatnonzero(~waits))
         if waits.any():
             self._left_rows.add(Run(rows if waits.all() else rows.kept(waits)))
@@ -153,15 +190,23 @@ class AsOfJoin(WaitingProcessor):
         return late if late.any() else None
 
     def _due(self, due: TimeBound) -> int:
-        """Left rows ask for no version of a time before this one (in the times that rows are searched by)."""
+        """Left rows ask for no version of a time before this one (in the times that rows are
+        searched by)."""
         return self.seen[due.watermark] + due.offset - self._plan.shape.strict
 
     def _prune(self) -> None:
-        """Forgets versions that are older than the last one before all times that may still be asked for."""
+        """Forgets versions that are older than the last one before all times that may still be
+        asked for."""
         due, versions = self._plan.shape.due, self._versions
-        if due is None or due.watermark not in self.seen or versions.held < max(PRUNED_FROM, 2 * self._kept):
+        if (
+            due is None
+            or due.watermark not in self.seen
+            or versions.held < max(PRUNED_FROM, 2 * self._kept)
+        ):
             return
-        least = min([self._due(due), *(run.least_time(self._left_rows.horizon) for run in self._left_rows)])
+        least = min(
+            [self._due(due), *(run.least_time(self._left_rows.horizon) for run in self._left_rows)]
+        )
         if versions.is_spilled:
             self._prune_runs(least)
             return
@@ -170,7 +215,9 @@ class AsOfJoin(WaitingProcessor):
         codes = factorise(rows.keys)[0] if rows.keys else np.zeros(rows.count, np.int64)
         order = np.lexsort((rows.times, codes))
         has_next = np.zeros(rows.count, np.bool_)
-        has_next[order[:-1]] = (codes[order][1:] == codes[order][:-1]) & (rows.times[order][1:] <= least)
+        has_next[order[:-1]] = (codes[order][1:] == codes[order][:-1]) & (
+            rows.times[order][1:] <= least
+        )
         kept = rows.kept(~has_next)
         versions.runs = [Run(kept)]
         self._kept = kept.count
@@ -204,11 +251,14 @@ class AsOfJoin(WaitingProcessor):
             yield from self._alone(rows.batch, part[best < 0])
 
     def _found(self, rows: Rows, chosen: Indexes) -> tuple[Indexes, Indexes]:
-        """For each of the left rows the number of the run that has its version (−1: there is none), and the row of it there."""
+        """For each of the left rows the number of the run that has its version (−1: there is none),
+        and the row of it there."""
         best, found = np.full(len(chosen), -1), np.zeros(len(chosen), np.int64)
         times = np.zeros(len(chosen), np.int64)
         assert rows.times is not None
-        order = np.argsort(rows.times[chosen] if rows.hashes is None else rows.hashes[chosen], kind="stable")
+        order = np.argsort(
+            rows.times[chosen] if rows.hashes is None else rows.hashes[chosen], kind="stable"
+        )
         for number, run in enumerate(self._versions):
             place = np.empty(len(chosen), np.int64)
             place[order] = latest(rows, chosen[order], run)
@@ -221,7 +271,9 @@ class AsOfJoin(WaitingProcessor):
             best[hits], found[hits], times[hits] = number, place[hits], given
         return best, found
 
-    def _pairs(self, left: pa.RecordBatch, rows: Indexes, run: Run, versions: Indexes) -> pa.RecordBatch:
+    def _pairs(
+        self, left: pa.RecordBatch, rows: Indexes, run: Run, versions: Indexes
+    ) -> pa.RecordBatch:
         plan = self._plan.rows
         columns = [left.column(i).take(indexes(rows)) for i in plan.left_output]
         columns += [run.rows.batch.column(i).take(indexes(versions)) for i in plan.right_output]
@@ -235,7 +287,9 @@ class AsOfJoin(WaitingProcessor):
         for start in range(0, len(rows), MAX_ROWS):
             chosen = indexes(rows[start : start + MAX_ROWS])
             columns = [batch.column(i).take(chosen) for i in plan.left_output]
-            columns += [pa.nulls(len(chosen), plan.right_schema.field(i).type) for i in plan.right_output]
+            columns += [
+                pa.nulls(len(chosen), plan.right_schema.field(i).type) for i in plan.right_output
+            ]
             yield plan.row_batch(columns, len(chosen))
 
     def on_watermark(self, watermark: Watermark) -> Iterator[pa.RecordBatch]:
@@ -280,7 +334,8 @@ class AsOfJoin(WaitingProcessor):
 
 
 def superseded(run: Run, runs: Sequence[Run], least: int) -> Mask:
-    """Which versions of one of the runs are older than another one of their key that is not after `least`."""
+    """Which versions of one of the runs are older than another one of their key that is not after
+    `least`."""
     rows = run.rows
     assert rows.times is not None
     old: Mask = np.zeros(rows.count, np.bool_)
@@ -304,7 +359,8 @@ def superseded(run: Run, runs: Sequence[Run], least: int) -> Mask:
 
 
 def latest(rows: Rows, chosen: Indexes, run: Run) -> Indexes:
-    """For each of the chosen rows the row of a run with its key and the greatest time that is not after its own; −1: none."""
+    """For each of the chosen rows the row of a run with its key and the greatest time that is not
+    after its own; −1: none."""
     assert rows.times is not None and run.rows.times is not None
     times = rows.times[chosen]
     hashes = None if rows.hashes is None else rows.hashes[chosen]
@@ -312,7 +368,8 @@ def latest(rows: Rows, chosen: Indexes, run: Run) -> Indexes:
     at = first + counts - 1
     result = np.full(len(chosen), -1)
     open_rows = np.flatnonzero(counts)
-    # Those found share the first bits of the hash: mostly the last one is it, else the one before, and so on.
+    # Those found share the first bits of the hash: mostly the last one is it, else the one before,
+    # and so on.
     while len(open_rows):
         found = run.order[at[open_rows]]
         fits = run.rows.times[found] <= times[open_rows]
@@ -335,8 +392,9 @@ def as_of_join(
     names: tuple[str, ...],
     columns: tuple[int, ...] | None = None,
 ) -> ProcessorFactory:
-    """A supplier of processors of an as-of join; keys, times and fields of the left side first. Where the right side ends,
-    input 1 must have a smaller priority than input 0. Several processors need both sides divided by those keys that
-    are columns of both, or the whole right side each. `columns` are those of the result (None: all)."""
+    """A supplier of processors of an as-of join; keys, times and fields of the left side first.
+    Where the right side ends, input 1 must have a smaller priority than input 0. Several processors
+    need both sides divided by those keys that are columns of both, or the whole right side each.
+    `columns` are those of the result (None: all)."""
     plan = AsOfPlan(shape, keys, times, fields, names, columns)
     return lambda: AsOfJoin(plan)

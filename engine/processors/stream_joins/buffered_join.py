@@ -1,4 +1,5 @@
-"""What joins of streams share: watermarks of both inputs that are held back by the rows that wait, and the state of both."""
+"""What joins of streams share: watermarks of both inputs that are held back by the rows that wait,
+and the state of both."""
 
 from __future__ import annotations
 
@@ -42,11 +43,13 @@ class _Step(Enum):
 class WaitingProcessor(DivertingProcessor):
     """A processor of two inputs, 0 and 1, whose rows wait.
 
-    `promised` are, for each input, the numbers of the watermarks that are passed on, no further than `held_back` allows.
-    `pair` are the watermarks of both that rows of the other input wait for: while an input is idle, its own goes along with
-    the other one. The processor does what follows from a watermark (`on_watermark`) or an end (`on_end`), and when
-    that has come out, it promises what may be promised since. The rows that wait are in `buffers`, one for each input; late
-    ones are counted in `unit`s of event time, and those of the inputs that `told` says go on by outputs of their own as well.
+    `promised` are, for each input, the numbers of the watermarks that are passed on, no further
+    than `held_back` allows. `pair` are the watermarks of both that rows of the other input wait
+    for: while an input is idle, its own goes along with the other one. The processor does what
+    follows from a watermark (`on_watermark`) or an end (`on_end`), and when that has come out, it
+    promises what may be promised since. The rows that wait are in `buffers`, one for each input;
+    late ones are counted in `unit`s of event time, and those of the inputs that `told` says go on
+    by outputs of their own as well.
     """
 
     holds = "the rows that wait in a join of streams"
@@ -112,7 +115,8 @@ class WaitingProcessor(DivertingProcessor):
         raise NotImplementedError
 
     def held_back(self, ordinal: int, place: int) -> int:
-        """How far the watermark at `place` of those that an input promises may get while rows wait."""
+        """How far the watermark at `place` of those that an input promises may get while rows
+        wait."""
         raise NotImplementedError
 
     def process_watermark(self, watermark: Watermark) -> bool:
@@ -164,7 +168,8 @@ class WaitingProcessor(DivertingProcessor):
         return self._concluded()
 
     def _concluded(self) -> bool:
-        """Hands out what came of a watermark or an end, then what may be promised since. False: not all yet."""
+        """Hands out what came of a watermark or an end, then what may be promised since. False: not
+        all yet."""
         if self._step is _Step.EMITTING:
             if not self.drain():
                 return False
@@ -184,7 +189,9 @@ class WaitingProcessor(DivertingProcessor):
         for ordinal, promised in enumerate(self._promised):
             for place, number in enumerate(promised):
                 seen = GREATEST_TIME if self.ended[ordinal] else self.seen.get(number)
-                limits.setdefault(self.tied.get(number, number), []).extend((seen, self.held_back(ordinal, place)))
+                limits.setdefault(self.tied.get(number, number), []).extend(
+                    (seen, self.held_back(ordinal, place))
+                )
         found = []
         for number, times in sorted(limits.items()):
             known = [time for time in times if time is not None]
@@ -207,8 +214,8 @@ class WaitingProcessor(DivertingProcessor):
             yield pa.RecordBatch.from_arrays(columns, names=["$watermark", _SEEN, _TOLD])
 
     def restores_watermarks(self, batch: pa.RecordBatch) -> bool:
-        """Whether a batch of state is about watermarks, which it takes in then: of what several processors had seen and
-        promised, the least."""
+        """Whether a batch of state is about watermarks, which it takes in then: of what several
+        processors had seen and promised, the least."""
         if batch.schema.names[-1] != _TOLD:
             return False
         known = numbers(batch.column(0), np.int64).tolist()
@@ -221,21 +228,32 @@ class WaitingProcessor(DivertingProcessor):
 
 
 def rows_state(side: int, rows: Rows, divided_by: Sequence[int]) -> pa.RecordBatch:
-    """Rows that wait, each with whether it was matched, as state that is divided by the columns at `divided_by`."""
+    """Rows that wait, each with whether it was matched, as state that is divided by the columns at
+    `divided_by`."""
     columns = [*rows.batch.columns, from_flags(rows.matched)]
     batch = pa.RecordBatch.from_arrays(columns, names=[*rows.batch.schema.names, _MARKS[side]])
-    return keyed_state(batch, *(batch.schema.names[place] for place in divided_by)) if divided_by else batch
+    return (
+        keyed_state(batch, *(batch.schema.names[place] for place in divided_by))
+        if divided_by
+        else batch
+    )
 
 
 def restored_rows(batch: pa.RecordBatch) -> tuple[int, pa.RecordBatch, Mask]:
     """Of such state the side, the rows, and which of them were matched."""
     names = batch.schema.names
     columns = batch.columns[:-1]
-    schema = pa.schema([pa.field(name, column.type) for name, column in zip(names, columns, strict=False)])
-    given = make_batch(columns, schema, batch.num_rows) if columns else empty_columns(batch.num_rows)
+    schema = pa.schema(
+        [pa.field(name, column.type) for name, column in zip(names, columns, strict=False)]
+    )
+    given = (
+        make_batch(columns, schema, batch.num_rows) if columns else empty_columns(batch.num_rows)
+    )
     return _MARKS.index(names[-1]), given, flags(batch.column(len(columns))).copy()
 
 
 def _times(known: list[int], times: dict[int, int]) -> pa.Array:
     values = np.array([times.get(number, 0) for number in known], np.int64)
-    return from_numbers(values, pa.int64(), np.array([number in times for number in known], np.bool_))
+    return from_numbers(
+        values, pa.int64(), np.array([number in times for number in known], np.bool_)
+    )

@@ -1,11 +1,14 @@
-"""Joins of two streams whose times bound each other. Input 0 is the left side, input 1 the right one; they take turns.
+"""Joins of two streams whose times bound each other. Input 0 is the left side, input 1 the right
+one; they take turns.
 
-The rows of both sides wait for each other. A batch is matched with the other side's rows as it comes; a row goes when the
-other side's watermark says that nothing can match it any more, and comes out alone then where the join keeps rows without a
-match. A row that can't match by itself (NULL in its key or times) doesn't wait.
+The rows of both sides wait for each other. A batch is matched with the other side's rows as it
+comes; a row goes when the other side's watermark says that nothing can match it any more, and comes
+out alone then where the join keeps rows without a match. A row that can't match by itself (NULL in
+its key or times) doesn't wait.
 
-Of each time column no more is promised further on than the rows that wait allow: they may come out with their own times. A
-row is late where rows that it could match may have gone: it is matched with those that are left, and counted.
+Of each time column no more is promised further on than the rows that wait allow: they may come out
+with their own times. A row is late where rows that it could match may have gone: it is matched with
+those that are left, and counted.
 """
 
 from __future__ import annotations
@@ -34,7 +37,9 @@ class IntervalJoin(WaitingProcessor):
 
     def __init__(self, plan: IntervalPlan) -> None:
         left, right = plan.waiting
-        super().__init__(plan.unit, (left.numbers, right.numbers), (right.watermark, left.watermark), plan.told)
+        super().__init__(
+            plan.unit, (left.numbers, right.numbers), (right.watermark, left.watermark), plan.told
+        )
         self._plan = plan
         self.tied = plan.tied
 
@@ -54,7 +59,11 @@ class IntervalJoin(WaitingProcessor):
         run = Run(rows)
         for other in self.buffers[1 - side]:
             for mine, theirs in matching.pairs(run, other):
-                yield from self._matched(run, mine, other, theirs) if side == LEFT else self._matched(other, theirs, run, mine)
+                yield from (
+                    self._matched(run, mine, other, theirs)
+                    if side == LEFT
+                    else self._matched(other, theirs, run, mine)
+                )
         waits = self._waits(side, rows)
         if not waits.all():
             yield from self._alone(side, rows.batch, np.flatnonzero(~waits & ~rows.matched))
@@ -87,7 +96,9 @@ class IntervalJoin(WaitingProcessor):
             waits &= ~rows.matched
         return waits
 
-    def _matched(self, first: Run, left: Indexes, second: Run, right: Indexes) -> Iterator[pa.RecordBatch]:
+    def _matched(
+        self, first: Run, left: Indexes, second: Run, right: Indexes
+    ) -> Iterator[pa.RecordBatch]:
         """What pairs that belong together give."""
         plan = self._plan
         if plan.is_once:
@@ -97,7 +108,11 @@ class IntervalJoin(WaitingProcessor):
             if plan.kind is not JoinKind.ANTI:
                 yield from self._left_rows(first.rows.batch, settled, True)
             return
-        if plan.kind is JoinKind.SINGLE and len(left) and (first.rows.matched[left].any() or np.bincount(left).max() > 1):
+        if (
+            plan.kind is JoinKind.SINGLE
+            and len(left)
+            and (first.rows.matched[left].any() or np.bincount(left).max() > 1)
+        ):
             raise DataError(
                 "more than one row returned by a subquery used as an expression",
                 hint="let the subquery return at most one row, with an aggregate or LIMIT 1",
@@ -107,7 +122,9 @@ class IntervalJoin(WaitingProcessor):
         if plan.keeps[RIGHT]:
             second.rows.matched[right] = True
         columns = [first.rows.batch.column(i).take(indexes(left)) for i in plan.rows.left_output]
-        columns += [second.rows.batch.column(i).take(indexes(right)) for i in plan.rows.right_output]
+        columns += [
+            second.rows.batch.column(i).take(indexes(right)) for i in plan.rows.right_output
+        ]
         yield plan.rows.row_batch(columns, len(left))
 
     def _alone(self, side: int, batch: pa.RecordBatch, rows: Indexes) -> Iterator[pa.RecordBatch]:
@@ -123,16 +140,22 @@ class IntervalJoin(WaitingProcessor):
             chosen = indexes(rows[start : start + MAX_ROWS])
             count = len(chosen)
             columns = [
-                batch.column(i).take(chosen) if side == LEFT else pa.nulls(count, plan.rows.left_schema.field(i).type)
+                batch.column(i).take(chosen)
+                if side == LEFT
+                else pa.nulls(count, plan.rows.left_schema.field(i).type)
                 for i in left
             ]
             columns += [
-                batch.column(i).take(chosen) if side == RIGHT else pa.nulls(count, plan.rows.right_schema.field(i).type)
+                batch.column(i).take(chosen)
+                if side == RIGHT
+                else pa.nulls(count, plan.rows.right_schema.field(i).type)
                 for i in right
             ]
             yield plan.rows.row_batch(columns, count)
 
-    def _left_rows(self, batch: pa.RecordBatch, rows: Indexes, mark: bool) -> Iterator[pa.RecordBatch]:
+    def _left_rows(
+        self, batch: pa.RecordBatch, rows: Indexes, mark: bool
+    ) -> Iterator[pa.RecordBatch]:
         plan = self._plan.rows
         for start in range(0, len(rows), MAX_ROWS):
             chosen = indexes(rows[start : start + MAX_ROWS])
@@ -199,9 +222,10 @@ def interval_join(
     fields: tuple[Sequence[Field], Sequence[Field]],
     names: tuple[str, ...],
 ) -> ProcessorFactory:
-    """A supplier of processors that join two streams: the pairs of equal keys within the link for which the condition of the
-    join is true, and what its kind makes of rows without a match. Keys and condition are as in `relation.Join`, keys and
-    fields of the left side first; the kind is one of `interval_plan.KINDS`. Several processors need both sides divided by
-    keys that are columns of both (`divided_by`)."""
+    """A supplier of processors that join two streams: the pairs of equal keys within the link for
+    which the condition of the join is true, and what its kind makes of rows without a match. Keys
+    and condition are as in `relation.Join`, keys and fields of the left side first; the kind is one
+    of `interval_plan.KINDS`. Several processors need both sides divided by keys that are columns of
+    both (`divided_by`)."""
     plan = IntervalPlan(shape, keys, fields, names)
     return lambda: IntervalJoin(plan)

@@ -1,4 +1,5 @@
-"""Matching an arriving run with one that waits: candidates by key and time, then those that truly belong together."""
+"""Matching an arriving run with one that waits: candidates by key and time, then those that truly
+belong together."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from runnel.processors.stream_joins.sorted_runs import Run, Sought
 class Matching:
     """The matching of runs that arrive on one side (`run`) with those of the other (`other`).
 
-    `late` are the arriving rows, if any, that mustn't see rows of the other side that expire before `horizon`: such rows are
-    gone, though they may still be in memory.
+    `late` are the arriving rows, if any, that mustn't see rows of the other side that expire before
+    `horizon`: such rows are gone, though they may still be in memory.
     """
 
     def __init__(self, plan: IntervalPlan, side: int, evaluation: EvaluationContext) -> None:
@@ -31,7 +32,8 @@ class Matching:
         self.horizon: int | None = None
 
     def pairs(self, run: Run, other: Run) -> Iterator[tuple[Indexes, Indexes]]:
-        """The rows of `run` and of `other` that belong together, piece by piece; a piece may be empty, so that a call ends."""
+        """The rows of `run` and of `other` that belong together, piece by piece; a piece may be
+        empty, so that a call ends."""
         sought, by_time = self._sought(run, other)
         if by_time and sought.count:
             if sought.earliest is not None and int(sought.earliest.min()) > other.high:
@@ -45,13 +47,16 @@ class Matching:
             yield (mine, theirs) if true is None else (mine[true], theirs[true])
 
     def _sought(self, run: Run, other: Run) -> tuple[Sought, bool]:
-        """What is sought among the other side's rows, in the order of the run; and whether it is sought by time."""
+        """What is sought among the other side's rows, in the order of the run; and whether it is
+        sought by time."""
         rows, order, link = run.rows, run.order, self._plan.link
         hashes = None if rows.hashes is None else rows.hashes[order]
         if link is None or rows.times is None or run.is_wild or other.is_wild:
             return Sought(rows.count, hashes, None, None), False
         times = rows.times[order]
-        low, high = (link.low, link.high) if self._side == LEFT else (_minus(link.high), _minus(link.low))
+        low, high = (
+            (link.low, link.high) if self._side == LEFT else (_minus(link.high), _minus(link.low))
+        )
         earliest = None if low is None else times + low
         latest = None if high is None else times + high
         return Sought(rows.count, hashes, earliest, latest), True
@@ -75,11 +80,15 @@ class Matching:
         conditions = [(plan.rows.condition, plan.rows.condition_columns)]
         if is_wild:
             conditions.insert(0, (plan.by_time, plan.time_columns))
-        left, right = ((run, rows), (other, others)) if self._side == LEFT else ((other, others), (run, rows))
+        left, right = (
+            ((run, rows), (other, others)) if self._side == LEFT else ((other, others), (run, rows))
+        )
         for condition, columns in conditions:
             if condition is not None:
                 hits = np.flatnonzero(true)
-                true[hits] = self._holds_for(condition, columns, (left[0], left[1][hits]), (right[0], right[1][hits]))
+                true[hits] = self._holds_for(
+                    condition, columns, (left[0], left[1][hits]), (right[0], right[1][hits])
+                )
         return None if true.all() else true
 
     def _within(self, run: Run, rows: Indexes, other: Run, others: Indexes) -> Mask:
@@ -97,9 +106,14 @@ class Matching:
         return within
 
     def _holds_for(
-        self, condition: Evaluator, columns: frozenset[int], left: tuple[Run, Indexes], right: tuple[Run, Indexes]
+        self,
+        condition: Evaluator,
+        columns: frozenset[int],
+        left: tuple[Run, Indexes],
+        right: tuple[Run, Indexes],
     ) -> Mask:
-        """For which pairs a condition is true. Only the columns that it reads are brought together."""
+        """For which pairs a condition is true. Only the columns that it reads are brought
+        together."""
         plan = self._plan.rows
         (first, left_rows), (second, right_rows) = left, right
         if not len(left_rows):
@@ -109,7 +123,9 @@ class Matching:
             if place < plan.left_width:
                 given[place] = first.rows.batch.column(place).take(indexes(left_rows))
             else:
-                given[place] = second.rows.batch.column(place - plan.left_width).take(indexes(right_rows))
+                given[place] = second.rows.batch.column(place - plan.left_width).take(
+                    indexes(right_rows)
+                )
         return true_flags(evaluate(condition, Frame(given, len(left_rows), self._evaluation)))
 
 

@@ -34,7 +34,15 @@ _KEEPS = (
 )
 """The kinds that must know of a side's rows whether they were matched."""
 
-KINDS = (*ONCE, JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL, JoinKind.SINGLE)
+KINDS = (
+    *ONCE,
+    JoinKind.INNER,
+    JoinKind.CROSS,
+    JoinKind.LEFT,
+    JoinKind.RIGHT,
+    JoinKind.FULL,
+    JoinKind.SINGLE,
+)
 """The kinds that can be run this way: those for which a NULL is no match."""
 
 
@@ -56,23 +64,42 @@ class IntervalPlan:
         self.told = times.told
         self.tied = {} if times.tie is None else dict([times.tie])
         self.divided_by = divided_by(*keys)
-        self.by_time: Evaluator | None = None if times.condition is None else compile_expression(times.condition)
-        self.time_columns = frozenset() if times.condition is None else frozenset(columns_of(times.condition))
+        self.by_time: Evaluator | None = (
+            None if times.condition is None else compile_expression(times.condition)
+        )
+        self.time_columns = (
+            frozenset() if times.condition is None else frozenset(columns_of(times.condition))
+        )
         self.keeps = tuple(self.kind in kinds for kinds in _KEEPS)
         self.is_once = self.kind in ONCE
-        self.compares_keys = len(keys[0]) > 1 or bool(join.null_safe) or not all(_is_integer(key) for key in keys[0])
-        timed = [fields[side][column].type for side in (LEFT, RIGHT) for column, _ in self.waiting[side].bounds]
+        self.compares_keys = (
+            len(keys[0]) > 1 or bool(join.null_safe) or not all(_is_integer(key) for key in keys[0])
+        )
+        timed = [
+            fields[side][column].type
+            for side in (LEFT, RIGHT)
+            for column, _ in self.waiting[side].bounds
+        ]
         self.unit = "" if any(item.is_integer for item in timed) else "µs"
         self.late_by = (_place(times.left, times.right), _place(times.right, times.left))
 
-    def rows_of(self, side: int, batch: pa.RecordBatch, evaluation: EvaluationContext) -> tuple[Rows, Mask | None]:
-        """The rows of a batch of one side that may match, and which rows of it these are (None: all)."""
-        keys = self.rows.probe_keys(batch, evaluation) if side == LEFT else self.rows.build_keys(batch, evaluation)
+    def rows_of(
+        self, side: int, batch: pa.RecordBatch, evaluation: EvaluationContext
+    ) -> tuple[Rows, Mask | None]:
+        """The rows of a batch of one side that may match, and which rows of it these are (None:
+        all)."""
+        keys = (
+            self.rows.probe_keys(batch, evaluation)
+            if side == LEFT
+            else self.rows.build_keys(batch, evaluation)
+        )
         valid = all_valid(keys, self.rows.null_safe)
         waiting = self.waiting[side]
         times = expiry = None
         if self.link is not None:
-            times, there = times_of(batch.column(self.link.left if side == LEFT else self.link.right))
+            times, there = times_of(
+                batch.column(self.link.left if side == LEFT else self.link.right)
+            )
             valid = _both(valid, there)
         for column, offset in waiting.expiry:
             found, there = times_of(batch.column(column))

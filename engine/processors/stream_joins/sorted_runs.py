@@ -1,13 +1,16 @@
 """The rows that one side of a join of streams keeps: in runs, each sorted by key and time.
 
-A run is searched for many rows at once: a 64-bit word holds the first bits of the key's hash above the event time, so two
-binary searches give the rows of (nearly) one key within a span of time. As batches come in, runs of like size are put
-together, so that there are few; rows that can't match any more are left out then, and a run goes when all of its rows have.
+A run is searched for many rows at once: a 64-bit word holds the first bits of the key's hash above
+the event time, so two binary searches give the rows of (nearly) one key within a span of time. As
+batches come in, runs of like size are put together, so that there are few; rows that can't match
+any more are left out then, and a run goes when all of its rows have.
 
-Where memory has no room for them, runs are put into files: they stay as they are, but all that doesn't change is mapped.
+Where memory has no room for them, runs are put into files: they stay as they are, but all that
+doesn't change is mapped.
 
-A row expires at a time of the other side's watermark: beyond it nothing can match that row. `holds` say, for each watermark of
-the row's own side, how far it may get while the row is kept: no further than the row's own times.
+A row expires at a time of the other side's watermark: beyond it nothing can match that row. `holds`
+say, for each watermark of the row's own side, how far it may get while the row is kept: no further
+than the row's own times.
 """
 
 from __future__ import annotations
@@ -37,10 +40,12 @@ LARGEST_RUN = 1 << 20
 """Rows from which on runs aren't put together any more."""
 
 MERGED_SHARE = 4
-"""Runs in files are put together while they take no more than one in so many parts of what operators may hold."""
+"""Runs in files are put together while they take no more than one in so many parts of what
+operators may hold."""
 
 TIME_BITS = 40
-"""The bits of a word that are the time; what doesn't fit is rounded down, and pairs are looked at once more."""
+"""The bits of a word that are the time; what doesn't fit is rounded down, and pairs are looked at
+once more."""
 
 TAME_TIME = GREATEST_TIME >> 1
 """Event times beyond it, either way, aren't searched by time: adding to them might overflow."""
@@ -59,9 +64,10 @@ def times_of(column: pa.Array) -> tuple[Indexes, Mask | None]:
 
 @dataclass(slots=True)
 class Rows:
-    """Rows of one side with what is worked out about each. `hashes` and `keys` are absent without keys, `times` without a
-    time to search by, `expiry` (the last watermark of the other side at which the row still may match) where rows never
-    expire; `holds` has an array for each watermark of this side."""
+    """Rows of one side with what is worked out about each. `hashes` and `keys` are absent without
+    keys, `times` without a time to search by, `expiry` (the last watermark of the other side at
+    which the row still may match) where rows never expire; `holds` has an array for each watermark
+    of this side."""
 
     batch: pa.RecordBatch
     hashes: Hashes | None
@@ -105,8 +111,8 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 @dataclass(slots=True)
 class Sought:
-    """Rows whose matches are sought: the hash of each one's key (None: any key will do), and the first and the last event time
-    that match it (None: however early, or late)."""
+    """Rows whose matches are sought: the hash of each one's key (None: any key will do), and the
+    first and the last event time that match it (None: however early, or late)."""
 
     count: int
     hashes: Hashes | None
@@ -117,8 +123,11 @@ class Sought:
 class Run:
     """Rows that are searched together."""
 
-    def __init__(self, rows: Rows, order: Indexes | None = None, by_expiry: Indexes | None = None) -> None:
-        """`order` and `by_expiry` are orders of the rows that are nearly right: then sorting takes little."""
+    def __init__(
+        self, rows: Rows, order: Indexes | None = None, by_expiry: Indexes | None = None
+    ) -> None:
+        """`order` and `by_expiry` are orders of the rows that are nearly right: then sorting takes
+        little."""
         self.rows = rows
         self.dead = 0
         self.low = self.high = 0
@@ -151,14 +160,36 @@ class Run:
         if rows.expiry is not None and self._expiries is None:
             self._sort_by_expiry()
         holds = self._least_holds if self._expiries is not None else None
-        given = [rows.hashes, rows.times, rows.expiry, *rows.holds, self.order, self._sorted, self._by_expiry, self._expiries]
-        arrays = [item for item in (*given, *(holds or ())) if item is not None and len(item) == rows.count]
-        columns = [*rows.batch.columns, *(key for key in rows.keys if _is_among(key, rows.batch.columns) is None)]
+        given = [
+            rows.hashes,
+            rows.times,
+            rows.expiry,
+            *rows.holds,
+            self.order,
+            self._sorted,
+            self._by_expiry,
+            self._expiries,
+        ]
+        arrays = [
+            item
+            for item in (*given, *(holds or ()))
+            if item is not None and len(item) == rows.count
+        ]
+        columns = [
+            *rows.batch.columns,
+            *(key for key in rows.keys if _is_among(key, rows.batch.columns) is None),
+        ]
         width = len(columns)
         columns += [from_numbers(item.view(np.int64), pa.int64()) for item in arrays]
         names = [str(number) for number in range(len(columns))]
         mapped = memory.mapped(pa.RecordBatch.from_arrays(columns, names=names))
-        found = dict(zip(map(id, arrays), (numbers(item, np.int64) for item in mapped.columns[width:]), strict=True))
+        found = dict(
+            zip(
+                map(id, arrays),
+                (numbers(item, np.int64) for item in mapped.columns[width:]),
+                strict=True,
+            )
+        )
         batch = make_batch(mapped.columns[: rows.batch.num_columns], rows.batch.schema, rows.count)
         own_keys = iter(mapped.columns[rows.batch.num_columns : width])
         places = [_is_among(key, rows.batch.columns) for key in rows.keys]
@@ -173,7 +204,10 @@ class Run:
         )
         self.order = found[id(self.order)]
         self._sorted = _words_of(found, self._sorted)
-        self._by_expiry, self._expiries = _found(found, self._by_expiry), _found(found, self._expiries)
+        self._by_expiry, self._expiries = (
+            _found(found, self._by_expiry),
+            _found(found, self._expiries),
+        )
         if holds is not None:
             self._least_holds = [found.get(id(hold), hold) for hold in holds]
         self.file_bytes = mapped.nbytes
@@ -210,7 +244,8 @@ class Run:
         return int(self.rows.batch.nbytes) + _BYTES_PER_ROW * self.rows.count
 
     def find(self, sought: Sought) -> tuple[Indexes, Indexes]:
-        """For each of the rows sought where in `order` its candidates begin, and how many there are."""
+        """For each of the rows sought where in `order` its candidates begin, and how many there
+        are."""
         count, hashes = sought.count, sought.hashes
         if self._sorted is None:
             return np.zeros(count, np.int64), np.full(count, self.rows.count)
@@ -225,7 +260,10 @@ class Run:
         if sought.latest is not None:
             end = np.clip(sought.latest - self.low, 0, span)
         first = np.searchsorted(self._sorted, self._word(hashes, begin >> self._shift))
-        found = np.searchsorted(self._sorted, self._word(hashes, end >> self._shift), side="right") - first
+        found = (
+            np.searchsorted(self._sorted, self._word(hashes, end >> self._shift), side="right")
+            - first
+        )
         if sought.earliest is not None:
             found[sought.earliest > self.high] = 0
         if sought.latest is not None:
@@ -252,20 +290,25 @@ class Run:
             return np.zeros(0, np.int64)
         if self._expiries is None:
             return self.rows.expiry[self.rows.expiry < horizon]
-        return self._expiries[self.dead : max(self.dead, int(np.searchsorted(self._expiries, horizon)))]
+        return self._expiries[
+            self.dead : max(self.dead, int(np.searchsorted(self._expiries, horizon)))
+        ]
 
     def _sort_by_expiry(self) -> None:
         assert self.rows.expiry is not None
         order = _sorted(self.rows.expiry, self._by_expiry)
         self._by_expiry, self._expiries = order, self.rows.expiry[order]
-        self._least_holds = [np.minimum.accumulate(hold[order][::-1])[::-1] for hold in self.rows.holds]
+        self._least_holds = [
+            np.minimum.accumulate(hold[order][::-1])[::-1] for hold in self.rows.holds
+        ]
 
     @property
     def living(self) -> int:
         return self.rows.count - self.dead
 
     def least_hold(self, place: int) -> int:
-        """How far the watermark at `place` among those of this side may get while the rows that live are kept."""
+        """How far the watermark at `place` among those of this side may get while the rows that
+        live are kept."""
         if not self.living:
             return NEVER
         if self._least_holds is None:
@@ -300,7 +343,10 @@ def merged(runs: Sequence[Run], horizon: int | None) -> Run:
         rows = run.rows if mask is None else run.rows.kept(mask)
         parts.append(rows)
         orders.append(first + _left(run.order, mask))
-        by_expiry.append(first + (np.arange(rows.count) if run._by_expiry is None else _left(run._by_expiry, mask)))
+        by_expiry.append(
+            first
+            + (np.arange(rows.count) if run._by_expiry is None else _left(run._by_expiry, mask))
+        )
         first += rows.count
     made = Run(joined(parts), np.concatenate(orders), np.concatenate(by_expiry))
     if horizon is not None:
@@ -334,7 +380,11 @@ def _words_of(found: dict[int, Indexes], array: Hashes | None) -> Hashes | None:
 def _is_among(key: pa.Array, columns: Sequence[pa.Array]) -> int | None:
     """The place of the column whose values a key shares; None: it has values of its own."""
     for place, column in enumerate(columns):
-        if key.type == column.type and key.offset == column.offset and _addresses(key) == _addresses(column):
+        if (
+            key.type == column.type
+            and key.offset == column.offset
+            and _addresses(key) == _addresses(column)
+        ):
             return place
     return None
 
@@ -367,15 +417,19 @@ class RunBuffer:
         """Takes in rows, none of which is expired."""
         runs = self.runs
         runs.append(run)
-        while len(runs) > 1 and 2 * runs[-1].rows.count > runs[-2].rows.count and not runs[-2].is_spilled:
+        while (
+            len(runs) > 1
+            and 2 * runs[-1].rows.count > runs[-2].rows.count
+            and not runs[-2].is_spilled
+        ):
             if runs[-1].rows.count + runs[-2].rows.count > LARGEST_RUN:
                 break
             newer, older = runs.pop(), runs.pop()
             runs.append(merged((older, newer), self.horizon))
 
     def spill(self, memory: Memory) -> None:
-        """Puts the runs that are in memory into files: those of few rows together, and with what is there, while runs are no
-        larger than what may be in memory for that."""
+        """Puts the runs that are in memory into files: those of few rows together, and with what is
+        there, while runs are no larger than what may be in memory for that."""
         runs = self.runs
         most = memory.allowed // MERGED_SHARE
         start = len(runs)
@@ -385,7 +439,9 @@ class RunBuffer:
         if not fresh:
             return
         del runs[start:]
-        runs.append(fresh[0] if len(fresh) == 1 and not fresh[0].dead else merged(fresh, self.horizon))
+        runs.append(
+            fresh[0] if len(fresh) == 1 and not fresh[0].dead else merged(fresh, self.horizon)
+        )
         runs[-1].put_into_file(memory)
         while len(runs) > 1 and 2 * runs[-1].rows.count > runs[-2].rows.count:
             older, newer = runs[-2:]

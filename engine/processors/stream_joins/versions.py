@@ -12,7 +12,8 @@ from runnel.columns.batches import MAX_ROWS, Indexes, Mask, indexes, join_batche
 from runnel.storage.memory_budget import size_of
 
 BUCKETS = 1 << 18
-"""Rows are found by so many buckets of their keys' hashes; those of other keys in the bucket come along."""
+"""Rows are found by so many buckets of their keys' hashes; those of other keys in the bucket come
+along."""
 
 Buckets = Indexes
 """The bucket of each row."""
@@ -31,7 +32,11 @@ class _Run:
 
     @property
     def taken(self) -> pa.RecordBatch:
-        return self.batch if len(self.rows) == self.batch.num_rows else self.batch.take(indexes(self.rows))
+        return (
+            self.batch
+            if len(self.rows) == self.batch.num_rows
+            else self.batch.take(indexes(self.rows))
+        )
 
 
 class KeptRows:

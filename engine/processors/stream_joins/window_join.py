@@ -1,10 +1,13 @@
-"""Joins of two streams value by value of a time that both share, such as the end of a window. Input 0 is the left side.
+"""Joins of two streams value by value of a time that both share, such as the end of a window. Input
+0 is the left side.
 
-The rows of both sides wait until both watermarks have passed their value; then they are joined as if they were tables. So
-this takes joins of every kind, also those that must know all rows of the other side before they can say anything of one.
+The rows of both sides wait until both watermarks have passed their value; then they are joined as
+if they were tables. So this takes joins of every kind, also those that must know all rows of the
+other side before they can say anything of one.
 
-Of rows that are in files as many values are joined at a time as memory has room for. Where one has too many rows on the right
-side, they are taken in parts: the left rows are looked at once for each, and what follows from all of them comes then.
+Of rows that are in files as many values are joined at a time as memory has room for. Where one has
+too many rows on the right side, they are taken in parts: the left rows are looked at once for each,
+and what follows from all of them comes then.
 """
 
 from __future__ import annotations
@@ -18,7 +21,14 @@ from runnel.columns.batches import MAX_ROWS, Indexes, Mask, indexes, join_batche
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Expression
 from runnel.processor import Watermark
-from runnel.processors.joins.build_side import KEEPS_LEFT, KEEPS_RIGHT, UNKNOWNS, JoinPlan, JoinShape, JoinTable
+from runnel.processors.joins.build_side import (
+    KEEPS_LEFT,
+    KEEPS_RIGHT,
+    UNKNOWNS,
+    JoinPlan,
+    JoinShape,
+    JoinTable,
+)
 from runnel.processors.sources.partition_watermarks import less
 from runnel.processors.stateful.until_watermark import TAKEN_SHARE
 from runnel.processors.stream_joins.buffered_join import WaitingProcessor, restored_rows, rows_state
@@ -52,14 +62,25 @@ class TimedPlan:
         self.columns = (link.left, link.right)
         self.apart = (0, link.low)
         """What a side's time has more than the value that both share."""
-        self.bounds = tuple(dict(bounds)[column] for bounds, column in zip(self.times.bounds, self.columns, strict=True))
+        self.bounds = tuple(
+            dict(bounds)[column]
+            for bounds, column in zip(self.times.bounds, self.columns, strict=True)
+        )
         self.unit = "" if fields[LEFT][link.left].type.is_integer else "µs"
 
     def rows_of(self, side: int, batch: pa.RecordBatch) -> tuple[Rows, Mask | None]:
         """The rows of a batch that have a time, and which these are (None: all)."""
         times, there = times_of(batch.column(self.columns[side]))
         expiry = less(times, self.apart[side])
-        rows = Rows(batch, None, [], None, expiry, holds_of(self.sides[side], batch), np.zeros(batch.num_rows, np.bool_))
+        rows = Rows(
+            batch,
+            None,
+            [],
+            None,
+            expiry,
+            holds_of(self.sides[side], batch),
+            np.zeros(batch.num_rows, np.bool_),
+        )
         return (rows, None) if there is None or there.all() else (rows.kept(there), there)
 
 
@@ -81,7 +102,8 @@ class _Part:
         return self._batch if self._chosen is None else self._batch.take(indexes(self._chosen))
 
     def pieces(self, most: int) -> Iterator[pa.RecordBatch]:
-        """They in pieces: where they take more than `most` bytes (0: any number), of no more than that."""
+        """They in pieces: where they take more than `most` bytes (0: any number), of no more than
+        that."""
         if not most or self.size <= most:
             yield self.all
             return
@@ -99,7 +121,9 @@ class TimedJoin(WaitingProcessor):
     def __init__(self, plan: TimedPlan) -> None:
         gives_right = not plan.rows.is_left_only
         numbers = (plan.sides[LEFT].numbers, plan.sides[RIGHT].numbers if gives_right else ())
-        super().__init__(plan.unit, numbers, (plan.bounds[LEFT].watermark, plan.bounds[RIGHT].watermark))
+        super().__init__(
+            plan.unit, numbers, (plan.bounds[LEFT].watermark, plan.bounds[RIGHT].watermark)
+        )
         self._plan = plan
 
     def _horizon(self) -> int | None:
@@ -145,8 +169,11 @@ class TimedJoin(WaitingProcessor):
         if plan.kind in KEEPS_RIGHT:
             yield from table.lonely_build_rows()
 
-    def _joined_by_parts(self, left: Sequence[_Part], right: Sequence[_Part], most: int) -> Iterator[pa.RecordBatch]:
-        """The same where the right side is larger than what may be worked on; an empty batch is a pause."""
+    def _joined_by_parts(
+        self, left: Sequence[_Part], right: Sequence[_Part], most: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The same where the right side is larger than what may be worked on; an empty batch is a
+        pause."""
         plan = self._plan.rows
         pause = no_rows(plan.schema)
         counts = [batch.num_rows for part in left for batch in part.pieces(most)]
@@ -176,30 +203,43 @@ class TimedJoin(WaitingProcessor):
     @property
     def _most_bytes(self) -> int:
         """How many bytes of rows that were in files are worked on at once; 0: any number."""
-        return max(LEAST_BYTES, self._reservation.memory.allowed // TAKEN_SHARE) if self._reservation.is_limited else 0
+        return (
+            max(LEAST_BYTES, self._reservation.memory.allowed // TAKEN_SHARE)
+            if self._reservation.is_limited
+            else 0
+        )
 
     def _complete(self) -> Iterator[pa.RecordBatch]:
-        """What comes of the rows that are complete: where some are in files, of some times after the other."""
+        """What comes of the rows that are complete: where some are in files, of some times after
+        the other."""
         is_end = all(self.ended)
         horizon = NEVER if is_end else self._horizon()
         if horizon is None:
             return
         for step in [*self._steps(horizon), horizon]:
-            taken = [[_Part(rows.batch, gone) for rows, gone in buffer.expire(step)] for buffer in self.buffers]
+            taken = [
+                [_Part(rows.batch, gone) for rows, gone in buffer.expire(step)]
+                for buffer in self.buffers
+            ]
             if is_end and step == horizon:
                 for parts, buffer in zip(taken, self.buffers, strict=True):
-                    parts.extend(_Part(rows.batch, None) for rows in buffer.take_all() if rows.count)
+                    parts.extend(
+                        _Part(rows.batch, None) for rows in buffer.take_all() if rows.count
+                    )
             if taken[LEFT] or taken[RIGHT]:
                 yield from self._joined(*taken)
 
     def _steps(self, horizon: int) -> list[int]:
-        """Times up to which rows are joined one after the other, so that each time they take about as much as may be."""
+        """Times up to which rows are joined one after the other, so that each time they take about
+        as much as may be."""
         most = self._most_bytes
         if not most or not any(buffer.is_spilled for buffer in self.buffers):
             return []
         count, size = self.state_size()
         every = max(1, most * count // max(size, 1) // STEP_SAMPLES)
-        times = np.sort(np.concatenate([buffer.expiries_before(horizon) for buffer in self.buffers]))
+        times = np.sort(
+            np.concatenate([buffer.expiries_before(horizon) for buffer in self.buffers])
+        )
         chosen = np.unique(times[every * STEP_SAMPLES - 1 :: every * STEP_SAMPLES])
         return [time + 1 for time in chosen.tolist() if time + 1 < horizon]
 
@@ -257,8 +297,8 @@ def timed_join(
     fields: tuple[Sequence[Field], Sequence[Field]],
     names: tuple[str, ...],
 ) -> ProcessorFactory:
-    """A supplier of processors that join two streams by a time that both share. Keys and condition are as in `relation.Join`,
-    keys and fields of the left side first; the condition says that the times are equal, too. Several processors need
-    both sides divided by that time."""
+    """A supplier of processors that join two streams by a time that both share. Keys and condition
+    are as in `relation.Join`, keys and fields of the left side first; the condition says that the
+    times are equal, too. Several processors need both sides divided by that time."""
     plan = TimedPlan(shape, keys, fields, names)
     return lambda: TimedJoin(plan)

@@ -1,7 +1,7 @@
 """TUMBLE, HOP and CUMULATE: each row once per window that it is in, with the window's bounds.
 
-Arithmetic on event times as int64, with floor division: times before 1970 are like others. A row tells how far its first
-window's start lies behind it (`back`) and how many windows it is in.
+Arithmetic on event times as int64, with floor division: times before 1970 are like others. A row
+tells how far its first window's start lies behind it (`back`) and how many windows it is in.
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.columns.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexes, make_batch, numbers, validity
+from runnel.columns.batches import (
+    MAX_ROWS,
+    Indexes,
+    Mask,
+    from_numbers,
+    indexes,
+    make_batch,
+    numbers,
+    validity,
+)
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError, Position
 from runnel.expressions.kernels.buffers import FIRST_US, LAST_US
@@ -24,7 +33,8 @@ from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
 
 
 def into_period(times: Indexes, period: int, offset: int) -> Indexes:
-    """How far each time is behind the beginning of its period, of those that begin at `offset`, `offset` + `period`, …"""
+    """How far each time is behind the beginning of its period, of those that begin at `offset`,
+    `offset` + `period`, …"""
     # Where the product overflows it wraps, and the difference wraps back.
     within = times - times // period * period
     if offset:
@@ -35,8 +45,9 @@ def into_period(times: Indexes, period: int, offset: int) -> Indexes:
 
 @frozen
 class Placement:
-    """Where the windows of some rows lie. Row i is in `counts[i]` windows (None: one); the first begins `back[i]` before it,
-    and the next ones begin, or for CUMULATE end, a step later each. `first` (CUMULATE): how many steps the first one takes."""
+    """Where the windows of some rows lie. Row i is in `counts[i]` windows (None: one); the first
+    begins `back[i]` before it, and the next ones begin, or for CUMULATE end, a step later each.
+    `first` (CUMULATE): how many steps the first one takes."""
 
     shape: WindowShape
     times: Indexes
@@ -47,7 +58,11 @@ class Placement:
     def starts(self, rows: Indexes | slice, number: Indexes | None) -> Indexes:
         """The starts of the windows of `rows` that have this number."""
         starts = self.times[rows] - self.back[rows]
-        return starts if number is None or self.first is not None else starts + number * self.shape.step
+        return (
+            starts
+            if number is None or self.first is not None
+            else starts + number * self.shape.step
+        )
 
     def ends(self, starts: Indexes, rows: Indexes | slice, number: Indexes | None) -> Indexes:
         if self.first is None or number is None:
@@ -78,8 +93,8 @@ def bounds_range(time: SqlType) -> tuple[int, int]:
 
 @frozen
 class AssignWindowsPlan:
-    """What the processors of a vertex share. `columns` are those of the result that are given, of the input's columns and
-    the three bounds."""
+    """What the processors of a vertex share. `columns` are those of the result that are given, of
+    the input's columns and the three bounds."""
 
     shape: WindowShape
     time: int
@@ -96,21 +111,25 @@ class AssignWindowsPlan:
         """DataError where a bound is none of the type's values."""
         least, greatest = bounds_range(self.type)
         times, size = placement.times, self.shape.size
-        if not len(times) or (int(times.min()) >= least + size and int(times.max()) <= greatest - size):
+        if not len(times) or (
+            int(times.min()) >= least + size and int(times.max()) <= greatest - size
+        ):
             return
         back = placement.back
         if placement.counts is not None and placement.first is None:
             last = back - (placement.counts - 1) * self.shape.step
         else:
             last = back
-        # No sum here leaves int64: `back` and `size` aren't negative, the limits have opposite signs.
+        # No sum here leaves int64: `back` and `size` aren't negative, the limits have opposite
+        # signs.
         wrong = (times < least + back) | (times > greatest - (size - last))
         if valid is not None:
             wrong &= valid
         if wrong.any():
             raise DataError(
                 f"a window has a bound that is out of the range of {self.bound_type}",
-                hint="leave the row out with WHERE" + (", or CAST the column to BIGINT" if self.type.is_integer else ""),
+                hint="leave the row out with WHERE"
+                + (", or CAST the column to BIGINT" if self.type.is_integer else ""),
                 position=self.position,
             )
 
@@ -177,14 +196,17 @@ class AssignWindows(EmittingProcessor):
                 columns.append(from_numbers(bound, self._arrow, known))
             else:
                 columns.append(batch.column(i) if taken is None else batch.column(i).take(taken))
-        schema = pa.schema([pa.field(name, item.type) for name, item in zip(plan.names, columns, strict=True)])
+        schema = pa.schema(
+            [pa.field(name, item.type) for name, item in zip(plan.names, columns, strict=True)]
+        )
         return make_batch(columns, schema, len(starts))
 
 
 def assign_windows(
     shape: WindowShape, time: Column, names: tuple[str, ...], columns: tuple[int, ...] | None = None
 ) -> ProcessorFactory:
-    """A supplier of processors that give, for each row and each of its windows, the row's columns and the three bounds; of
-    these only the ones at `columns` (None: all), in that order, called by `names`. Not for sessions."""
+    """A supplier of processors that give, for each row and each of its windows, the row's columns
+    and the three bounds; of these only the ones at `columns` (None: all), in that order, called by
+    `names`. Not for sessions."""
     plan = AssignWindowsPlan(shape, time.index, time.type, names, columns, time.position)
     return lambda: AssignWindows(plan)

@@ -1,10 +1,13 @@
-"""The frames of windows that overlap (see `frames`), where all states are numbers: one array per state, one place per key.
+"""The frames of windows that overlap (see `frames`), where all states are numbers: one array per
+state, one place per key.
 
-A window is then a running total: what enters it is added, and what leaves it is deducted where that is exact; where it isn't
-(MIN, MAX, sums of DOUBLE) there are two stacks as in `frames`, of arrays. So a window costs a few operations of numpy over its
-keys and over what its newest and oldest frames hold, and no group-by.
+A window is then a running total: what enters it is added, and what leaves it is deducted where that
+is exact; where it isn't (MIN, MAX, sums of DOUBLE) there are two stacks as in `frames`, of arrays.
+So a window costs a few operations of numpy over its keys and over what its newest and oldest frames
+hold, and no group-by.
 
-Sums are kept in 64 bits. Groups whose sums might not fit there aren't taken: then `frames` has to do it.
+Sums are kept in 64 bits. Groups whose sums might not fit there aren't taken: then `frames` has to
+do it.
 """
 
 from __future__ import annotations
@@ -32,9 +35,9 @@ SPARSE_SHARE = 4
 
 @dataclass(slots=True)
 class DenseFrame:
-    """The groups of one frame: their slots, and of each state the numbers, which of them aren't NULL (None: all), and how
-    large a sum can be. `whole`: of each state that can't be deducted, the numbers of this and all later frames of the front
-    stack, by slot, where they are known."""
+    """The groups of one frame: their slots, and of each state the numbers, which of them aren't
+    NULL (None: all), and how large a sum can be. `whole`: of each state that can't be deducted, the
+    numbers of this and all later frames of the front stack, by slot, where they are known."""
 
     end: int
     slots: Indexes
@@ -64,19 +67,28 @@ class DenseFrames:
         self._restart()
 
     def _restart(self) -> None:
-        """The totals of a window without frames. Those of states that can't be deducted are of the back stack only;
-        `_present` counts the frames of the window that have a key, `_counts` those where its state isn't NULL (None: all)."""
-        self._totals: list[Numbers] = [np.full(0, state.identity, state.dtype) for state in self._states]
+        """The totals of a window without frames. Those of states that can't be deducted are of the
+        back stack only; `_present` counts the frames of the window that have a key, `_counts` those
+        where its state isn't NULL (None: all)."""
+        self._totals: list[Numbers] = [
+            np.full(0, state.identity, state.dtype) for state in self._states
+        ]
         self._present: Indexes = np.zeros(0, np.int64)
         self._counts: list[Indexes | None] = [None] * len(self._states)
 
     def add_groups(self, ends: Sequence[int], bounds: Sequence[int], groups: Partial) -> bool:
-        """Takes groups of frames: those from bounds[i] to bounds[i + 1] are of the frame that ends at ends[i]. Where windows
-        that contain one have been given already, those to come start anew. False, and nothing taken, where that can't be
-        done exactly."""
-        found = [state.read(columns[0]) for state, columns in zip(self._states, groups.columns, strict=True)]
+        """Takes groups of frames: those from bounds[i] to bounds[i + 1] are of the frame that ends
+        at ends[i]. Where windows that contain one have been given already, those to come start
+        anew. False, and nothing taken, where that can't be done exactly."""
+        found = [
+            state.read(columns[0])
+            for state, columns in zip(self._states, groups.columns, strict=True)
+        ]
         read = [item for item in found if item is not None]
-        peaks = [_peak(values) if state.is_exact_sum else 0 for state, (values, _) in zip(self._states, read, strict=False)]
+        peaks = [
+            _peak(values) if state.is_exact_sum else 0
+            for state, (values, _) in zip(self._states, read, strict=False)
+        ]
         reach = [held + len(ends) * peak for held, peak in zip(self._reach, peaks, strict=False)]
         if len(read) < len(found) or any(size > LARGEST for size in reach):
             return False
@@ -84,13 +96,19 @@ class DenseFrames:
         if slots is None:
             return False
         self._reach = reach
-        newest = max((frames[-1].end for frames in (self._front, self._back) if frames), default=None)
+        newest = max(
+            (frames[-1].end for frames in (self._front, self._back) if frames), default=None
+        )
         if newest is not None and ends[0] <= newest:
             self._wait_again()
         for end, (start, stop) in zip(ends, pairwise(bounds), strict=True):
             values = [item[start:stop] for item, _ in read]
             valid = [None if item is None else item[start:stop] for _, item in read]
-            insort(self._waiting, DenseFrame(end, slots[start:stop], values, valid, peaks), key=lambda frame: frame.end)
+            insort(
+                self._waiting,
+                DenseFrame(end, slots[start:stop], values, valid, peaks),
+                key=lambda frame: frame.end,
+            )
         return True
 
     def _wait_again(self) -> None:
@@ -110,16 +128,22 @@ class DenseFrames:
     def _groups_of(self, frame: DenseFrame) -> Partial:
         rows = indexes(frame.slots)
         columns = [
-            [state.column(values, valid)] for state, values, valid in zip(self._states, frame.values, frame.valid, strict=True)
+            [state.column(values, valid)]
+            for state, values, valid in zip(self._states, frame.values, frame.valid, strict=True)
         ]
         return Partial([key.take(rows) for key in self._keys.keys], columns, len(rows))
 
     @property
     def size(self) -> tuple[int, int]:
-        """How many groups all frames have, and about how many bytes they take. May be asked by other threads."""
+        """How many groups all frames have, and about how many bytes they take. May be asked by
+        other threads."""
         frames = self._frames()
-        taken = sum(frame.slots.nbytes + sum(values.nbytes for values in frame.values) for frame in frames)
-        return sum(len(frame.slots) for frame in frames), taken + sum(total.nbytes for total in self._totals)
+        taken = sum(
+            frame.slots.nbytes + sum(values.nbytes for values in frame.values) for frame in frames
+        )
+        return sum(len(frame.slots) for frame in frames), taken + sum(
+            total.nbytes for total in self._totals
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -143,14 +167,20 @@ class DenseFrames:
             return None
         live = np.flatnonzero(self._present)
         self._windows += 1
-        if SPARSE_KEYS < self._keys.count > SPARSE_SHARE * len(live) and self._windows > len(self._frames()):
+        if SPARSE_KEYS < self._keys.count > SPARSE_SHARE * len(live) and self._windows > len(
+            self._frames()
+        ):
             self._forget_keys()
             live = np.flatnonzero(self._present)
         return self._groups_at(live)
 
     def _groups_at(self, live: Indexes) -> Partial:
         """The groups of the window; `live` are their slots."""
-        wholes = dict(zip(self._stacked, self._whole_front(), strict=True)) if self._front and self._stacked else {}
+        wholes = (
+            dict(zip(self._stacked, self._whole_front(), strict=True))
+            if self._front and self._stacked
+            else {}
+        )
         columns = []
         for i, (state, total) in enumerate(zip(self._states, self._totals, strict=True)):
             values = total[live]
@@ -196,7 +226,8 @@ class DenseFrames:
         self._back.append(frame)
 
     def _leave(self, frame: DenseFrame) -> None:
-        """A frame goes out of the window. Of the states that can't be deducted, the stacks take care."""
+        """A frame goes out of the window. Of the states that can't be deducted, the stacks take
+        care."""
         slots = frame.slots
         self._present[slots] -= 1
         for i, (state, values) in enumerate(zip(self._states, frame.values, strict=True)):
@@ -215,8 +246,13 @@ class DenseFrames:
         if count == len(self._present):
             return
         self._present = _grown(self._present, count, 0)
-        self._totals = [_grown(total, count, state.identity) for total, state in zip(self._totals, self._states, strict=True)]
-        self._counts = [None if counts is None else _grown(counts, count, 0) for counts in self._counts]
+        self._totals = [
+            _grown(total, count, state.identity)
+            for total, state in zip(self._totals, self._states, strict=True)
+        ]
+        self._counts = [
+            None if counts is None else _grown(counts, count, 0) for counts in self._counts
+        ]
 
     def _forget_before(self, first: int) -> None:
         """Lets go of the frames before `first`."""
@@ -233,21 +269,32 @@ class DenseFrames:
             self._totals[i].fill(self._states[i].identity)
 
     def _whole_front(self) -> list[Numbers]:
-        """Of each state that can't be deducted the numbers of the front stack. Makes those of the next frames too, where
-        there are none yet: of all, or if they are large, up to a place a square root's share further on."""
+        """Of each state that can't be deducted the numbers of the front stack. Makes those of the
+        next frames too, where there are none yet: of all, or if they are large, up to a place a
+        square root's share further on."""
         front, count = self._front, len(self._present)
         if front[0].whole and len(front[0].whole[0]) == count:
             return front[0].whole
         known = next((i for i, frame in enumerate(front) if frame.whole), len(front))
         spacing = 1 if known * count <= FEW_ROWS else max(2, int(known**0.5))
         states = [self._states[i] for i in self._stacked]
-        whole = front[known].whole if known < len(front) else [self._totals[i][:0] for i in self._stacked]
-        whole = [_grown(values, count, state.identity) for values, state in zip(whole, states, strict=True)]
+        whole = (
+            front[known].whole
+            if known < len(front)
+            else [self._totals[i][:0] for i in self._stacked]
+        )
+        whole = [
+            _grown(values, count, state.identity)
+            for values, state in zip(whole, states, strict=True)
+        ]
         if not known:
             front[0].whole = whole
         for i in range(known - 1, -1, -1):
             frame = front[i]
-            whole = [self._stacked_on(values, frame, place) for values, place in zip(whole, self._stacked, strict=True)]
+            whole = [
+                self._stacked_on(values, frame, place)
+                for values, place in zip(whole, self._stacked, strict=True)
+            ]
             if i % spacing == 0 or i < spacing:
                 frame.whole = whole
         return whole
@@ -255,7 +302,9 @@ class DenseFrames:
     def _stacked_on(self, values: Numbers, frame: DenseFrame, place: int) -> Numbers:
         found = values.copy()
         with np.errstate(over="ignore", invalid="ignore"):
-            found[frame.slots] = self._states[place].operation(found[frame.slots], frame.values[place])
+            found[frame.slots] = self._states[place].operation(
+                found[frame.slots], frame.values[place]
+            )
         return found
 
     def _forget_keys(self) -> None:

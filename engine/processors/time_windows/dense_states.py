@@ -1,7 +1,9 @@
-"""States of many groups as plain numbers, one place per group, where combining two of them is one operation on arrays.
+"""States of many groups as plain numbers, one place per group, where combining two of them is one
+operation on arrays.
 
-That is so for counts, for sums that are known to fit 64 bits (what is added up is looked at; sums that might not fit are
-somebody else's business), for sums of DOUBLE, and for the least and the greatest of what numpy compares as we do.
+That is so for counts, for sums that are known to fit 64 bits (what is added up is looked at; sums
+that might not fit are somebody else's business), for sums of DOUBLE, and for the least and the
+greatest of what numpy compares as we do.
 """
 
 from __future__ import annotations
@@ -15,7 +17,14 @@ import pyarrow.compute as pc
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Mask, Numbers, from_numbers, numbers, validity
 from runnel.errors import Position
-from runnel.expressions.aggregates.states import Count, Extreme, State, SumDecimal, SumDouble, SumInteger
+from runnel.expressions.aggregates.states import (
+    Count,
+    Extreme,
+    State,
+    SumDecimal,
+    SumDouble,
+    SumInteger,
+)
 
 _WIDTHS: dict[int, Any] = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 _FLOATS: dict[pa.DataType, Any] = {pa.float32(): np.float32, pa.float64(): np.float64}
@@ -23,9 +32,10 @@ _FLOATS: dict[pa.DataType, Any] = {pa.float32(): np.float32, pa.float64(): np.fl
 
 @frozen
 class DenseState:
-    """How a state is kept. `type` is the Arrow type of its column, `dtype` that of its numbers; `operation` is the numpy
-    function that combines two of them, and `identity` what changes nothing there. `deducts`: whether a part can be taken off
-    again. `nullable`: whether NULL, which means "no rows yet", is told apart from the identity.
+    """How a state is kept. `type` is the Arrow type of its column, `dtype` that of its numbers;
+    `operation` is the numpy function that combines two of them, and `identity` what changes nothing
+    there. `deducts`: whether a part can be taken off again. `nullable`: whether NULL, which means
+    "no rows yet", is told apart from the identity.
     `position`: where the call of a sum of DOUBLEs stands."""
 
     type: pa.DataType
@@ -42,7 +52,8 @@ class DenseState:
         return self.deducts and self.nullable
 
     def read(self, column: pa.Array) -> tuple[Numbers, Mask | None] | None:
-        """The numbers of a column, the identity under NULL, and which are not NULL (None: all); None where they don't fit."""
+        """The numbers of a column, the identity under NULL, and which are not NULL (None: all);
+        None where they don't fit."""
         values = self._numbers(column)
         if values is None:
             return None
@@ -53,7 +64,11 @@ class DenseState:
 
     def _numbers(self, column: pa.Array) -> Numbers | None:
         if not pa.types.is_decimal(column.type):
-            plain = column if column.type.bit_width == self.type.bit_width else pc.cast(column, self.type)
+            plain = (
+                column
+                if column.type.bit_width == self.type.bit_width
+                else pc.cast(column, self.type)
+            )
             return numbers(plain, self.dtype)
         words = numbers(column, np.dtype((np.int64, column.type.bit_width // 64)))
         low = words[:, 0]
@@ -89,13 +104,16 @@ def dense_state(state: State) -> DenseState | None:
 def _extreme(state: Extreme) -> DenseState | None:
     kind, is_least = state.type, state.function == "min"
     if kind in _FLOATS:
-        # NaN is the largest: the maximum of numpy is NaN where one of the two is, and its fmin where both are.
+        # NaN is the largest: the maximum of numpy is NaN where one of the two is, and its fmin
+        # where both are.
         if is_least:
             return DenseState(kind, _FLOATS[kind], np.fmin, np.nan)
         return DenseState(kind, _FLOATS[kind], np.maximum, -np.inf)
     if pa.types.is_decimal(kind):
         dtype: Any = np.int64
-    elif pa.types.is_signed_integer(kind) or (pa.types.is_temporal(kind) and not pa.types.is_interval(kind)):
+    elif pa.types.is_signed_integer(kind) or (
+        pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
+    ):
         dtype = _WIDTHS[kind.bit_width]
     else:
         return None

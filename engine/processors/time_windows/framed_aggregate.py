@@ -1,8 +1,9 @@
-"""GROUP BY over windows that overlap (HOP, CUMULATE), without a row for each window of each row: see `frames`.
+"""GROUP BY over windows that overlap (HOP, CUMULATE), without a row for each window of each row:
+see `frames`.
 
-Rows are grouped by the end of their frame and the other keys. What of this a watermark completes goes to the frames of the
-windows to come; then the windows that it completes come out. A row may be late for some of its windows only: it is counted
-as late, and still is in those to come.
+Rows are grouped by the end of their frame and the other keys. What of this a watermark completes
+goes to the frames of the windows to come; then the windows that it completes come out. A row may be
+late for some of its windows only: it is counted as late, and still is in those to come.
 """
 
 from __future__ import annotations
@@ -46,9 +47,10 @@ NEVER_COMES = -1
 
 @frozen(kw_only=True)
 class FramedKeys:
-    """How rows are grouped: by the windows of `shape` that they are in by `time`, and by `keys`. `columns` says what the key
-    columns of the result are: the number of one of `keys`, or −1, −2, −3 for window_time, window_end and window_start. `bound`
-    is that of the time column (None: the input ends, and all comes then)."""
+    """How rows are grouped: by the windows of `shape` that they are in by `time`, and by `keys`.
+    `columns` says what the key columns of the result are: the number of one of `keys`, or −1, −2,
+    −3 for window_time, window_end and window_start. `bound` is that of the time column (None: the
+    input ends, and all comes then)."""
 
     shape: WindowShape
     time: Column
@@ -64,10 +66,25 @@ class FramedKeys:
 class FramedAggregation(Aggregation):
     """A compiled aggregation by frames, whose results are by windows."""
 
-    def __init__(self, framed: FramedKeys, aggregates: tuple[Aggregate, ...], names: tuple[str, ...], stage: Stage) -> None:
+    def __init__(
+        self,
+        framed: FramedKeys,
+        aggregates: tuple[Aggregate, ...],
+        names: tuple[str, ...],
+        stage: Stage,
+    ) -> None:
         frame = Column(index=framed.time.index, name=framed.time.name, type=BIGINT)
-        internal = (*(f"k{i}" for i in range(1 + len(framed.keys))), *(f"a{i}" for i in range(len(aggregates))))
-        super().__init__((frame, *framed.keys), aggregates, internal, stage, counts_rows=stage is not Stage.SINGLE)
+        internal = (
+            *(f"k{i}" for i in range(1 + len(framed.keys))),
+            *(f"a{i}" for i in range(len(aggregates))),
+        )
+        super().__init__(
+            (frame, *framed.keys),
+            aggregates,
+            internal,
+            stage,
+            counts_rows=stage is not Stage.SINGLE,
+        )
         self.framed = framed
         self.times = FrameTimes(framed.shape)
         self.window_layout = self.plain_layout.without_first_key()
@@ -75,7 +92,9 @@ class FramedAggregation(Aggregation):
         time = to_arrow(framed.time.type)
         self.bound_type = pa.timestamp("us") if pa.types.is_date(time) else time
         time_type, position = framed.time.type, framed.time.position
-        self.assigned = AssignWindowsPlan(framed.shape, framed.time.index, time_type, names, None, position)
+        self.assigned = AssignWindowsPlan(
+            framed.shape, framed.time.index, time_type, names, None, position
+        )
         least, greatest = bounds_range(time_type)
         self.tame_times = (least + framed.shape.size, greatest - framed.shape.size)
         """Times whose windows have bounds of the type for sure."""
@@ -83,20 +102,36 @@ class FramedAggregation(Aggregation):
             self.schema = self._window_schema(names)
 
     def _window_schema(self, names: tuple[str, ...]) -> pa.Schema:
-        types = [self.bound_type if place < 0 else self.layout.key_types[1 + place] for place in self.framed.columns]
+        types = [
+            self.bound_type if place < 0 else self.layout.key_types[1 + place]
+            for place in self.framed.columns
+        ]
         types += [to_arrow(call.type) for call in self.aggregates]
         return pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
 
     def result_keys(self, partial: Partial) -> list[pa.Array]:
         """The key columns of the result for groups whose first key is the end of their window."""
         ends, valid = numbers(partial.keys[FRAME], np.int64), validity(partial.keys[FRAME])
-        return [self._bounds(ends, place, valid) if place < 0 else partial.keys[1 + place] for place in self.framed.columns]
+        return [
+            self._bounds(ends, place, valid) if place < 0 else partial.keys[1 + place]
+            for place in self.framed.columns
+        ]
 
     def _bounds(self, ends: Indexes, place: int, valid: Mask | None) -> pa.Array:
         part = WINDOW_COLUMNS[place]
-        values = ends if part == "window_end" else ends - 1 if part == "window_time" else self.times.start(ends)
+        values = (
+            ends
+            if part == "window_end"
+            else ends - 1
+            if part == "window_time"
+            else self.times.start(ends)
+        )
         found = from_numbers(values, pa.int64(), valid)
-        return found.cast(self.bound_type) if pa.types.is_integer(self.bound_type) else found.view(self.bound_type)
+        return (
+            found.cast(self.bound_type)
+            if pa.types.is_integer(self.bound_type)
+            else found.view(self.bound_type)
+        )
 
 
 class FramedAggregateProcessor(TimedAggregateProcessor):
@@ -226,8 +261,8 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         return end is not None and end <= self._moment
 
     def _windows_by_parts(self, times: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
-        """As `settle`, or without times `finish`, where groups or frames are in files: some groups at a time. An empty batch is
-        a pause."""
+        """As `settle`, or without times `finish`, where groups or frames are in files: some groups
+        at a time. An empty batch is a pause."""
         self._spill_frames()
         nothing = no_rows(self._framed.schema)
         untimed: list[list[Partial]] = []
@@ -240,7 +275,10 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
                     untimed[-1].append(without_time)
                 yield nothing
         moment = None if times is None else self._moment
-        sets = [chain(frames.windows(self._until, moment), more) for frames, more in zip(self._spilled, untimed, strict=True)]
+        sets = [
+            chain(frames.windows(self._until, moment), more)
+            for frames, more in zip(self._spilled, untimed, strict=True)
+        ]
         for found in self.brought_together(sets) if self._distinct else sets[0]:
             yield nothing if found is None else self._result([[found]])
         if moment is not None:
@@ -249,7 +287,8 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
             self._spilled = []
 
     def _move(self, parts: Sequence[Partial | None]) -> None:
-        """Puts the groups of complete frames, plain ones and distinct arguments, to the frames of windows."""
+        """Puts the groups of complete frames, plain ones and distinct arguments, to the frames of
+        windows."""
         self._without_time = [None] * len(parts)
         for number, part in enumerate(parts):
             if part is not None:
@@ -298,16 +337,20 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
             frames.forget(self._until)
 
     def _result(self, parts: Sequence[Sequence[Partial]]) -> pa.RecordBatch:
-        """The result of windows, of which there are the groups, then those with distinct arguments of each set."""
+        """The result of windows, of which there are the groups, then those with distinct arguments
+        of each set."""
         plain, *distinct = parts
         joined = appended(plain)
         if distinct:
-            joined = self.with_distinct(joined, [appended(rows) if rows else None for rows in distinct])
+            joined = self.with_distinct(
+                joined, [appended(rows) if rows else None for rows in distinct]
+            )
         found = Partial(self._framed.result_keys(joined), joined.columns, joined.num_rows)
         return self._framed.result_of(found, self.context.job.evaluation)
 
     def state(self) -> Iterator[pa.RecordBatch]:
-        """As of open groups: frames that windows to come contain are groups too, which the watermark then completes at once."""
+        """As of open groups: frames that windows to come contain are groups too, which the
+        watermark then completes at once."""
         yield from super().state()
         aggregation = self._framed
         keys = [f"k{i}" for i in range(len(aggregation.keys))]
@@ -324,7 +367,10 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         divided_by = keys[1:] or keys
         if number:
             names = [f"d{number - 1}_{i}" for i in range(len(groups.keys))]
-            return keyed_state(pa.RecordBatch.from_arrays(groups.keys, names=names), *names[: len(keys)][-len(divided_by) :])
+            return keyed_state(
+                pa.RecordBatch.from_arrays(groups.keys, names=names),
+                *names[: len(keys)][-len(divided_by) :],
+            )
         return keyed_state(exported(groups, self._framed.plain_layout), *divided_by)
 
     def finish_restore(self) -> bool:
@@ -357,9 +403,14 @@ def _with_end(partial: Partial, end: int) -> Partial:
 
 
 def framed_aggregate(
-    framed: FramedKeys, aggregates: tuple[Aggregate, ...], names: tuple[str, ...], stage: Stage, diverts: bool = False
+    framed: FramedKeys,
+    aggregates: tuple[Aggregate, ...],
+    names: tuple[str, ...],
+    stage: Stage,
+    diverts: bool = False,
 ) -> ProcessorFactory:
-    """A supplier of processors that aggregate by windows and keys. Between two stages the edge must be partitioned by k1, k2, …
-    (k0 is the frame), or lead to a single processor; otherwise as `timed_aggregate`."""
+    """A supplier of processors that aggregate by windows and keys. Between two stages the edge must
+    be partitioned by k1, k2, … (k0 is the frame), or lead to a single processor; otherwise as
+    `timed_aggregate`."""
     aggregation = FramedAggregation(framed, aggregates, names, stage)
     return lambda: FramedAggregateProcessor(aggregation, Timing(framed.timing, diverts))

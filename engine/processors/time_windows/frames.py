@@ -1,13 +1,14 @@
 """Windows that overlap, from frames that don't.
 
-Rows are aggregated into frames, pieces of time of which every window is made: for HOP as long as the greatest common divisor
-of size and slide, for CUMULATE one step. A window is then combined from the states of its frames. For HOP the frames of the
-window are kept on two stacks: states of everything from a frame to the end of the front stack, and one state of all that came
-since the stacks were turned; so each window costs few combinations, however many frames it has. For CUMULATE a single state
-grows until its cycle ends.
+Rows are aggregated into frames, pieces of time of which every window is made: for HOP as long as
+the greatest common divisor of size and slide, for CUMULATE one step. A window is then combined from
+the states of its frames. For HOP the frames of the window are kept on two stacks: states of
+everything from a frame to the end of the front stack, and one state of all that came since the
+stacks were turned; so each window costs few combinations, however many frames it has. For CUMULATE
+a single state grows until its cycle ends.
 
-Times are ends of frames and of windows; a frame or window contains the instants before its end, so frame `f` is in the windows
-from `first_end(f)` to `last_end(f)`.
+Times are ends of frames and of windows; a frame or window contains the instants before its end, so
+frame `f` is in the windows from `first_end(f)` to `last_end(f)`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from runnel.processors.sources.partition_watermarks import event_times
 from runnel.relation.streams import WindowKind, WindowShape
 
 FEW_ROWS = 1 << 20
-"""The rows of the states that a turn of the stacks may make for all frames at once; with more, it makes them in portions."""
+"""The rows of the states that a turn of the stacks may make for all frames at once; with more, it
+makes them in portions."""
 
 KEPT_ROWS = 1 << 16
 """The rows of such states that are kept together, at least, where there are so many."""
@@ -45,7 +47,8 @@ class FrameTimes:
         self.shape = shape
         self.is_hop = shape.kind is WindowKind.HOP
         self.length = gcd(shape.size, shape.step)
-        # Starts of windows are multiples of the step from the offset on, and their ends from here on.
+        # Starts of windows are multiples of the step from the offset on, and their ends from here
+        # on.
         self._base = shape.offset + shape.size
 
     def frame_ends(self, column: pa.Array) -> pa.Array:
@@ -82,7 +85,8 @@ class FrameTimes:
 
 @dataclass(slots=True)
 class Frame:
-    """The groups of one frame; `whole`: the groups of this and all later frames of the front stack, where they are known."""
+    """The groups of one frame; `whole`: the groups of this and all later frames of the front stack,
+    where they are known."""
 
     end: int
     partial: Partial
@@ -104,7 +108,8 @@ class HasEnd(Protocol):
 
 
 def next_end(times: FrameTimes, stacks: Sequence[Sequence[HasEnd]], after: int) -> int | None:
-    """The end, beyond `after`, of the next window that has one of the frames; None if there is none. They are in order."""
+    """The end, beyond `after`, of the next window that has one of the frames; None if there is
+    none. They are in order."""
     for frames in stacks:
         for frame in frames:
             end = max(times.first_end(frame.end), times.first_end(after + 1))
@@ -114,10 +119,14 @@ def next_end(times: FrameTimes, stacks: Sequence[Sequence[HasEnd]], after: int) 
 
 
 class WindowFrames:
-    """The frames of the windows that are still to come, and those windows, in order of their ends."""
+    """The frames of the windows that are still to come, and those windows, in order of their
+    ends."""
 
-    def __init__(self, times: FrameTimes, combine: Combine, keep: Keep = lambda parts: parts) -> None:
-        """`keep`: what is put in the place of groups, of several frames perhaps, that are held for windows to come."""
+    def __init__(
+        self, times: FrameTimes, combine: Combine, keep: Keep = lambda parts: parts
+    ) -> None:
+        """`keep`: what is put in the place of groups, of several frames perhaps, that are held for
+        windows to come."""
         self._times = times
         self._combine = combine
         self._keep = keep
@@ -127,17 +136,21 @@ class WindowFrames:
         self._waiting: list[Frame] = []
 
     def add(self, end: int, partial: Partial, size: int = -1) -> None:
-        """Takes groups of a frame. Where windows that contain it have been given already, those to come start anew. `size`:
-        how many bytes they take, where that is known."""
-        newest = max((frames[-1].end for frames in (self._front, self._back) if frames), default=None)
+        """Takes groups of a frame. Where windows that contain it have been given already, those to
+        come start anew. `size`: how many bytes they take, where that is known."""
+        newest = max(
+            (frames[-1].end for frames in (self._front, self._back) if frames), default=None
+        )
         if newest is not None and end <= newest:
-            self._waiting = [Frame(frame.end, frame.partial, None, frame.known_size) for frame in self._frames()]
+            self._waiting = [
+                Frame(frame.end, frame.partial, None, frame.known_size) for frame in self._frames()
+            ]
             self._front, self._back, self._total = [], [], None
         insort(self._waiting, Frame(end, partial, None, size), key=lambda frame: frame.end)
 
     def add_groups(self, ends: Sequence[int], bounds: Sequence[int], groups: Partial) -> bool:
-        """Takes groups of frames: those from bounds[i] to bounds[i + 1] are of the frame that ends at ends[i]. True: they are
-        always taken."""
+        """Takes groups of frames: those from bounds[i] to bounds[i + 1] are of the frame that ends
+        at ends[i]. True: they are always taken."""
         for end, (start, stop) in zip(ends, pairwise(bounds), strict=True):
             self.add(end, groups.slice(start, stop - start))
         return True
@@ -151,7 +164,8 @@ class WindowFrames:
 
     @property
     def size(self) -> tuple[int, int]:
-        """How many groups all frames have, and about how many bytes they take. May be asked by other threads."""
+        """How many groups all frames have, and about how many bytes they take. May be asked by
+        other threads."""
         frames = self._frames()
         return sum(frame.partial.num_rows for frame in frames), sum(frame.size for frame in frames)
 
@@ -171,7 +185,11 @@ class WindowFrames:
             frame = self._waiting.pop(0)
             if frame.end >= first:
                 total = self._total
-                self._total = frame.partial if total is None else self._keep([self._combine([total, frame.partial])])[0]
+                self._total = (
+                    frame.partial
+                    if total is None
+                    else self._keep([self._combine([total, frame.partial])])[0]
+                )
                 self._back.append(frame)
         parts = [] if not self._front else [self._whole_front()]
         if self._total is not None:
@@ -198,8 +216,9 @@ class WindowFrames:
         self._back, self._total = [], None
 
     def _whole_front(self) -> Partial:
-        """The groups of all frames of the front stack. Makes the states of the next frames too, where there are none yet:
-        those of all, or if they are large, those up to a place a square root's share further on."""
+        """The groups of all frames of the front stack. Makes the states of the next frames too,
+        where there are none yet: those of all, or if they are large, those up to a place a square
+        root's share further on."""
         front = self._front
         found = front[0].whole
         if found is not None:
@@ -226,5 +245,7 @@ class WindowFrames:
         return found
 
     def _keep_wholes(self, made: Sequence[tuple[Frame, Partial]]) -> None:
-        for (frame, _), kept in zip(made, self._keep([partial for _, partial in made]), strict=True):
+        for (frame, _), kept in zip(
+            made, self._keep([partial for _, partial in made]), strict=True
+        ):
             frame.whole = kept

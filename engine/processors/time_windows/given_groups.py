@@ -15,11 +15,16 @@ from runnel.storage.memory_budget import Memory
 
 
 class GivenGroups:
-    """The states of groups until they can't change any more: plain ones, then the rows of each set of distinct arguments. The
-    first `keys` columns are the keys of the group."""
+    """The states of groups until they can't change any more: plain ones, then the rows of each set
+    of distinct arguments. The first `keys` columns are the keys of the group."""
 
     def __init__(
-        self, layouts: Sequence[Layout], due: DueTimes, lateness: int, keys: int, check: Callable[[int], None]
+        self,
+        layouts: Sequence[Layout],
+        due: DueTimes,
+        lateness: int,
+        keys: int,
+        check: Callable[[int], None],
     ) -> None:
         self.groups = [TimedGroups(layout, due, check) for layout in layouts]
         self._due = due
@@ -27,14 +32,17 @@ class GivenGroups:
         self._keys = keys
 
     def add(self, parts: Sequence[Partial | None], before: Sequence[int]) -> list[Partial | None]:
-        """Takes what came of some groups since, and gives all that there is of them. Groups that were due before the watermarks
-        stood at `before` may have been given already; others are new."""
+        """Takes what came of some groups since, and gives all that there is of them. Groups that
+        were due before the watermarks stood at `before` may have been given already; others are
+        new."""
         plain = parts[0]
         assert plain is not None
         changed = self._given(plain, before)
         found = []
         for groups, part in zip(self.groups, parts, strict=True):
-            known = [with_keys(item, changed) for item in groups.partials()] if len(changed[0]) else []
+            known = (
+                [with_keys(item, changed) for item in groups.partials()] if len(changed[0]) else []
+            )
             if part is not None:
                 groups.add_partial(part)
                 known.append(part)
@@ -47,7 +55,8 @@ class GivenGroups:
         return any(groups.is_spilled for groups in self.groups)
 
     def add_part(self, part: Partial, before: Sequence[int], memory: Memory) -> Partial:
-        """As `add`, of some groups, where there are no distinct arguments and memory has no room for all."""
+        """As `add`, of some groups, where there are no distinct arguments and memory has no room
+        for all."""
         (groups,) = self.groups
         changed = self._given(part, before)
         known = list(groups.of(changed)) if len(changed[0]) else []

@@ -1,7 +1,9 @@
-"""Numbers for keys: each distinct key gets the next number, its slot, so that what is kept per key can lie in plain arrays.
+"""Numbers for keys: each distinct key gets the next number, its slot, so that what is kept per key
+can lie in plain arrays.
 
-Keys are found by their 64-bit hashes in a table with open addressing, all keys of a call at once, and then confirmed. Should
-two different keys share a hash, which hardly ever happens, nobody is given a wrong slot: `places` gives up.
+Keys are found by their 64-bit hashes in a table with open addressing, all keys of a call at once,
+and then confirmed. Should two different keys share a hash, which hardly ever happens, nobody is
+given a wrong slot: `places` gives up.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from runnel.processors.joins.index import is_integer_like
 
 SMALLEST_TABLE = 64
 ROOM = 3
-"""The table has at least so many places per key, so that most keys are found where they are looked for first."""
+"""The table has at least so many places per key, so that most keys are found where they are looked
+for first."""
 
 
 class KeySlots:
@@ -62,7 +65,12 @@ class KeySlots:
         self._build()
 
     def _confirmed(self, keys: Sequence[pa.Array], slots: Indexes) -> bool:
-        if len(keys) == 1 and is_integer_like(keys[0].type) and not keys[0].null_count and not self.keys[0].null_count:
+        if (
+            len(keys) == 1
+            and is_integer_like(keys[0].type)
+            and not keys[0].null_count
+            and not self.keys[0].null_count
+        ):
             # There the hash is a bijection.
             return True
         return bool(same(keys, np.arange(len(slots)), self.keys, slots).all())
@@ -87,7 +95,10 @@ class KeySlots:
     def _add(self, keys: Sequence[pa.Array], hashes: Hashes) -> None:
         """Adds keys that aren't there, each once."""
         start = self.count
-        self.keys = [join_arrays([mine, new]) if start else new for mine, new in zip(self.keys, keys, strict=True)]
+        self.keys = [
+            join_arrays([mine, new]) if start else new
+            for mine, new in zip(self.keys, keys, strict=True)
+        ]
         self._hashes = np.concatenate((self._hashes, hashes))
         if ROOM * self.count > len(self._table):
             self._build()
@@ -100,7 +111,8 @@ class KeySlots:
         self._enter(np.arange(self.count))
 
     def _enter(self, slots: Indexes) -> None:
-        """Enters slots in the table: each at the first free place; of several that want one, one gets it."""
+        """Enters slots in the table: each at the first free place; of several that want one, one
+        gets it."""
         table = self._table
         mask = len(table) - 1
         at = (self._hashes[slots] & np.uint64(mask)).view(np.int64)

@@ -1,8 +1,9 @@
-"""The frames of windows that overlap (see `frames`) that memory has no room for: in files, divided by the hash of their keys.
+"""The frames of windows that overlap (see `frames`) that memory has no room for: in files, divided
+by the hash of their keys.
 
-They are a tree. A leaf has frames of its own, whose groups, and what is combined of them for windows to come, are mapped from
-files; its windows are combined by themselves. A leaf that is too large for that gets leaves of its own, by the next bits of the
-hash, and begins its windows anew.
+They are a tree. A leaf has frames of its own, whose groups, and what is combined of them for
+windows to come, are mapped from files; its windows are combined by themselves. A leaf that is too
+large for that gets leaves of its own, by the next bits of the hash, and begins its windows anew.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ import pyarrow as pa
 
 from runnel.columns.batches import Indexes, from_numbers, indexes, numbers
 from runnel.columns.key_hash import Hashes, hash_columns
-from runnel.processors.grouping.group_state import WEIGHT, Layout, Partial, appended, exported, partial_of
+from runnel.processors.grouping.group_state import (
+    WEIGHT,
+    Layout,
+    Partial,
+    appended,
+    exported,
+    partial_of,
+)
 from runnel.processors.time_windows.frames import Combine, FrameTimes, WindowFrames
 from runnel.processors.time_windows.spilled_groups import BITS, COUNT, DEEPEST
 from runnel.storage.memory_budget import LEAST_BYTES, Memory
@@ -29,10 +37,13 @@ LOOKED_AT = 4
 
 
 class SpilledFrames:
-    """Groups of frames, in the order of whose keys' hashes the first `level` steps are the same. The layout is that of groups
-    without their frame; `combine` makes one of several partials of it."""
+    """Groups of frames, in the order of whose keys' hashes the first `level` steps are the same.
+    The layout is that of groups without their frame; `combine` makes one of several partials of
+    it."""
 
-    def __init__(self, times: FrameTimes, layout: Layout, combine: Combine, memory: Memory, level: int = 0) -> None:
+    def __init__(
+        self, times: FrameTimes, layout: Layout, combine: Combine, memory: Memory, level: int = 0
+    ) -> None:
         self._times = times
         self._layout = layout
         self._combine = combine
@@ -55,7 +66,9 @@ class SpilledFrames:
         starts = [0, *accumulate(part.num_rows for part in parts)]
         most = max(part.num_rows for part in parts)
         self._largest = max(self._largest, batch.nbytes * most // max(batch.num_rows, 1))
-        return [found.slice(start, part.num_rows) for start, part in zip(starts, parts, strict=False)]
+        return [
+            found.slice(start, part.num_rows) for start, part in zip(starts, parts, strict=False)
+        ]
 
     @property
     def is_empty(self) -> bool:
@@ -63,12 +76,14 @@ class SpilledFrames:
 
     @property
     def size(self) -> tuple[int, int]:
-        """How many groups all frames have, and about how many bytes they take in files. May be asked by other threads."""
+        """How many groups all frames have, and about how many bytes they take in files. May be
+        asked by other threads."""
         found = [self._frames.size, *(part.size for part in self._parts)]
         return sum(rows for rows, _ in found), sum(size for _, size in found)
 
     def add(self, groups: Partial) -> None:
-        """Takes groups whose first key is the end of their frame. They are in one file, for all leaves."""
+        """Takes groups whose first key is the end of their frame. They are in one file, for all
+        leaves."""
         if not groups.num_rows:
             return
         ends = numbers(groups.keys[0], np.int64)
@@ -77,21 +92,34 @@ class SpilledFrames:
         if divided:
             leaves, places = self._routed(groups)
         order = np.lexsort((ends, places))
-        sorted_groups = Partial(groups.keys[1:], groups.columns, groups.num_rows).take(indexes(order))
+        sorted_groups = Partial(groups.keys[1:], groups.columns, groups.num_rows).take(
+            indexes(order)
+        )
         batch = self._memory.mapped(exported(sorted_groups, self._layout))
         kept, size = partial_of(batch, self._layout), batch.nbytes
         ends, places = ends[order], places[order]
-        bounds = [0, *(np.flatnonzero((np.diff(ends) != 0) | (np.diff(places) != 0)) + 1).tolist(), len(ends)]
+        bounds = [
+            0,
+            *(np.flatnonzero((np.diff(ends) != 0) | (np.diff(places) != 0)) + 1).tolist(),
+            len(ends),
+        ]
         for start, stop in pairwise(bounds):
             share = size * (stop - start) // len(ends)
-            leaves[int(places[start])]._hold(int(ends[start]), kept.slice(start, stop - start), share)
+            leaves[int(places[start])]._hold(
+                int(ends[start]), kept.slice(start, stop - start), share
+            )
 
     def _routed(self, groups: Partial) -> tuple[list[SpilledFrames], Indexes]:
         """The leaves, and the number of that which each of the groups belongs to."""
         starts, leaves = zip(*self._leaves(), strict=True)
         if len(leaves) == 1:
             return list(leaves), np.zeros(groups.num_rows, np.int64)
-        places: Indexes = np.searchsorted(np.array(starts, np.uint64), self._hashes(groups.keys[1:]), side="right") - 1
+        places: Indexes = (
+            np.searchsorted(
+                np.array(starts, np.uint64), self._hashes(groups.keys[1:]), side="right"
+            )
+            - 1
+        )
         return list(leaves), places
 
     def _leaves(self, start: int = 0) -> Iterator[tuple[int, SpilledFrames]]:
@@ -127,15 +155,19 @@ class SpilledFrames:
             self._is_divisible = False
             return False
         level = self._level + 1
-        self._parts = [SpilledFrames(self._times, self._layout, self._combine, self._memory, level) for _ in range(COUNT)]
+        self._parts = [
+            SpilledFrames(self._times, self._layout, self._combine, self._memory, level)
+            for _ in range(COUNT)
+        ]
         self._begin()
         for some in _some_at_a_time(held, most):
             self.add(appended([with_end(partial, end) for end, partial in some]))
         return True
 
     def windows(self, after: int, until: int | None) -> Iterator[Partial]:
-        """The groups of the windows that end beyond `after`, and not beyond `until` (None: of all), some at a time; the first
-        key is the end of the window. Frames that no later window contains are forgotten."""
+        """The groups of the windows that end beyond `after`, and not beyond `until` (None: of all),
+        some at a time; the first key is the end of the window. Frames that no later window contains
+        are forgotten."""
         for part in self._parts:
             yield from part.windows(after, until)
         last = after
@@ -160,7 +192,9 @@ class SpilledFrames:
             yield from part.frames()
 
 
-def _some_at_a_time(held: Sequence[tuple[int, Partial]], most: int) -> Iterator[list[tuple[int, Partial]]]:
+def _some_at_a_time(
+    held: Sequence[tuple[int, Partial]], most: int
+) -> Iterator[list[tuple[int, Partial]]]:
     """Frames in order, those of at most so many bytes together, or one."""
     some: list[tuple[int, Partial]] = []
     size = 0

@@ -1,9 +1,12 @@
-"""The groups of `timed_groups` that memory has no room for: in files, divided by the hash of their keys.
+"""The groups of `timed_groups` that memory has no room for: in files, divided by the hash of their
+keys.
 
-They are a tree. A leaf is a list of runs, as in memory, but mapped from files: what a watermark completes is a slice of each.
-So a group can be in several runs of a leaf, and what one leaf has is combined at once. Runs of like size are merged; a leaf
-that is too large to be combined in memory gets leaves of its own, by the next bits of the hash. What comes to an inner node
-waits there, in runs too, until it is worth being divided: otherwise each spill would write a small file for each leaf.
+They are a tree. A leaf is a list of runs, as in memory, but mapped from files: what a watermark
+completes is a slice of each. So a group can be in several runs of a leaf, and what one leaf has is
+combined at once. Runs of like size are merged; a leaf that is too large to be combined in memory
+gets leaves of its own, by the next bits of the hash. What comes to an inner node waits there, in
+runs too, until it is worth being divided: otherwise each spill would write a small file for each
+leaf.
 """
 
 from __future__ import annotations
@@ -17,7 +20,13 @@ import pyarrow as pa
 from runnel.columns.batches import from_numbers, indexes, numbers
 from runnel.columns.key_hash import Hashes, hash_columns
 from runnel.processors.grouping.group_state import WEIGHT, Layout, Partial, exported, partial_of
-from runnel.processors.time_windows.timed_runs import NEVER, DueTimes, TimedRun, sorted_run, with_keys
+from runnel.processors.time_windows.timed_runs import (
+    NEVER,
+    DueTimes,
+    TimedRun,
+    sorted_run,
+    with_keys,
+)
 from runnel.storage.memory_budget import LEAST_BYTES, Memory, too_large
 
 if TYPE_CHECKING:
@@ -25,19 +34,21 @@ if TYPE_CHECKING:
 
 BITS = 2
 COUNT = 1 << BITS
-"""How many nodes there are below an inner one: few, so that a leaf doesn't become much smaller than it may be."""
+"""How many nodes there are below an inner one: few, so that a leaf doesn't become much smaller than
+it may be."""
 
 DEEPEST = 16
-"""How often groups may be divided, from the highest bits of the hash down: the lowest decide which processor has a group."""
+"""How often groups may be divided, from the highest bits of the hash down: the lowest decide which
+processor has a group."""
 
 FEW_RUNS = 4
-"""So many runs that aren't larger than twice the last one are then merged; and so many times what is combined at once waits in
-an inner node."""
+"""So many runs that aren't larger than twice the last one are then merged; and so many times what
+is combined at once waits in an inner node."""
 
 
 class SpilledGroups:
-    """Groups whose keys' hashes begin alike, in the first `level` steps. `combine` makes one of several partials; the keys from
-    `divided_from` on are hashed (all, where there are no such)."""
+    """Groups whose keys' hashes begin alike, in the first `level` steps. `combine` makes one of
+    several partials; the keys from `divided_from` on are hashed (all, where there are no such)."""
 
     def __init__(
         self,
@@ -72,9 +83,12 @@ class SpilledGroups:
 
     @property
     def size(self) -> tuple[int, int]:
-        """How many groups there are, those in several runs counted several times, and how many bytes they take in files."""
+        """How many groups there are, those in several runs counted several times, and how many
+        bytes they take in files."""
         found = [(run.left, run.partial.num_rows, run.file_bytes) for run in self.runs()]
-        return sum(left for left, _, _ in found), sum(size * left // max(count, 1) for left, count, size in found)
+        return sum(left for left, _, _ in found), sum(
+            size * left // max(count, 1) for left, count, size in found
+        )
 
     def add(self, partial: Partial) -> None:
         """Takes groups, each at most once."""
@@ -91,11 +105,15 @@ class SpilledGroups:
         batch = exported(run.partial, self._layout)
         times = [from_numbers(due, pa.int64()) for due in run.due]
         names = [*batch.schema.names, *(f"due{i}" for i in range(len(times)))]
-        written = self._memory.mapped(pa.RecordBatch.from_arrays([*batch.columns, *times], names=names))
+        written = self._memory.mapped(
+            pa.RecordBatch.from_arrays([*batch.columns, *times], names=names)
+        )
         width = batch.num_columns
         kept = pa.RecordBatch.from_arrays(written.columns[:width], schema=batch.schema)
         due = [numbers(column, np.int64) for column in written.columns[width:]]
-        self._runs.append(TimedRun(partial_of(kept, self._layout), due, batch=kept, file_bytes=written.nbytes))
+        self._runs.append(
+            TimedRun(partial_of(kept, self._layout), due, batch=kept, file_bytes=written.nbytes)
+        )
 
     @property
     def _most_bytes(self) -> int:
@@ -105,13 +123,20 @@ class SpilledGroups:
     def _tidy(self) -> None:
         """Merges runs, or divides them."""
         runs = self._runs
-        if self._is_divisible and len(runs) > 1 and sum(run.file_bytes for run in runs) > self._most_bytes:
+        if (
+            self._is_divisible
+            and len(runs) > 1
+            and sum(run.file_bytes for run in runs) > self._most_bytes
+        ):
             self._divide()
             return
         small = len(runs)
         while small and runs[small - 1].left <= 2 * runs[-1].left:
             small -= 1
-        if len(runs) - small >= FEW_RUNS and sum(run.file_bytes for run in runs[small:]) <= self._most_bytes:
+        if (
+            len(runs) - small >= FEW_RUNS
+            and sum(run.file_bytes for run in runs[small:]) <= self._most_bytes
+        ):
             self._runs, merged = runs[:small], self._combine([run.rest() for run in runs[small:]])
             self._write(sorted_run(merged, self._due.of(merged.keys)))
 
@@ -133,7 +158,10 @@ class SpilledGroups:
         runs, self._runs = [run.rest() for run in self._runs], []
         places = [self._places(run) for run in runs]
         for number, part in enumerate(self._parts):
-            chosen = [(run, np.flatnonzero(here == number)) for run, here in zip(runs, places, strict=True)]
+            chosen = [
+                (run, np.flatnonzero(here == number))
+                for run, here in zip(runs, places, strict=True)
+            ]
             pieces = [run.take(indexes(rows)) for run, rows in chosen if len(rows)]
             if pieces:
                 part.add(self._combine(pieces) if len(pieces) > 1 else pieces[0])
@@ -144,8 +172,8 @@ class SpilledGroups:
         return (self._hashes(partial) >> shift).astype(np.uint8) & np.uint8(COUNT - 1)
 
     def take(self, held: Partial | None, times: Sequence[int] | None) -> Iterator[Partial]:
-        """The groups that are complete by the times of the watermarks (None: all), together with `held`, which are complete
-        too: some groups at a time. They are then forgotten."""
+        """The groups that are complete by the times of the watermarks (None: all), together with
+        `held`, which are complete too: some groups at a time. They are then forgotten."""
         if self._parts:
             self._hand_down()
             places = None if held is None else self._places(held)
@@ -165,8 +193,8 @@ class SpilledGroups:
         self._note()
 
     def of(self, held: Partial | None, keys: Sequence[pa.Array]) -> Iterator[Partial]:
-        """The groups whose first keys are among these, together with `held`, which are such groups, too: some at a time. They
-        stay."""
+        """The groups whose first keys are among these, together with `held`, which are such groups,
+        too: some at a time. They stay."""
         if not self._parts:
             parts = [found for run in self._runs if (found := with_keys(run.rest(), keys)).num_rows]
             self._check_size(parts)
@@ -186,8 +214,14 @@ class SpilledGroups:
                 here = indexes(np.flatnonzero(keys_at == number))
                 sought = [key.take(here) for key in keys]
             if len(sought[0]):
-                chosen = np.flatnonzero(held_at == number) if held_at is not None else np.zeros(0, np.int64)
-                yield from part.of(held.take(indexes(chosen)) if held is not None and len(chosen) else None, sought)
+                chosen = (
+                    np.flatnonzero(held_at == number)
+                    if held_at is not None
+                    else np.zeros(0, np.int64)
+                )
+                yield from part.of(
+                    held.take(indexes(chosen)) if held is not None and len(chosen) else None, sought
+                )
         self._note()
 
     def is_due(self, times: Sequence[int] | None) -> bool:
@@ -222,4 +256,8 @@ class SpilledGroups:
 
     def _note(self) -> None:
         known = [part.least for part in self._parts] + [run.least() for run in self._runs]
-        self.least = [min(times) for times in zip(*known, strict=True)] if known else [NEVER] * len(self.least)
+        self.least = (
+            [min(times) for times in zip(*known, strict=True)]
+            if known
+            else [NEVER] * len(self.least)
+        )

@@ -1,8 +1,10 @@
-"""GROUP BY over an input without end: groups come out when a watermark says that they are complete, and are then forgotten.
+"""GROUP BY over an input without end: groups come out when a watermark says that they are complete,
+and are then forgotten.
 
-In one stage, or accumulated where the rows are and combined by key. Rows whose group was given away already are late: they
-are counted, logged, and go to output 1 where there is one. Where there are two stages, only the last gives results
-away, so only it knows late rows; it is told how many rows each state stands for.
+In one stage, or accumulated where the rows are and combined by key. Rows whose group was given away
+already are late: they are counted, logged, and go to output 1 where there is one. Where there are
+two stages, only the last gives results away, so only it knows late rows; it is told how many rows
+each state stands for.
 """
 
 from __future__ import annotations
@@ -13,8 +15,22 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.columns.batches import MAX_ROWS, Mask, from_flags, from_numbers, indexes, no_rows, numbers
-from runnel.columns.key_hash import KEY_METADATA, RECOMBINED, RUN_METADATA, SAVER_METADATA, keyed_state
+from runnel.columns.batches import (
+    MAX_ROWS,
+    Mask,
+    from_flags,
+    from_numbers,
+    indexes,
+    no_rows,
+    numbers,
+)
+from runnel.columns.key_hash import (
+    KEY_METADATA,
+    RECOMBINED,
+    RUN_METADATA,
+    SAVER_METADATA,
+    keyed_state,
+)
 from runnel.dag import ProcessorFactory
 from runnel.expressions.aggregates.states import filled
 from runnel.expressions.context import Frame
@@ -23,7 +39,14 @@ from runnel.expressions.nodes import Aggregate, Expression
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.grouping.aggregate import PASS_ON_SHARE
 from runnel.processors.grouping.aggregation import Aggregation, Stage, spread_out
-from runnel.processors.grouping.group_state import WEIGHT, GroupState, Layout, Partial, exported, partial_of
+from runnel.processors.grouping.group_state import (
+    WEIGHT,
+    GroupState,
+    Layout,
+    Partial,
+    exported,
+    partial_of,
+)
 from runnel.processors.sources.partition_watermarks import LEAST_TIME
 from runnel.processors.stateful.late_output import DivertingProcessor
 from runnel.processors.time_windows.given_groups import GivenGroups
@@ -37,10 +60,12 @@ _WATERMARKS = pa.schema([("watermark", pa.int64()), ("time", pa.int64())])
 
 @frozen
 class Timing:
-    """What makes groups end: `bounds` are the keys, by number, that a watermark bounds. `diverts`: whether late rows
-    go to output 1. `every`: microseconds between early results of open groups, those that changed (None: none).
-    `lateness`: how long, in event time, a complete group still takes rows and is given again. `counted`: the key that
-    numbers grouping sets: late rows, which come once per set, are those of the first (None: all are)."""
+    """What makes groups end: `bounds` are the keys, by number, that a watermark bounds. `diverts`:
+    whether late rows go to output 1. `every`: microseconds between early results of open groups,
+    those that changed (None: none).
+    `lateness`: how long, in event time, a complete group still takes rows and is given again.
+    `counted`: the key that numbers grouping sets: late rows, which come once per set, are those of
+    the first (None: all are)."""
 
     bounds: tuple[tuple[int, TimeBound], ...]
     diverts: bool = False
@@ -82,7 +107,8 @@ class TimedAggregateProcessor(DivertingProcessor):
 
     @property
     def can_spill(self) -> bool:
-        """Whether what is kept may be in files. Not where lateness looks for distinct arguments among all that were given."""
+        """Whether what is kept may be in files. Not where lateness looks for distinct arguments
+        among all that were given."""
         is_first = self._aggregation.stage is Stage.ACCUMULATE
         return is_first or not (self._timing.lateness and self._aggregation.distinct_sets)
 
@@ -103,14 +129,28 @@ class TimedAggregateProcessor(DivertingProcessor):
         super().init(outbox, context)
         aggregation = self._aggregation
         alone = context.parallelism == 1
-        self._groups = TimedGroups(aggregation.plain_layout, self._due, self.check_accumulated, alone)
+        self._groups = TimedGroups(
+            aggregation.plain_layout, self._due, self.check_accumulated, alone
+        )
         self._distinct = [
-            TimedGroups(item.layout, self._due, self.check_accumulated, alone) for item in aggregation.distinct_sets
+            TimedGroups(item.layout, self._due, self.check_accumulated, alone)
+            for item in aggregation.distinct_sets
         ]
-        self._groups.notes_changes = self._timing.every is not None and aggregation.stage is not Stage.ACCUMULATE
+        self._groups.notes_changes = (
+            self._timing.every is not None and aggregation.stage is not Stage.ACCUMULATE
+        )
         if self._timing.lateness and aggregation.stage is not Stage.ACCUMULATE:
-            layouts = [aggregation.plain_layout, *(item.layout for item in aggregation.distinct_sets)]
-            self._given = GivenGroups(layouts, self._due, self._timing.lateness, len(aggregation.keys), self.check_accumulated)
+            layouts = [
+                aggregation.plain_layout,
+                *(item.layout for item in aggregation.distinct_sets),
+            ]
+            self._given = GivenGroups(
+                layouts,
+                self._due,
+                self._timing.lateness,
+                len(aggregation.keys),
+                self.check_accumulated,
+            )
         for groups in self._all_groups:
             groups.saver = f"{context.index}/{context.parallelism}"
 
@@ -165,13 +205,17 @@ class TimedAggregateProcessor(DivertingProcessor):
     @property
     def _deadlines(self) -> list[int]:
         """Rows that were due before these times are late."""
-        return [max(time - self._timing.lateness, floor) for time, floor in zip(self._times, self._floors, strict=True)]
+        return [
+            max(time - self._timing.lateness, floor)
+            for time, floor in zip(self._times, self._floors, strict=True)
+        ]
 
     def _has_late(self, least: Sequence[int]) -> bool:
         return any(due < time for due, time in zip(least, self._deadlines, strict=True))
 
     def late_among(self, keys: Sequence[pa.Array]) -> tuple[Mask, Mask]:
-        """Which rows, or states, miss a result that was given, and which can be in none that is to come."""
+        """Which rows, or states, miss a result that was given, and which can be in none that is to
+        come."""
         late: Mask = np.zeros(len(keys[0]), np.bool_)
         for due, time in zip(self._due.of(keys), self._deadlines, strict=True):
             late |= due < time
@@ -204,15 +248,19 @@ class TimedAggregateProcessor(DivertingProcessor):
         return self.outbox.offer(watermark)
 
     def flush(self) -> bool:
-        if (self._aggregation.stage is Stage.ACCUMULATE or self._given is not None) and self.drain():
-            # Rows behind the watermark: the last stage may still be waiting for them, or they change a result.
+        if (
+            self._aggregation.stage is Stage.ACCUMULATE or self._given is not None
+        ) and self.drain():
+            # Rows behind the watermark: the last stage may still be waiting for them, or they
+            # change a result.
             self._settle(self._times)
         for groups in (self._groups, *self._distinct):
             groups.collapse_early()
         return self.drain()
 
     def on_idle(self) -> bool:
-        """Who combines what is accumulated here won't wait for it: the rows so far would be late."""
+        """Who combines what is accumulated here won't wait for it: the rows so far would be
+        late."""
         if self._aggregation.stage is Stage.ACCUMULATE and self.drain():
             self._pass_on(self._groups.take_all())
         return self.drain()
@@ -238,11 +286,14 @@ class TimedAggregateProcessor(DivertingProcessor):
             return
         changed = self._groups.take_changes()
         if changed:
-            partial, *distinct = [with_keys(groups.merged(), changed) for groups in (self._groups, *self._distinct)]
+            partial, *distinct = [
+                with_keys(groups.merged(), changed) for groups in (self._groups, *self._distinct)
+            ]
             self.emit_all(self._results(partial, distinct, is_final=False))
 
     def _settle(self, before: Sequence[int]) -> None:
-        """Gives away what is complete by the watermarks, which were at `before` when that was done last."""
+        """Gives away what is complete by the watermarks, which were at `before` when that was done
+        last."""
         if self._given is None:
             self.settle()
             return
@@ -257,11 +308,16 @@ class TimedAggregateProcessor(DivertingProcessor):
             self.emit_all(self._results(plain, distinct))
         given.forget(self._times)
 
-    def _given_by_parts(self, before: Sequence[int], times: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
-        """The results of the groups that are complete (None: of all), with what was given of them, where some are in files."""
+    def _given_by_parts(
+        self, before: Sequence[int], times: Sequence[int] | None
+    ) -> Iterator[pa.RecordBatch]:
+        """The results of the groups that are complete (None: of all), with what was given of them,
+        where some are in files."""
         assert self._given is not None
         for part in self._groups.take_by_parts(times):
-            yield from self._results(self._given.add_part(part, before, self._reservation.memory), ())
+            yield from self._results(
+                self._given.add_part(part, before, self._reservation.memory), ()
+            )
         if times is None:
             self._given.close()
         else:
@@ -278,13 +334,17 @@ class TimedAggregateProcessor(DivertingProcessor):
         if self._aggregation.stage is Stage.ACCUMULATE:
             self._pass_on(complete)
         elif complete is not None:
-            self.emit_all(self._results(complete, [groups.take_due(self._times) for groups in self._distinct]))
+            self.emit_all(
+                self._results(complete, [groups.take_due(self._times) for groups in self._distinct])
+            )
 
     def _pass_on(self, partial: Partial | None) -> None:
         if partial is not None:
             self.emit(exported(partial, self._aggregation.layout, self._aggregation.schema))
 
-    def _results(self, partial: Partial, distinct: Sequence[Partial | None], is_final: bool = True) -> Iterator[pa.RecordBatch]:
+    def _results(
+        self, partial: Partial, distinct: Sequence[Partial | None], is_final: bool = True
+    ) -> Iterator[pa.RecordBatch]:
         return self._final_results(self.with_distinct(partial, distinct), is_final)
 
     def _final_results(self, partial: Partial, is_final: bool = True) -> Iterator[pa.RecordBatch]:
@@ -301,7 +361,9 @@ class TimedAggregateProcessor(DivertingProcessor):
 
     def _results_by_parts(self, times: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
         """The results of the groups that are complete (None: of all), where some are in files."""
-        return self._results_of([groups.take_by_parts(times) for groups in (self._groups, *self._distinct)])
+        return self._results_of(
+            [groups.take_by_parts(times) for groups in (self._groups, *self._distinct)]
+        )
 
     def _early_by_parts(self) -> Iterator[pa.RecordBatch]:
         """Early results of the groups that changed, where some are in files."""
@@ -310,7 +372,9 @@ class TimedAggregateProcessor(DivertingProcessor):
                 parts = [groups.of(keys) for groups in (self._groups, *self._distinct)]
                 yield from self._results_of(parts, is_final=False)
 
-    def _results_of(self, sets: Sequence[Iterator[Partial]], is_final: bool = True) -> Iterator[pa.RecordBatch]:
+    def _results_of(
+        self, sets: Sequence[Iterator[Partial]], is_final: bool = True
+    ) -> Iterator[pa.RecordBatch]:
         """The results of groups that come in parts, and of their sets of distinct arguments."""
         if not self._distinct:
             for partial in sets[0]:
@@ -323,10 +387,16 @@ class TimedAggregateProcessor(DivertingProcessor):
                 yield from self._final_results(found, is_final)
 
     def brought_together(self, sets: Sequence[Iterator[Partial]]) -> Iterator[Partial | None]:
-        """Groups with all their states, of plain ones and of those of each set of distinct arguments. Rows of one group may be
-        in several partials of distinct arguments, so all are combined by group once more. None is a pause."""
+        """Groups with all their states, of plain ones and of those of each set of distinct
+        arguments. Rows of one group may be in several partials of distinct arguments, so all are
+        combined by group once more. None is a pause."""
         aggregation = self._aggregation
-        whole = GroupState(aggregation.layout, self.check_accumulated, False, Reservation(self.context.job.memory, WEIGHT))
+        whole = GroupState(
+            aggregation.layout,
+            self.check_accumulated,
+            False,
+            Reservation(self.context.job.memory, WEIGHT),
+        )
         self._whole = whole
         for partial in sets[0]:
             whole.add_partial(spread_out(partial, aggregation.plain, aggregation.layout))
@@ -374,11 +444,20 @@ class TimedAggregateProcessor(DivertingProcessor):
             self.emit_all(self._results(parts[0], parts[1:]))
 
     def state(self) -> Iterator[pa.RecordBatch]:
-        """The watermarks; the groups; for each set of distinct arguments its rows, in columns d<number of the set>_<number>."""
-        columns = [from_numbers(np.array(values, np.int64), pa.int64()) for values in (self._due.watermarks, self._times)]
+        """The watermarks; the groups; for each set of distinct arguments its rows, in columns
+        d<number of the set>_<number>."""
+        columns = [
+            from_numbers(np.array(values, np.int64), pa.int64())
+            for values in (self._due.watermarks, self._times)
+        ]
         watermarks = pa.RecordBatch.from_arrays(columns, schema=_WATERMARKS)
-        if self._deadlines != [time - self._timing.lateness for time in self._times] and max(self._floors) > LEAST_TIME:
-            watermarks = watermarks.append_column("floor", from_numbers(np.array(self._floors, np.int64), pa.int64()))
+        if (
+            self._deadlines != [time - self._timing.lateness for time in self._times]
+            and max(self._floors) > LEAST_TIME
+        ):
+            watermarks = watermarks.append_column(
+                "floor", from_numbers(np.array(self._floors, np.int64), pa.int64())
+            )
         yield watermarks
         yield from self._state_of((self._groups, *self._distinct), "")
         if self._given is not None:
@@ -390,7 +469,10 @@ class TimedAggregateProcessor(DivertingProcessor):
         for i, groups in enumerate(sets):
 
             def keyed(batch: pa.RecordBatch, i: int = i) -> pa.RecordBatch:
-                names = [f"{prefix}d{i - 1}_{j}" if i else prefix + name for j, name in enumerate(batch.schema.names)]
+                names = [
+                    f"{prefix}d{i - 1}_{j}" if i else prefix + name
+                    for j, name in enumerate(batch.schema.names)
+                ]
                 return keyed_state(batch.rename_columns(names), *(names[key] for key in lasting))
 
             yield from groups.saved(keyed)
@@ -404,16 +486,24 @@ class TimedAggregateProcessor(DivertingProcessor):
         if len(names) != count or len(lasting) == count:
             return batch
         # Processors had other groups then, whatever it says of who has saved it.
-        left = {name: value for name, value in metadata.items() if name not in (SAVER_METADATA, RUN_METADATA)}
+        left = {
+            name: value
+            for name, value in metadata.items()
+            if name not in (SAVER_METADATA, RUN_METADATA)
+        }
         divided_by = "\n".join(names[key] for key in lasting).encode()
         return batch.replace_schema_metadata({**left, KEY_METADATA: divided_by})
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         first = batch.schema.names[0]
         if first == "watermark":
-            for number, time, *floor in zip(*(numbers(column, np.int64).tolist() for column in batch.columns), strict=True):
+            for number, time, *floor in zip(
+                *(numbers(column, np.int64).tolist() for column in batch.columns), strict=True
+            ):
                 place = self._due.watermarks.index(number)
-                self._times[place] = time if self._times[place] == LEAST_TIME else min(time, self._times[place])
+                self._times[place] = (
+                    time if self._times[place] == LEAST_TIME else min(time, self._times[place])
+                )
                 self._floors[place] = max(self._floors[place], *floor, LEAST_TIME)
             return
         sets: Sequence[TimedGroups] = (self._groups, *self._distinct)
@@ -428,13 +518,16 @@ class TimedAggregateProcessor(DivertingProcessor):
         else:
             if is_recombined:
                 partial = partial_of(_with_states_of(batch, groups.layout), groups.layout)
-                groups.add_partial(GroupState(groups.layout, self.check_accumulated).combine([partial]))
+                groups.add_partial(
+                    GroupState(groups.layout, self.check_accumulated).combine([partial])
+                )
             else:
                 groups.restore(batch)
         self.account_for(batch)
 
     def finish_restore(self) -> bool:
-        """Of groups that were recombined those that are over belong to windows that others have given."""
+        """Of groups that were recombined those that are over belong to windows that others have
+        given."""
         self.end_restore()
         if self._is_recombined and self._aggregation.stage is not Stage.ACCUMULATE:
             for groups in (self._groups, *self._distinct):
@@ -456,19 +549,26 @@ class TimedAggregateProcessor(DivertingProcessor):
 
 
 def _with_states_of(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
-    """Groups of an aggregation in more or fewer stages: of several stages the last state counts rows, for late ones."""
+    """Groups of an aggregation in more or fewer stages: of several stages the last state counts
+    rows, for late ones."""
     width = len(layout.key_types) + len(layout.state_types)
     if batch.num_columns > width:
         return batch.select(list(range(width)))
     if batch.num_columns < width:
-        return batch.append_column("count", from_numbers(np.ones(batch.num_rows, np.int64), pa.int64()))
+        return batch.append_column(
+            "count", from_numbers(np.ones(batch.num_rows, np.int64), pa.int64())
+        )
     return batch
 
 
 def timed_aggregate(
-    keys: tuple[Expression, ...], aggregates: tuple[Aggregate, ...], names: tuple[str, ...], stage: Stage, timing: Timing
+    keys: tuple[Expression, ...],
+    aggregates: tuple[Aggregate, ...],
+    names: tuple[str, ...],
+    stage: Stage,
+    timing: Timing,
 ) -> ProcessorFactory:
-    """A supplier of processors that group by `keys`, of which at least one has a bound, and aggregate. Stages, names and the
-    edge between two stages are as in `aggregate`."""
+    """A supplier of processors that group by `keys`, of which at least one has a bound, and
+    aggregate. Stages, names and the edge between two stages are as in `aggregate`."""
     aggregation = Aggregation(keys, aggregates, names, stage, counts_rows=stage is not Stage.SINGLE)
     return lambda: TimedAggregateProcessor(aggregation, timing)

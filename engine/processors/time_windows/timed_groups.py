@@ -1,9 +1,12 @@
-"""Groups that end: held by the time at which each is complete, so that those which are can be taken without touching the rest.
+"""Groups that end: held by the time at which each is complete, so that those which are can be taken
+without touching the rest.
 
-A group is due when one of its bounded keys can't occur any more. Rows are collapsed to partial states as in `group_state`; each
-partial is kept as a run, sorted by the time at which its groups are due. A watermark takes the front of each run. Runs
-are merged when the new ones have as many groups as the first, so that a group is seldom in many of them, and a merge is
-paid for by the rows that came since the last. Where memory has no room for the runs, they go to files (`spilled_groups`).
+A group is due when one of its bounded keys can't occur any more. Rows are collapsed to partial
+states as in `group_state`; each partial is kept as a run, sorted by the time at which its groups
+are due. A watermark takes the front of each run. Runs are merged when the new ones have as many
+groups as the first, so that a group is seldom in many of them, and a merge is paid for by the rows
+that came since the last. Where memory has no room for the runs, they go to files
+(`spilled_groups`).
 """
 
 from __future__ import annotations
@@ -20,7 +23,13 @@ from runnel.columns.key_hash import RUN_METADATA, SAVER_METADATA
 from runnel.processors.grouping.group_state import GroupState, Layout, Partial, appended, partial_of
 from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.sources.partition_watermarks import event_times
-from runnel.processors.time_windows.timed_runs import NEVER, DueTimes, TimedRun, sorted_run, with_keys
+from runnel.processors.time_windows.timed_runs import (
+    NEVER,
+    DueTimes,
+    TimedRun,
+    sorted_run,
+    with_keys,
+)
 from runnel.storage.memory_budget import Memory, size_of
 
 if TYPE_CHECKING:
@@ -33,7 +42,8 @@ ROWS_PER_GROUP = 2
 """How many rows are buffered per group of the last collapse."""
 
 EAGER_ROWS = 1 << 13
-"""From so many buffered rows on they are collapsed when there is nothing else to do, so that little is left to a watermark."""
+"""From so many buffered rows on they are collapsed when there is nothing else to do, so that little
+is left to a watermark."""
 
 EAGER_ROWS_PER_GROUP = 8
 """The same per group of the last collapse: with fewer, collapsing saves nothing."""
@@ -48,18 +58,21 @@ MOST_RUNS = 64
 """With more runs than these they are merged, however few groups they have."""
 
 DENSE_SHARE = 0.5
-"""A run of which less than this share is left is copied, so that the memory of the rest is given back."""
+"""A run of which less than this share is left is copied, so that the memory of the rest is given
+back."""
 
 ROWS_PER_SAVED_GROUP = 8
-"""Rows are collapsed for a snapshot where groups have at least so many of them. Where they have fewer, that would save few
-bytes, and the same groups come again soon: they would have to be put together more often."""
+"""Rows are collapsed for a snapshot where groups have at least so many of them. Where they have
+fewer, that would save few bytes, and the same groups come again soon: they would have to be put
+together more often."""
 
 _ROWS_METADATA = b"runnel.state.rows"
 """The metadata of a batch of state that has rows, not groups."""
 
 
 class TimedGroups:
-    """The open groups of one processor. `check` is called with their number whenever it may have grown."""
+    """The open groups of one processor. `check` is called with their number whenever it may have
+    grown."""
 
     notes_changes = False
     """Whether it remembers the keys of groups that were added or changed."""
@@ -70,7 +83,9 @@ class TimedGroups:
     divided_from = 0
     """The first of the keys by which groups are divided when they are put into files."""
 
-    def __init__(self, layout: Layout, due: DueTimes, check: Callable[[int], None], use_threads: bool = False) -> None:
+    def __init__(
+        self, layout: Layout, due: DueTimes, check: Callable[[int], None], use_threads: bool = False
+    ) -> None:
         self.layout = layout
         self._due = due
         self._check = check
@@ -109,12 +124,14 @@ class TimedGroups:
 
     @property
     def open_groups(self) -> int:
-        """How many groups are in memory, as far as rows are collapsed; one may be counted several times."""
+        """How many groups are in memory, as far as rows are collapsed; one may be counted several
+        times."""
         return sum(run.left for run in self._runs)
 
     @property
     def size(self) -> tuple[int, int]:
-        """The rows and groups that are held, and about how many bytes they take. May be asked by other threads."""
+        """The rows and groups that are held, and about how many bytes they take. May be asked by
+        other threads."""
         runs, rows = tuple(self._runs), tuple(self._rows)
         taken = sum(run.partial.size * run.left // max(run.partial.num_rows, 1) for run in runs)
         buffered = sum(size_of(item) for columns in rows for item in columns)
@@ -135,7 +152,8 @@ class TimedGroups:
         return (0, 0) if files is None else files.size
 
     def add(self, columns: Sequence[pa.Array], num_rows: int, least: Sequence[int]) -> None:
-        """Takes rows: the key columns, then the argument columns; `least` are the smallest of their due times."""
+        """Takes rows: the key columns, then the argument columns; `least` are the smallest of their
+        due times."""
         if not num_rows:
             return
         self._rows.append(columns)
@@ -145,7 +163,8 @@ class TimedGroups:
             self.collapse()
 
     def is_sparse(self, share: float) -> bool:
-        """Whether the rows that were collapsed last, if any since groups were taken, made more groups than this share."""
+        """Whether the rows that were collapsed last, if any since groups were taken, made more
+        groups than this share."""
         return self._share > share
 
     def add_partial(self, partial: Partial) -> None:
@@ -157,7 +176,8 @@ class TimedGroups:
         self._add_run(partial)
 
     def restore(self, state: pa.RecordBatch) -> None:
-        """Takes groups, each at most once, as `saved` gave them. What was one run will be one again."""
+        """Takes groups, each at most once, as `saved` gave them. What was one run will be one
+        again."""
         partial = partial_of(state, self.layout)
         name = (state.schema.metadata or {}).get(RUN_METADATA)
         if name is None:
@@ -171,7 +191,10 @@ class TimedGroups:
         if not runs:
             return
         # Merging them can wait until as many have come as there are.
-        self._merge_at = max(self._merge_at, 2 * (self.open_groups + sum(part.num_rows for parts in runs for part in parts)))
+        self._merge_at = max(
+            self._merge_at,
+            2 * (self.open_groups + sum(part.num_rows for parts in runs for part in parts)),
+        )
         while runs:
             self.add_partial(appended(runs.pop()))
 
@@ -189,7 +212,8 @@ class TimedGroups:
         return [join_arrays(columns) for columns in zip(*self._changes, strict=True)]
 
     def take_changes(self) -> list[pa.Array]:
-        """The keys of groups that changed since this was asked last, perhaps several times; nothing if none did."""
+        """The keys of groups that changed since this was asked last, perhaps several times; nothing
+        if none did."""
         self.collapse()
         found = self._changed_keys()
         self._changes, self._change_count, self._spilled_changes = [], 0, None
@@ -208,18 +232,24 @@ class TimedGroups:
     def _hand_over_changes(self) -> TimedGroups:
         """Puts the keys that are remembered to those in files."""
         if self._spilled_changes is None:
-            self._spilled_changes = TimedGroups(Layout(self.layout.key_types, (), (), ()), self._due, self._check)
+            self._spilled_changes = TimedGroups(
+                Layout(self.layout.key_types, (), (), ()), self._due, self._check
+            )
         if self._changes:
             columns = self._changed_keys()
             self._changes, self._change_count = [], 0
             _, first = factorise(columns)
-            self._spilled_changes.add_partial(Partial([key.take(indexes(first)) for key in columns], [], len(first)))
+            self._spilled_changes.add_partial(
+                Partial([key.take(indexes(first)) for key in columns], [], len(first))
+            )
         return self._spilled_changes
 
     def _add_run(self, partial: Partial) -> None:
         run = sorted_run(partial, self._due.of(partial.keys))
         self._runs.append(run)
-        self._least = [min(least, int(item.min())) for least, item in zip(self._least, run.due, strict=True)]
+        self._least = [
+            min(least, int(item.min())) for least, item in zip(self._least, run.due, strict=True)
+        ]
         fresh = self.open_groups
         if len(self._runs) > 1 and (fresh >= self._merge_at or len(self._runs) > MOST_RUNS):
             self._merge()
@@ -249,29 +279,47 @@ class TimedGroups:
         while small and runs[small - 1].left <= limit:
             small -= 1
         if len(runs) - small >= FEW_RUNS:
-            self._runs, merged = runs[:small], self._whole.combine([run.rest() for run in runs[small:]])
+            self._runs, merged = (
+                runs[:small],
+                self._whole.combine([run.rest() for run in runs[small:]]),
+            )
             self._add_run(merged)
 
     def _collapsed(self, rows: list[Sequence[pa.Array]], count: int) -> Partial:
-        """Bounded keys that have one value, as they mostly do in so few rows, needn't be grouped by."""
+        """Bounded keys that have one value, as they mostly do in so few rows, needn't be grouped
+        by."""
         layout = self.layout
         width = len(layout.key_types)
-        constant = [key for key in sorted(self._due.bounded_keys) if is_constant([columns[key] for columns in rows])]
+        constant = [
+            key
+            for key in sorted(self._due.bounded_keys)
+            if is_constant([columns[key] for columns in rows])
+        ]
         if not constant:
             return self._whole.collapse_rows(rows, count)
         kept = [key for key in range(width) if key not in constant]
-        narrow = Layout(tuple(layout.key_types[key] for key in kept), layout.argument_types, layout.states, layout.arguments)
+        narrow = Layout(
+            tuple(layout.key_types[key] for key in kept),
+            layout.argument_types,
+            layout.states,
+            layout.arguments,
+        )
         narrow_rows = [[*(columns[key] for key in kept), *columns[width:]] for columns in rows]
         if not narrow_rows[0]:
             return self._whole.collapse_rows(rows, count)
-        partial = GroupState(narrow, self._check, self._use_threads).collapse_rows(narrow_rows, count)
+        partial = GroupState(narrow, self._check, self._use_threads).collapse_rows(
+            narrow_rows, count
+        )
         found = dict(zip(kept, partial.keys, strict=True))
-        keys = [found[key] if key in found else repeated(rows[0][key][0], partial.num_rows) for key in range(width)]
+        keys = [
+            found[key] if key in found else repeated(rows[0][key][0], partial.num_rows)
+            for key in range(width)
+        ]
         return Partial(keys, partial.columns, partial.num_rows)
 
     def take_due(self, times: Sequence[int]) -> Partial | None:
-        """The groups that are complete by the times of the watermarks, which are then forgotten; None for none. As long as
-        nothing is in files."""
+        """The groups that are complete by the times of the watermarks, which are then forgotten;
+        None for none. As long as nothing is in files."""
         assert self._files is None
         self.collapse()
         parts = [part for run in self._runs for part in run.take_due(times)]
@@ -300,7 +348,11 @@ class TimedGroups:
                 yield found
             return
         self.collapse()
-        held = [part for run in self._runs for part in ([run.rest()] if times is None else run.take_due(times))]
+        held = [
+            part
+            for run in self._runs
+            for part in ([run.rest()] if times is None else run.take_due(times))
+        ]
         self._runs = [] if times is None else [run for run in self._runs if run.left]
         yield from self._files.take(self.together(held), times)
         if self._files.is_empty:
@@ -319,14 +371,18 @@ class TimedGroups:
             # Loaded on first use: few queries need it.
             from runnel.processors.time_windows.spilled_groups import SpilledGroups
 
-            self._files = SpilledGroups(self.layout, self._due, self._whole.combine, memory, self.divided_from)
+            self._files = SpilledGroups(
+                self.layout, self._due, self._whole.combine, memory, self.divided_from
+            )
         self._files.add(held)
         self._forget()
 
     def of(self, keys: Sequence[pa.Array]) -> Iterator[Partial]:
         """The groups whose first keys are among these, each once, some at a time; they stay."""
         self.collapse()
-        held = self.together([part for run in self._runs if (part := with_keys(run.rest(), keys)).num_rows])
+        held = self.together(
+            [part for run in self._runs if (part := with_keys(run.rest(), keys)).num_rows]
+        )
         if self._files is not None:
             yield from self._files.of(held, keys)
         elif held is not None:
@@ -338,13 +394,19 @@ class TimedGroups:
         return [run.rest() for run in self._all_runs()]
 
     def saved(self, make: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """All that was taken, exported, as `make` makes state of it: the very same batches for what is as it was the last time,
-        so that it needn't be written again. Some may be rows (`is_rows`), which `add` takes again."""
-        if self._groups_of_last is not None and self._row_count >= ROWS_PER_SAVED_GROUP * self._groups_of_last:
+        """All that was taken, exported, as `make` makes state of it: the very same batches for what
+        is as it was the last time, so that it needn't be written again. Some may be rows
+        (`is_rows`), which `add` takes again."""
+        if (
+            self._groups_of_last is not None
+            and self._row_count >= ROWS_PER_SAVED_GROUP * self._groups_of_last
+        ):
             self.collapse()
 
         def named(batch: pa.RecordBatch) -> pa.RecordBatch:
-            return _described(make(batch), self.saver, {RUN_METADATA: f"{self.saver} {next(self._run_numbers)}"})
+            return _described(
+                make(batch), self.saver, {RUN_METADATA: f"{self.saver} {next(self._run_numbers)}"}
+            )
 
         for run in self._all_runs():
             yield from run.save(self.layout, named)
@@ -403,7 +465,11 @@ class TimedGroups:
         known = [run.least() for run in self._runs]
         if self._files is not None:
             known.append(self._files.least)
-        self._least = [min(times) for times in zip(*known, strict=True)] if known else [NEVER] * len(self._least)
+        self._least = (
+            [min(times) for times in zip(*known, strict=True)]
+            if known
+            else [NEVER] * len(self._least)
+        )
 
     def close(self) -> None:
         self._rows, self._runs, self._row_count, self._files = [], [], 0, None
@@ -412,7 +478,8 @@ class TimedGroups:
 
 
 def is_rows(state: pa.RecordBatch) -> bool:
-    """Whether a batch of state has rows, key columns and then argument columns, instead of groups."""
+    """Whether a batch of state has rows, key columns and then argument columns, instead of
+    groups."""
     return _ROWS_METADATA in (state.schema.metadata or {})
 
 

@@ -20,17 +20,23 @@ NEVER = 2**63 - 1
 
 
 class DueTimes:
-    """When groups are due, by their keys: for each watermark the smallest of value − offset over the keys that it bounds.
-    A group is complete when one of its due times is below the watermark's time."""
+    """When groups are due, by their keys: for each watermark the smallest of value − offset over
+    the keys that it bounds. A group is complete when one of its due times is below the watermark's
+    time."""
 
     def __init__(self, bounds: Sequence[tuple[int, TimeBound]]) -> None:
         self.watermarks = tuple(sorted({bound.watermark for _, bound in bounds}))
-        self._keys = [[(key, bound.offset) for key, bound in bounds if bound.watermark == w] for w in self.watermarks]
+        self._keys = [
+            [(key, bound.offset) for key, bound in bounds if bound.watermark == w]
+            for w in self.watermarks
+        ]
         self.bounded_keys = frozenset(key for key, _ in bounds)
 
     def least(self, keys: Sequence[pa.Array]) -> list[int]:
         """For each watermark the smallest due time among rows."""
-        return [min(_least(keys[key]) - offset for key, offset in bounded) for bounded in self._keys]
+        return [
+            min(_least(keys[key]) - offset for key, offset in bounded) for bounded in self._keys
+        ]
 
     def of(self, keys: Sequence[pa.Array]) -> list[Indexes]:
         """For each watermark the due times of rows."""
@@ -74,7 +80,8 @@ def _times(column: pa.Array, offset: int) -> Indexes:
 
 @dataclass(slots=True)
 class TimedRun:
-    """Groups in the order of their due times by the first watermark; those before `start` were taken."""
+    """Groups in the order of their due times by the first watermark; those before `start` were
+    taken."""
 
     partial: Partial
     due: list[Indexes]
@@ -120,10 +127,16 @@ class TimedRun:
                 self.keep(self.start + np.flatnonzero(~complete))
         return parts
 
-    def save(self, layout: Layout, make: Callable[[pa.RecordBatch], pa.RecordBatch]) -> list[pa.RecordBatch]:
+    def save(
+        self, layout: Layout, make: Callable[[pa.RecordBatch], pa.RecordBatch]
+    ) -> list[pa.RecordBatch]:
         """What is left as `make` puts it into state: the very same batches while it is the same."""
         if self.saved is None or self.saved[0] != self.start:
-            batch = exported(self.rest(), layout) if self.batch is None else self.batch.slice(self.start)
+            batch = (
+                exported(self.rest(), layout)
+                if self.batch is None
+                else self.batch.slice(self.start)
+            )
             self.saved = self.start, list(slices(make(batch)))
         return self.saved[1]
 

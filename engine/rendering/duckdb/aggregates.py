@@ -1,5 +1,6 @@
-"""Aggregates in DuckDB, of our types and with our errors; also over windows. DuckDB's SUM of integers is 128 bits wide, its
-AVG of DECIMALs a DOUBLE; sums of floats become infinite without an error."""
+"""Aggregates in DuckDB, of our types and with our errors; also over windows. DuckDB's SUM of
+integers is 128 bits wide, its AVG of DECIMALs a DOUBLE; sums of floats become infinite without an
+error."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def _sum(rendering: Rendering, item: Invocation) -> str:
     made = f"CAST({total} AS {rendering.type(item.call.type)})"
     if not given.is_integer or item.is_window:
         return made
-    return rendering.check(f"{total} NOT BETWEEN {-(2**63)} AND {2**63 - 1}", "BIGINT overflow in SUM", made)
+    return rendering.check(
+        f"{total} NOT BETWEEN {-(2**63)} AND {2**63 - 1}", "BIGINT overflow in SUM", made
+    )
 
 
 def _float_sum(rendering: Rendering, item: Invocation) -> str:
@@ -56,7 +59,9 @@ def _average(rendering: Rendering, item: Invocation) -> str:
     shift = result.scale - given.scale
     if given.scale > 18 or shift > 18:
         raise Unrenderable(f"AVG({given})", item.call.position)
-    total_type = decimal(min(given.precision + 12, MAX_PRECISION), given.scale)  # of a thousand thousand million rows
+    total_type = decimal(
+        min(given.precision + 12, MAX_PRECISION), given.scale
+    )  # of a thousand thousand million rows
     if total_type.precision < MAX_PRECISION:
         total = f"CAST({total} AS {rendering.type(total_type)})"
     return scaled(quotient(unscaled(total, total_type), count, shift), result)
@@ -76,7 +81,9 @@ def _same(name: str) -> AggregateRule:
 def _array_agg(rendering: Rendering, item: Invocation) -> str:
     """Only in an order that the call gives: else each engine has its own."""
     if not item.order or item.call.distinct:
-        raise Unrenderable(f"{item.call.function.upper()} without ORDER BY, or with DISTINCT", item.call.position)
+        raise Unrenderable(
+            f"{item.call.function.upper()} without ORDER BY, or with DISTINCT", item.call.position
+        )
     return item.run("list", item.arguments[0] + item.order)
 
 
@@ -84,7 +91,9 @@ def _string_agg(rendering: Rendering, item: Invocation) -> str:
     if not item.order or item.call.distinct:
         raise Unrenderable("STRING_AGG without ORDER BY, or with DISTINCT", item.call.position)
     if not isinstance(item.call.arguments[1], (Literal, Parameter)):
-        raise Unrenderable("STRING_AGG with a separator that differs from row to row", item.call.position)
+        raise Unrenderable(
+            "STRING_AGG with a separator that differs from row to row", item.call.position
+        )
     return item.run("string_agg", item.arguments[0], item.arguments[1] + item.order)
 
 
@@ -137,7 +146,9 @@ def _named(name: str) -> FunctionRule:
 def _nth_value(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     """DuckDB's is NULL for a place before the first."""
     value, place = arguments
-    checked = rendering.check(f"{place} <= 0", "the argument of NTH_VALUE must be greater than zero", place)
+    checked = rendering.check(
+        f"{place} <= 0", "the argument of NTH_VALUE must be greater than zero", place
+    )
     return f"nth_value({value}, {checked})"
 
 

@@ -1,7 +1,8 @@
 """DuckDB's arithmetic with our result types, rounding and errors.
 
-Its integers and DECIMALs fail on overflow, its floats don't; it has no division of DECIMALs, which is made of whole numbers
-here. Division of anything by zero fails as the kernel sets it up (`ieee_floating_point_ops`, `integer_division`).
+Its integers and DECIMALs fail on overflow, its floats don't; it has no division of DECIMALs, which
+is made of whole numbers here. Division of anything by zero fails as the kernel sets it up
+(`ieee_floating_point_ops`, `integer_division`).
 """
 
 from __future__ import annotations
@@ -32,9 +33,14 @@ _NARROW = 18
 
 
 def finite(rendering: Rendering, call: Call, operands: Sequence[str], result: str) -> str:
-    """The result of a computation on floats; an error where it is infinite though the operands aren't."""
+    """The result of a computation on floats; an error where it is infinite though the operands
+    aren't."""
     wrong = [f"isinf({result})"]
-    wrong += [f"isfinite({text})" for item, text in zip(call.arguments, operands, strict=True) if not is_finite_literal(item)]
+    wrong += [
+        f"isfinite({text})"
+        for item, text in zip(call.arguments, operands, strict=True)
+        if not is_finite_literal(item)
+    ]
     return rendering.check(" AND ".join(wrong), f"{call.type} overflow", result)
 
 
@@ -59,16 +65,24 @@ def _decimal_sum(symbol: str) -> FunctionRule:
 
 
 def _decimal_product(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    """DuckDB keeps the whole scale, and fails above 38 digits: that is ours where ours isn't cut either."""
+    """DuckDB keeps the whole scale, and fails above 38 digits: that is ours where ours isn't cut
+    either."""
     left, right = (item.type for item in call.arguments)
     if left.scale + right.scale != call.type.scale:
         raise refused(call)
-    return f"CAST({_product(arguments[0], left, arguments[1], right)} AS {rendering.type(call.type)})"
+    return (
+        f"CAST({_product(arguments[0], left, arguments[1], right)} AS {rendering.type(call.type)})"
+    )
 
 
 def _product(left: str, left_type: SqlType, right: str, right_type: SqlType) -> str:
-    """The exact product of DECIMALs. Of two that fit 64 bits DuckDB would make one that must, too."""
-    if max(left_type.precision, right_type.precision) <= _NARROW < left_type.precision + right_type.precision:
+    """The exact product of DECIMALs. Of two that fit 64 bits DuckDB would make one that must,
+    too."""
+    if (
+        max(left_type.precision, right_type.precision)
+        <= _NARROW
+        < left_type.precision + right_type.precision
+    ):
         left = f"CAST({left} AS DECIMAL({_NARROW + 1}, {left_type.scale}))"
     return f"({left} * {right})"
 
@@ -105,7 +119,8 @@ def scaled(text: str, sql_type: SqlType) -> str:
 
 
 def quotient(dividend: str, divisor: str, shift: int) -> str:
-    """dividend · 10^shift / divisor of whole numbers, half up. By hand, as on paper, since 128 bits don't hold the product:
+    """dividend · 10^shift / divisor of whole numbers, half up. By hand, as on paper, since 128 bits
+    don't hold the product:
     |divisor| · 10^shift must stay below 10^37."""
     half = f"sign({_A} % {_B}) * abs({_B})"
     rest = f"(({_A} % {_B}) * {2 * 10**shift} + {half}) // (2 * {_B})"
@@ -121,7 +136,8 @@ def let(first: str, second: str, body: str) -> str:
 
 
 def long_quotient(shift: int) -> str:
-    """v.a · 10^shift / v.b, half up, where the divisor may have all 38 digits: digit by digit where it is that large."""
+    """v.a · 10^shift / v.b, half up, where the divisor may have all 38 digits: digit by digit where
+    it is that large."""
     short = quotient(_A, _B, shift)
     a, b = "CAST(abs(v.a) AS UHUGEINT)", "CAST(abs(v.b) AS UHUGEINT)"
     start = f"struct_pack(q := {a} // {b}, r := {a} % {b}, b := {b})"
@@ -132,16 +148,20 @@ def long_quotient(shift: int) -> str:
     return f"CASE WHEN abs(v.b) < {10 ** (MAX_PRECISION - 1 - shift)} THEN {short} ELSE {long} END"
 
 
-_NO_STEP = "struct_pack(q := CAST(0 AS UHUGEINT), r := CAST(0 AS UHUGEINT), b := CAST(0 AS UHUGEINT))"
+_NO_STEP = (
+    "struct_pack(q := CAST(0 AS UHUGEINT), r := CAST(0 AS UHUGEINT), b := CAST(0 AS UHUGEINT))"
+)
 
 
 def _flag(condition: str) -> str:
-    """1 or 0; of the type of what it is added to, since DuckDB adds UHUGEINT to a signed number as DOUBLE."""
+    """1 or 0; of the type of what it is added to, since DuckDB adds UHUGEINT to a signed number as
+    DOUBLE."""
     return f"(CASE WHEN {condition} THEN CAST(1 AS UHUGEINT) ELSE CAST(0 AS UHUGEINT) END)"
 
 
 def _next_digit() -> str:
-    """One digit more: the rest times ten is worked out by doubling, so that nothing passes 128 bits without a sign."""
+    """One digit more: the rest times ten is worked out by doubling, so that nothing passes 128 bits
+    without a sign."""
     text = "struct_pack(q := s.q * 10 + d.q, r := d.r, b := s.b)"
 
     def doubled(of: str) -> str:
@@ -186,12 +206,16 @@ def in_range(rendering: Rendering, value: str, sql_type: SqlType) -> str:
     first, last = _FIRST, _LAST
     if sql_type.kind is Kind.TIMESTAMP_TZ:
         first, last = f"make_timestamptz({FIRST_US})", f"make_timestamptz({LAST_US})"
-    return rendering.check(f"({value} < {first}) OR ({value} > {last})", f"{sql_type} out of range", value)
+    return rendering.check(
+        f"({value} < {first}) OR ({value} > {last})", f"{sql_type} out of range", value
+    )
 
 
 def _shifted(symbol: str) -> FunctionRule:
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-        return in_range(rendering, f"({arguments[0]} {symbol} to_microseconds({arguments[1]}))", call.type)
+        return in_range(
+            rendering, f"({arguments[0]} {symbol} to_microseconds({arguments[1]}))", call.type
+        )
 
     return rule
 
@@ -200,7 +224,9 @@ def _months(symbol: str) -> FunctionRule:
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
         moment, months = arguments
         if call.type.kind is Kind.TIMESTAMP_TZ:
-            local = in_range(rendering, f"(timezone('UTC', {moment}) {symbol} to_months({months}))", TIMESTAMP)
+            local = in_range(
+                rendering, f"(timezone('UTC', {moment}) {symbol} to_months({months}))", TIMESTAMP
+            )
             return f"timezone('UTC', {local})"
         return in_range(rendering, f"({moment} {symbol} to_months({months}))", call.type)
 
@@ -246,7 +272,9 @@ def _sum(symbol: str) -> FunctionRule:
     }
     if symbol == "-":
         rules["date date"] = typed("({0} - {1})")
-        rules |= dict.fromkeys(("timestamp timestamp", "instant instant", "time time"), _micros_between)
+        rules |= dict.fromkeys(
+            ("timestamp timestamp", "instant instant", "time time"), _micros_between
+        )
     return additive(symbol, rules)
 
 

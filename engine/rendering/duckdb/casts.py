@@ -1,5 +1,5 @@
-"""CAST in DuckDB with our meaning. DuckDB rounds where we cut, and reads and writes texts in its own way: such casts are
-spelled out, or refused."""
+"""CAST in DuckDB with our meaning. DuckDB rounds where we cut, and reads and writes texts in its
+own way: such casts are spelled out, or refused."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ def _cut(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> s
 
 
 def _decimal_to_float(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
-    """DuckDB divides by a power of ten, which is exact only while both are whole numbers that a DOUBLE holds."""
+    """DuckDB divides by a power of ten, which is exact only while both are whole numbers that a
+    DOUBLE holds."""
     if source.precision > _EXACT_DIGITS or target.kind is Kind.REAL:
         text = f"CAST(CAST({text} AS VARCHAR) AS DOUBLE)"
     return f"CAST({text} AS {rendering.type(target)})"
 
 
 def _float_to_decimal(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
-    """By the shortest text, as we do. (Without whole digits in the type DuckDB doesn't read every text.)"""
+    """By the shortest text, as we do. (Without whole digits in the type DuckDB doesn't read every
+    text.)"""
     text = f"CAST({text} AS VARCHAR)"
     if target.precision == target.scale:
         if target.scale == MAX_PRECISION:

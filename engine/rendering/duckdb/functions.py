@@ -25,7 +25,10 @@ def _absolute(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str
 def _sign(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     if call.type.is_approximate:  # DuckDB's is 0 for NaN
         name = rendering.type(call.type)
-        return f"CASE WHEN isnan({arguments[0]}) THEN {arguments[0]} ELSE CAST(sign({arguments[0]}) AS {name}) END"
+        return (
+            f"CASE WHEN isnan({arguments[0]}) THEN {arguments[0]} ELSE CAST(sign({arguments[0]}) "
+            f"AS {name}) END"
+        )
     return f"CAST(sign({arguments[0]}) AS {rendering.type(call.type)})"
 
 
@@ -84,7 +87,9 @@ def _power(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     unreal = f"isnan({made}) AND NOT (isnan({base}) OR isnan({exponent}))"
     message = "a negative number raised to a fraction has no real value"
     checked = rendering.check(unreal, message, finite(rendering, call, arguments, made))
-    return rendering.check(f"{base} = 0 AND {exponent} < 0", "zero raised to a negative power is undefined", checked)
+    return rendering.check(
+        f"{base} = 0 AND {exponent} < 0", "zero raised to a negative power is undefined", checked
+    )
 
 
 def _trigonometric(name: str) -> FunctionRule:
@@ -161,7 +166,8 @@ _UNITS = "microsecond millisecond second minute hour day week month quarter year
 
 
 def _truncated_moment(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    """DuckDB's centuries begin a year too early; local times as instants are told apart in its own way."""
+    """DuckDB's centuries begin a year too early; local times as instants are told apart in its own
+    way."""
     unit = call.arguments[0]
     assert isinstance(unit, Literal)
     if unit.value not in _UNITS or call.type.kind is not Kind.TIMESTAMP:

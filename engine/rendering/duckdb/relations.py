@@ -1,4 +1,5 @@
-"""A relational sub-plan as DuckDB's SELECT: what occurs in it twice is computed once, and WITH RECURSIVE is its own."""
+"""A relational sub-plan as DuckDB's SELECT: what occurs in it twice is computed once, and WITH
+RECURSIVE is its own."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ class DuckDBRelations(RelationRendering):
         return super().block(relation)
 
     def _once(self, relation: Relation) -> Block:
-        """The relation by the name of a common table expression, which its first occurrence defines."""
+        """The relation by the name of a common table expression, which its first occurrence
+        defines."""
         name = self._shared[relation]
         if not name:
             text = block_text(super().block(relation))
@@ -57,17 +59,22 @@ class DuckDBRelations(RelationRendering):
         return self._kept(block) if self._in_step else block
 
     def _kept(self, block: Block) -> Block:
-        """The rows of a table by the name of a common table expression: every round of a recursion wants them, and what
-        comes as a stream is there once."""
+        """The rows of a table by the name of a common table expression: every round of a recursion
+        wants them, and what comes as a stream is there once."""
         name = f"s{len(self._with)}"
         self._with.append(f"{name} AS MATERIALIZED ({block_text(block)})")
         return self.item(name, len(block.columns))
 
     def exists(self, node: nodes.Join, left: Block, right: Block) -> Block:
-        """DuckDB 2.0 looks at the first row of a SEMI JOIN's right side only if the condition reads that side alone, and may do
-        so before it applies the condition. So each part of such a condition stays on its side, and the join becomes EXISTS."""
+        """DuckDB 2.0 looks at the first row of a SEMI JOIN's right side only if the condition reads
+        that side alone, and may do so before it applies the condition. So each part of such a
+        condition stays on its side, and the join becomes EXISTS."""
         tests = self.tests(node, left, right)
-        if node.kind is not JoinKind.SEMI or not tests or any(sides == (True, True) for _, sides in tests):
+        if (
+            node.kind is not JoinKind.SEMI
+            or not tests
+            or any(sides == (True, True) for _, sides in tests)
+        ):
             return super().exists(node, left, right)
         inside = " AND ".join(text for text, (reads_left, _) in tests if not reads_left)
         found = f"EXISTS (SELECT 1 FROM {right.source}{f' WHERE {inside}' if inside else ''})"
@@ -96,7 +103,9 @@ class DuckDBRelations(RelationRendering):
         self._in_step = True
         body = f"{anchor} {word} {self.part(node.step)}"
         self._in_step = around
-        return self.item(f"(WITH RECURSIVE {name}({columns}) AS ({body}) SELECT * FROM {name})", width)
+        return self.item(
+            f"(WITH RECURSIVE {name}({columns}) AS ({body}) SELECT * FROM {name})", width
+        )
 
     def working_table(self, node: WorkingTable) -> Block:
         name = self._recursions.get(node.name)

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.expressions.nodes import Call
 from runnel.rendering.dialect import UNKNOWN, FunctionRule, refused, template, typed
-from runnel.rendering.text import find, like, null, options, pad, repeat, split_part, substring, whole
+from runnel.rendering.text import (
+    find,
+    like,
+    null,
+    options,
+    pad,
+    repeat,
+    split_part,
+    substring,
+    whole,
+)
 from runnel.sqltypes import Kind
 
 if TYPE_CHECKING:

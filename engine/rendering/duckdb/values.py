@@ -107,4 +107,6 @@ def key(value: str, sql_type: SqlType) -> str:
 
 def _has_floats(sql_type: SqlType) -> bool:
     inner = [item for item in (sql_type.element, sql_type.key) if item is not None]
-    return sql_type.is_approximate or any(map(_has_floats, [*inner, *(item for _, item in sql_type.fields)]))
+    return sql_type.is_approximate or any(
+        map(_has_floats, [*inner, *(item for _, item in sql_type.fields)])
+    )

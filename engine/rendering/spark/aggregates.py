@@ -1,5 +1,6 @@
-"""Aggregates in Spark, of our types and with our errors. A SUM of BIGINTs is made of two halves, since Spark fails where a
-sum of a part of the rows is out of range; a sum of DECIMALs with more than 28 digits may still fail so."""
+"""Aggregates in Spark, of our types and with our errors. A SUM of BIGINTs is made of two halves,
+since Spark fails where a sum of a part of the rows is out of range; a sum of DECIMALs with more
+than 28 digits may still fail so."""
 
 from __future__ import annotations
 
@@ -18,13 +19,17 @@ def _plain(name: str) -> AggregateRule:
     def rule(rendering: Rendering, item: Invocation) -> str:
         if item.call.order:
             raise Unrenderable(f"{item.call.function.upper()} with ORDER BY", item.call.position)
-        return f"CAST({item.run(name, *(item.arguments or ('*',)))} AS {rendering.type(item.call.type)})"
+        return (
+            f"CAST({item.run(name, *(item.arguments or ('*',)))} AS "
+            f"{rendering.type(item.call.type)})"
+        )
 
     return rule
 
 
 def _total(item: Invocation, given: SqlType) -> str:
-    """The exact sum of integers as a DECIMAL(38, 0), or a BIGINT where no row count in reach passes it."""
+    """The exact sum of integers as a DECIMAL(38, 0), or a BIGINT where no row count in reach passes
+    it."""
     (argument,) = item.arguments
     if given.kind is not Kind.BIGINT:
         return item.run("sum", f"CAST({argument} AS BIGINT)")
@@ -49,7 +54,9 @@ def _float_sum(rendering: Rendering, item: Invocation) -> str:
     (argument,) = item.arguments
     total = item.run("sum", f"CAST({argument} AS DOUBLE)")
     explained = item.run("bool_or", infinite(argument), distinct=False)
-    return rendering.check(f"{infinite(total)} AND NOT {explained}", "DOUBLE overflow in SUM", total)
+    return rendering.check(
+        f"{infinite(total)} AND NOT {explained}", "DOUBLE overflow in SUM", total
+    )
 
 
 def _average(rendering: Rendering, item: Invocation) -> str:
@@ -62,7 +69,9 @@ def _average(rendering: Rendering, item: Invocation) -> str:
     digits = min(given.precision + 10, MAX_PRECISION)
     divisor = f"CAST(nullif({count}, 0) AS DECIMAL(19, 0))"
     total_type = decimal(digits, given.scale)
-    text = decimal_quotient(item.run("sum", *item.arguments), total_type, divisor, decimal(19, 0), result)
+    text = decimal_quotient(
+        item.run("sum", *item.arguments), total_type, divisor, decimal(19, 0), result
+    )
     if text is None:
         total_type = decimal(min(MAX_PRECISION - result.scale + given.scale, digits), given.scale)
         total = f"CAST({item.run('sum', *item.arguments)} AS {rendering.type(total_type)})"

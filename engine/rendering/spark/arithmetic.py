@@ -1,7 +1,8 @@
 """Spark's arithmetic, in ANSI mode, with our result types, rounding and errors.
 
-Its integers fail on overflow, its floats don't. Its DECIMAL operators have result types of their own, whose scale they cut
-where 38 digits don't hold it: operands are declared so that what comes out has our scale, and is rounded once.
+Its integers fail on overflow, its floats don't. Its DECIMAL operators have result types of their
+own, whose scale they cut where 38 digits don't hold it: operands are declared so that what comes
+out has our scale, and is rounded once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,15 @@ from typing import TYPE_CHECKING
 
 from runnel.expressions.kernels.failure import overflow_text
 from runnel.expressions.nodes import Call
-from runnel.rendering.arithmetic import additive, by_family, is_finite_literal, multiplicative, negated, remainder, wide_digits
+from runnel.rendering.arithmetic import (
+    additive,
+    by_family,
+    is_finite_literal,
+    multiplicative,
+    negated,
+    remainder,
+    wide_digits,
+)
 from runnel.rendering.dialect import FunctionRule, refused, typed
 from runnel.sqltypes import MAX_PRECISION, Kind, SqlType
 
@@ -20,12 +29,14 @@ if TYPE_CHECKING:
 
 
 def infinite(text: str) -> str:
-    """Whether a float is infinite; NaN is the largest number, so that it isn't below infinity either."""
+    """Whether a float is infinite; NaN is the largest number, so that it isn't below infinity
+    either."""
     return f"(abs({text}) = CAST('Infinity' AS DOUBLE))"
 
 
 def finite(rendering: Rendering, call: Call, operands: Sequence[str], result: str) -> str:
-    """The result of a computation on floats; an error where it is infinite though the operands aren't."""
+    """The result of a computation on floats; an error where it is infinite though the operands
+    aren't."""
     wrong = [infinite(result)]
     for item, text in zip(call.arguments, operands, strict=True):
         if not is_finite_literal(item):
@@ -62,7 +73,10 @@ def _decimal_product(rendering: Rendering, call: Call, arguments: Sequence[str])
     """Where Spark or we would cut the scale it is refused: Spark rounds to 39 digits first."""
     left, right = (item.type for item in call.arguments)
     scale = left.scale + right.scale
-    if call.type.scale != scale or _adjusted_scale(left.precision + right.precision + 1, scale) != scale:
+    if (
+        call.type.scale != scale
+        or _adjusted_scale(left.precision + right.precision + 1, scale) != scale
+    ):
         raise refused(call)
     return f"CAST(({arguments[0]} * {arguments[1]}) AS {rendering.type(call.type)})"
 
@@ -75,15 +89,25 @@ def _decimal_quotient(rendering: Rendering, call: Call, arguments: Sequence[str]
     return text
 
 
-def decimal_quotient(dividend: str, left: SqlType, divisor: str, right: SqlType, result: SqlType) -> str | None:
-    """left / right as `result`; None where Spark can't be brought to its scale. Where it has another of its own, the
-    dividend is declared to have so many whole digits that 38 − those are just our scale."""
-    whole, natural = left.precision - left.scale + right.scale, max(6, left.scale + right.precision + 1)
+def decimal_quotient(
+    dividend: str, left: SqlType, divisor: str, right: SqlType, result: SqlType
+) -> str | None:
+    """left / right as `result`; None where Spark can't be brought to its scale. Where it has
+    another of its own, the dividend is declared to have so many whole digits that 38 − those are
+    just our scale."""
+    whole, natural = (
+        left.precision - left.scale + right.scale,
+        max(6, left.scale + right.precision + 1),
+    )
     if _adjusted_scale(whole + natural, natural) == result.scale:
         return f"CAST(({dividend} / {divisor}) AS DECIMAL({result.precision}, {result.scale}))"
     scale = max(left.scale, result.scale - right.precision - 1)
     precision = MAX_PRECISION - result.scale - right.scale + scale
-    if precision > MAX_PRECISION or precision - scale < left.precision - left.scale or result.scale < 6:
+    if (
+        precision > MAX_PRECISION
+        or precision - scale < left.precision - left.scale
+        or result.scale < 6
+    ):
         return None
     declared = f"CAST({dividend} AS DECIMAL({precision}, {scale}))"
     return f"CAST(({declared} / {divisor}) AS DECIMAL({result.precision}, {result.scale}))"
@@ -98,7 +122,10 @@ def _decimal_remainder(rendering: Rendering, call: Call, arguments: Sequence[str
 
 def as_local(micros: str) -> str:
     """The TIMESTAMP_NTZ that is so many µs after 1970; no zone takes part."""
-    seconds = f"CAST((CAST({micros} AS DECIMAL(20, 0)) * CAST('0.000001' AS DECIMAL(6, 6))) AS DECIMAL(18, 6))"
+    seconds = (
+        f"CAST((CAST({micros} AS DECIMAL(20, 0)) * CAST('0.000001' AS DECIMAL(6, "
+        "6))) AS DECIMAL(18, 6))"
+    )
     return f"(CAST('1970-01-01 00:00:00' AS TIMESTAMP_NTZ) + make_dt_interval(0, 0, 0, {seconds}))"
 
 
@@ -108,16 +135,23 @@ def micros_of(local: str) -> str:
     return f"CAST((CAST({span} AS DECIMAL(20, 6)) * CAST(1000000 AS DECIMAL(7, 0))) AS BIGINT)"
 
 
-_FIRST, _LAST = "CAST('0001-01-01 00:00:00' AS TIMESTAMP_NTZ)", "CAST('9999-12-31 23:59:59.999999' AS TIMESTAMP_NTZ)"
+_FIRST, _LAST = (
+    "CAST('0001-01-01 00:00:00' AS TIMESTAMP_NTZ)",
+    "CAST('9999-12-31 23:59:59.999999' AS TIMESTAMP_NTZ)",
+)
 
 
 def _in_range(rendering: Rendering, call: Call, local: str) -> str:
-    return rendering.check(f"({local} < {_FIRST}) OR ({local} > {_LAST})", overflow_text(call), local)
+    return rendering.check(
+        f"({local} < {_FIRST}) OR ({local} > {_LAST})", overflow_text(call), local
+    )
 
 
 def _months(symbol: str) -> FunctionRule:
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-        return _in_range(rendering, call, f"({arguments[0]} {symbol} make_ym_interval(0, {arguments[1]}))")
+        return _in_range(
+            rendering, call, f"({arguments[0]} {symbol} make_ym_interval(0, {arguments[1]}))"
+        )
 
     return rule
 
@@ -128,7 +162,9 @@ def _days(symbol: str) -> FunctionRule:
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
         far = f"(abs(CAST({arguments[1]} AS DECIMAL(19, 0))) > 4000000)"
         day = f"{name}({arguments[0]}, CAST({arguments[1]} AS INT))"
-        wrong = f"{far} OR ({day} < CAST('0001-01-01' AS DATE)) OR ({day} > CAST('9999-12-31' AS DATE))"
+        wrong = (
+            f"{far} OR ({day} < CAST('0001-01-01' AS DATE)) OR ({day} > CAST('9999-12-31' AS DATE))"
+        )
         return rendering.check(wrong, overflow_text(call), day)
 
     return rule
@@ -138,12 +174,16 @@ def _shifted(symbol: str) -> FunctionRule:
     """µs are added as numbers: an interval's days would follow the session's clock changes."""
 
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-        instant = call.type != call.arguments[0].type or rendering.type(call.type) == "TIMESTAMP_LTZ"
+        instant = (
+            call.type != call.arguments[0].type or rendering.type(call.type) == "TIMESTAMP_LTZ"
+        )
         start = f"unix_micros({arguments[0]})" if instant else micros_of(arguments[0])
         micros = f"({start} {symbol} {arguments[1]})"
         low, high = "CAST('-62135596800000000' AS BIGINT)", "CAST('253402300799999999' AS BIGINT)"
         made = f"timestamp_micros({micros})" if instant else as_local(micros)
-        return rendering.check(f"({micros} < {low}) OR ({micros} > {high})", overflow_text(call), made)
+        return rendering.check(
+            f"({micros} < {low}) OR ({micros} > {high})", overflow_text(call), made
+        )
 
     return rule
 

@@ -17,7 +17,9 @@ def _shift(name: str) -> FunctionRule:
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
         value, places = arguments
         made = f"{name}({value}, CAST({places} AS INT))"
-        return rendering.check(f"({places} < 0) OR ({places} > 63)", "a shift must be by 0 to 63 places", made)
+        return rendering.check(
+            f"({places} < 0) OR ({places} > 63)", "a shift must be by 0 to 63 places", made
+        )
 
     return rule
 

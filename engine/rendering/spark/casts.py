@@ -22,8 +22,14 @@ def _float_to_integer(rendering: Rendering, text: str, source: SqlType, target: 
     if target.kind is not Kind.BIGINT:
         return made
     wrong = f"{text} >= CAST('9223372036854775808' AS DOUBLE)"
-    checked = rendering.check(wrong, f"numeric overflow while converting from {source} to {target}", made)
-    return rendering.check(f"{infinite(text)} OR isnan({text})", "cannot convert infinite or NaN to an integer", checked)
+    checked = rendering.check(
+        wrong, f"numeric overflow while converting from {source} to {target}", made
+    )
+    return rendering.check(
+        f"{infinite(text)} OR isnan({text})",
+        "cannot convert infinite or NaN to an integer",
+        checked,
+    )
 
 
 def _float_to_float(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
@@ -31,11 +37,14 @@ def _float_to_float(rendering: Rendering, text: str, source: SqlType, target: Sq
     if target.kind is Kind.DOUBLE:
         return made
     wrong = f"{infinite(made)} AND NOT {infinite(text)}"
-    return rendering.check(wrong, f"numeric overflow while converting from {source} to {target}", made)
+    return rendering.check(
+        wrong, f"numeric overflow while converting from {source} to {target}", made
+    )
 
 
 def _decimal_to_integer(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
-    """By way of BIGINT: to the smaller ones Spark goes by way of DOUBLE, which rounds what is long."""
+    """By way of BIGINT: to the smaller ones Spark goes by way of DOUBLE, which rounds what is
+    long."""
     whole = f"CAST({text} AS BIGINT)"
     return whole if target.kind is Kind.BIGINT else f"CAST({whole} AS {rendering.type(target)})"
 

@@ -1,6 +1,7 @@
 """Spark's dates and times as ours: parts, differences and bins, dates made of numbers.
 
-Local time is worked on as TIMESTAMP_NTZ and as its µs since 1970, so that the zone of Spark's session takes no part.
+Local time is worked on as TIMESTAMP_NTZ and as its µs since 1970, so that the zone of Spark's
+session takes no part.
 """
 
 from __future__ import annotations
@@ -88,7 +89,12 @@ def _part(field: str) -> FunctionRule:
     name = Literal(value=field, type=VARCHAR)
 
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-        extraction = Call(function="extract", arguments=(name, *call.arguments), type=DOUBLE, position=call.position)
+        extraction = Call(
+            function="extract",
+            arguments=(name, *call.arguments),
+            type=DOUBLE,
+            position=call.position,
+        )
         return f"CAST({_extract(rendering, extraction, ('', *arguments))} AS BIGINT)"
 
     return rule
@@ -117,7 +123,9 @@ def _truncated(rendering: Rendering, call: Call, arguments: Sequence[str]) -> st
     if unit.value == "microsecond":
         return arguments[1]
     if unit.value in _DATES:
-        return f"CAST({_DATES[unit.value].format(f'CAST({arguments[1]} AS DATE)')} AS TIMESTAMP_NTZ)"
+        return (
+            f"CAST({_DATES[unit.value].format(f'CAST({arguments[1]} AS DATE)')} AS TIMESTAMP_NTZ)"
+        )
     size = _SIZES.get(str(unit.value))
     if size is None:
         raise refused(call, f"DATE_TRUNC('{unit.value}', {call.type})")
@@ -138,16 +146,22 @@ _PER_MONTH = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 12
 
 
 def _difference(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    """Boundaries between two moments of local time: the numbers of their units, counted from any one, subtracted."""
+    """Boundaries between two moments of local time: the numbers of their units, counted from any
+    one, subtracted."""
     unit = call.arguments[0]
     assert isinstance(unit, Literal)
-    first, last = (_boundary(str(unit.value), _wall(rendering, call, arguments[i], i)) for i in (1, 2))
+    first, last = (
+        _boundary(str(unit.value), _wall(rendering, call, arguments[i], i)) for i in (1, 2)
+    )
     return f"CAST(({last} - {first}) AS BIGINT)"
 
 
 def _boundary(unit: str, wall: str) -> str:
     if unit in _PER_MONTH:
-        return f"((extract(YEAR FROM {wall}) * 12 + extract(MONTH FROM {wall}) - 1) div {_PER_MONTH[unit]})"
+        return (
+            f"((extract(YEAR FROM {wall}) * 12 + extract(MONTH "
+            f"FROM {wall}) - 1) div {_PER_MONTH[unit]})"
+        )
     micros = micros_of(wall)
     if unit == "week":
         days = f"({_floored(micros, _SIZES['day'])} + 3)"
@@ -165,7 +179,9 @@ _ORIGIN = "CAST('946684800000000' AS BIGINT)"
 
 def _bin(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     stride, is_instant = arguments[0], call.type.kind is Kind.TIMESTAMP_TZ
-    moment, *rest = (f"unix_micros({text})" if is_instant else micros_of(text) for text in arguments[1:])
+    moment, *rest = (
+        f"unix_micros({text})" if is_instant else micros_of(text) for text in arguments[1:]
+    )
     origin = rest[0] if rest else _ORIGIN
     start = f"({moment} - pmod(({moment} - {origin}), {stride}))"
     missing = " OR ".join(f"({text} IS NULL)" for text in arguments)
@@ -189,15 +205,24 @@ def _overlaps(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str
     missing = " OR ".join(f"({text} IS NULL)" for text in arguments)
     start, end = f"least({first}, {second})", f"greatest({first}, {second})"
     begin, stop = f"least({third}, {fourth})", f"greatest({third}, {fourth})"
-    return f"CASE WHEN {missing} THEN NULL ELSE ((({start} < {stop}) AND ({begin} < {end})) OR ({start} = {begin})) END"
+    return (
+        f"CASE WHEN {missing} THEN NULL ELSE ((({start} < {stop}) AND ({begin} < {end})) OR "
+        f"({start} = {begin})) END"
+    )
 
 
 def _made_date(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     year, month, day = arguments
     missing = " OR ".join(f"({text} IS NULL)" for text in arguments)
-    wrong = f"({year} NOT BETWEEN 1 AND 9999) OR ({month} NOT BETWEEN 1 AND 12) OR ({day} NOT BETWEEN 1 AND 31)"
+    wrong = (
+        f"({year} NOT BETWEEN 1 AND 9999) OR ({month} NOT BETWEEN 1 AND 12) OR ({day} NOT BETWEEN "
+        "1 AND 31)"
+    )
     made = f"make_date({', '.join(f'CAST({text} AS INT)' for text in arguments)})"
-    return f"CASE WHEN {missing} THEN NULL ELSE {rendering.check(wrong, 'there is no such date', made)} END"
+    return (
+        f"CASE WHEN {missing} THEN NULL ELSE "
+        f"{rendering.check(wrong, 'there is no such date', made)} END"
+    )
 
 
 def _named(names: Sequence[str], number: str) -> FunctionRule:
@@ -239,7 +264,11 @@ _SPANS = {
 }
 FUNCTIONS: dict[str, FunctionRule] = {
     "extract": _extract,
-    **{f"{field}_of": _part(field) for field in _FIELDS if field not in ("millisecond", "microsecond")},
+    **{
+        f"{field}_of": _part(field)
+        for field in _FIELDS
+        if field not in ("millisecond", "microsecond")
+    },
     "date_trunc": _truncated,
     "at_time_zone": _at_time_zone,
     "to_epoch_millis": template(_MILLIS),

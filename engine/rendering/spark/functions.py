@@ -1,4 +1,5 @@
-"""Spark's functions as ours. Case folding, regular expressions and the transcendental functions are Java's, and aren't."""
+"""Spark's functions as ours. Case folding, regular expressions and the transcendental functions are
+Java's, and aren't."""
 
 from __future__ import annotations
 
@@ -13,7 +14,17 @@ from runnel.rendering.spark import bits as spark_integers
 from runnel.rendering.spark import dates as spark_dates
 from runnel.rendering.spark import text as spark_text
 from runnel.rendering.spark.arithmetic import finite, refuse_long
-from runnel.rendering.text import find, like, null, options, pad, repeat, split_part, substring, whole
+from runnel.rendering.text import (
+    find,
+    like,
+    null,
+    options,
+    pad,
+    repeat,
+    split_part,
+    substring,
+    whole,
+)
 from runnel.sqltypes import Kind
 
 if TYPE_CHECKING:
@@ -39,7 +50,10 @@ def _round_to_whole(name: str) -> FunctionRule:
         made = f"CAST({name}({text}) AS {rendering.type(call.type)})"
         if given.kind is Kind.DECIMAL:
             return made
-        return f"CASE WHEN abs({text}) < CAST('4503599627370496' AS DOUBLE) THEN {made} ELSE {text} END"
+        return (
+            f"CASE WHEN abs({text}) < CAST('4503599627370496' AS DOUBLE) THEN {made} ELSE {text} "
+            "END"
+        )
 
     return rule
 
@@ -70,11 +84,16 @@ def _truncated(rendering: Rendering, call: Call, arguments: Sequence[str]) -> st
     if given.is_integer:
         return arguments[0]
     text = arguments[0]
-    return f"CAST(CASE WHEN {text} < 0 THEN ceil({text}) ELSE floor({text}) END AS {rendering.type(call.type)})"
+    return (
+        f"CAST(CASE WHEN {text} < 0 THEN ceil({text}) ELSE floor({text}) END AS "
+        f"{rendering.type(call.type)})"
+    )
 
 
 def _sqrt(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    return rendering.check(f"{arguments[0]} < 0", "square root of a negative number", f"sqrt({arguments[0]})")
+    return rendering.check(
+        f"{arguments[0]} < 0", "square root of a negative number", f"sqrt({arguments[0]})"
+    )
 
 
 def _square(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:

@@ -1,4 +1,5 @@
-"""Calls of the user's Python functions in Spark's SQL, where they are Arrow functions of the session, by a name of ours."""
+"""Calls of the user's Python functions in Spark's SQL, where they are Arrow functions of the
+session, by a name of ours."""
 
 from __future__ import annotations
 
@@ -12,8 +13,18 @@ from runnel.sqltypes import Kind, SqlType
 if TYPE_CHECKING:
     from runnel.rendering.render import Rendering
 
-_REFUSED = (Kind.NULL, Kind.INTERVAL, Kind.INTERVAL_MONTH, Kind.TIME, Kind.UUID, Kind.ARRAY, Kind.MAP, Kind.ROW)
-"""Types that reach a Python function of Spark's in another Arrow type than our own, or not at all."""
+_REFUSED = (
+    Kind.NULL,
+    Kind.INTERVAL,
+    Kind.INTERVAL_MONTH,
+    Kind.TIME,
+    Kind.UUID,
+    Kind.ARRAY,
+    Kind.MAP,
+    Kind.ROW,
+)
+"""Types that reach a Python function of Spark's in another Arrow type than our own, or not at
+all."""
 
 
 def python_name(function: PythonFunction) -> str:

@@ -1,4 +1,5 @@
-"""A relational sub-plan as Spark's SELECT, which knows fewer ways to say a thing, and plans some of them wrong."""
+"""A relational sub-plan as Spark's SELECT, which knows fewer ways to say a thing, and plans some of
+them wrong."""
 
 from __future__ import annotations
 
@@ -65,6 +66,7 @@ class SparkRelations(RelationRendering):
 
 
 def _check_left(node: nodes.Join) -> None:
-    """Spark works the columns of a SELECT out in the parts of a UNION ALL, and loses there what a sub-query is tied to."""
+    """Spark works the columns of a SELECT out in the parts of a UNION ALL, and loses there what a
+    sub-query is tied to."""
     if any(isinstance(item, (nodes.Union, nodes.Values)) for item in nodes.walk(node.left)):
         raise Unrenderable("EXISTS or IN as a value over a UNION ALL or VALUES", node.position)

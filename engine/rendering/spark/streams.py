@@ -1,14 +1,16 @@
 """A query over streams in Spark's SQL, as Structured Streaming runs it in append mode.
 
-Spark knows the event time of a stream by a mark on a column, which a mere conversion of the column takes away; and it has no
-event time but of its type TIMESTAMP, where ours has no zone. So the marked column, and what Spark knows a window by, travel
-beside the columns that stand for them in expressions: `_times` and `_windows` know them by those columns' texts. Groups, joins
-and windows use the marked ones.
+Spark knows the event time of a stream by a mark on a column, which a mere conversion of the column
+takes away; and it has no event time but of its type TIMESTAMP, where ours has no zone. So the
+marked column, and what Spark knows a window by, travel beside the columns that stand for them in
+expressions: `_times` and `_windows` know them by those columns' texts. Groups, joins and windows
+use the marked ones.
 
-Spark makes a struct of a window, and finds a group by it at twice the cost of a number. So windows are known by Spark's
-`window_time`, the last microsecond in them, which has the mark too. It is behind the watermark when the window's end is, but
-where the end isn't a whole millisecond, as the watermark is: then a window would be closed by a watermark one microsecond
-before its end. Such windows, and sessions, of which it doesn't tell the start, are known by the struct.
+Spark makes a struct of a window, and finds a group by it at twice the cost of a number. So windows
+are known by Spark's `window_time`, the last microsecond in them, which has the mark too. It is
+behind the watermark when the window's end is, but where the end isn't a whole millisecond, as the
+watermark is: then a window would be closed by a watermark one microsecond before its end. Such
+windows, and sessions, of which it doesn't tell the start, are known by the struct.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from runnel.rendering.spark.time_bounds import time_bound
 from runnel.sqltypes import Kind, SqlType
 
 OrderText = Callable[[ImposeOrder, str], str]
-"""The FROM item for a SELECT's rows with the watermark: columns c0, c1, …, that of the event time a marked TIMESTAMP."""
+"""The FROM item for a SELECT's rows with the watermark: columns c0, c1, …, that of the event time a
+marked TIMESTAMP."""
 
 _REFUSED: dict[type[Relation], str] = {
     nodes.Sort: "ORDER BY of a stream",
@@ -51,8 +54,8 @@ _STREAM_RIGHT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.RIGHT)
 
 @frozen
 class Bound:
-    """One of the three columns of a window: `window` is what Spark knows it by, `place` that in WINDOW_COLUMNS; no `size`: a
-    session."""
+    """One of the three columns of a window: `window` is what Spark knows it by, `place` that in
+    WINDOW_COLUMNS; no `size`: a session."""
 
     window: str
     place: int
@@ -60,13 +63,19 @@ class Bound:
     is_struct: bool
 
 
-def render_stream(relation: Relation, rendering: Rendering, scan: ScanText, order: OrderText) -> str:
+def render_stream(
+    relation: Relation, rendering: Rendering, scan: ScanText, order: OrderText
+) -> str:
     """The SELECT that gives the rows of an unbounded relation. Raises Unrenderable."""
     return _Streams(rendering, scan, order).whole(relation)
 
 
 class _Streams(SparkRelations):
-    rules: ClassVar[Mapping[type[Relation], str]] = {**SparkRelations.rules, ImposeOrder: "order", AssignWindows: "assign"}
+    rules: ClassVar[Mapping[type[Relation], str]] = {
+        **SparkRelations.rules,
+        ImposeOrder: "order",
+        AssignWindows: "assign",
+    }
 
     def __init__(self, rendering: Rendering, scan: ScanText, order: OrderText) -> None:
         super().__init__(rendering, scan)
@@ -98,9 +107,15 @@ class _Streams(SparkRelations):
     def around(self, block: Block) -> Block:
         """As ever; the marked columns come along."""
         self._without_sessions(block)
-        times = {i: self._times[text] for i, text in enumerate(block.columns) if text in self._times}
-        bounds = {i: self._windows[text] for i, text in enumerate(block.columns) if text in self._windows}
-        beside = list(dict.fromkeys((*times.values(), *(bound.window for bound in bounds.values()))))
+        times = {
+            i: self._times[text] for i, text in enumerate(block.columns) if text in self._times
+        }
+        bounds = {
+            i: self._windows[text] for i, text in enumerate(block.columns) if text in self._windows
+        }
+        beside = list(
+            dict.fromkeys((*times.values(), *(bound.window for bound in bounds.values())))
+        )
         made = super().around(replace(block, columns=(*block.columns, *beside)))
         width = len(block.columns)
         carried = dict(zip(beside, made.columns[width:], strict=True))
@@ -128,43 +143,68 @@ class _Streams(SparkRelations):
         marked = made.columns[node.time]
         shown = _shown(marked, time)
         self._times[shown] = marked
-        return replace(made, columns=(*made.columns[: node.time], shown, *made.columns[node.time + 1 :]))
+        return replace(
+            made, columns=(*made.columns[: node.time], shown, *made.columns[node.time + 1 :])
+        )
 
     def assign(self, node: AssignWindows) -> Block:
         if not node.is_unbounded:
-            raise Unrenderable(f"{node.shape.kind.value.upper()} over a table that ends", node.position)
+            raise Unrenderable(
+                f"{node.shape.kind.value.upper()} over a table that ends", node.position
+            )
         block = self.plain(node.input)
         marked = self._times.get(block.columns[node.time.index])
         if marked is None:
-            raise Unrenderable(f"{node.shape.kind.value.upper()} over a column that isn't the event time", node.position)
+            raise Unrenderable(
+                f"{node.shape.kind.value.upper()} over a column that isn't the event time",
+                node.position,
+            )
         shape = node.shape
         if shape.kind is WindowKind.CUMULATE:
             raise Unrenderable("CUMULATE", node.position)
         if shape.kind is WindowKind.SESSION:
-            return self._session(node, block, f"session_window({marked}, '{shape.size} microseconds')")
+            return self._session(
+                node, block, f"session_window({marked}, '{shape.size} microseconds')"
+            )
         step = shape.step or shape.size
         numbers = (shape.size, step, shape.offset)
-        call = f"window({marked}, " + ", ".join(f"'{number} microseconds'" for number in numbers) + ")"
+        call = (
+            f"window({marked}, " + ", ".join(f"'{number} microseconds'" for number in numbers) + ")"
+        )
         is_struct = any(number % 1_000 for number in numbers)
         call = call if is_struct else f"window_time({call})"
         made = self.around(replace(block, columns=(*block.columns, call), is_plain=False))
         bounds = self._bounds(made.columns[-1], node.bound_type, shape.size, is_struct=is_struct)
         return replace(made, columns=(*made.columns[:-1], *bounds))
 
-    def _bounds(self, window: str, kind: SqlType, size: int | None, *, is_struct: bool) -> tuple[str, ...]:
+    def _bounds(
+        self, window: str, kind: SqlType, size: int | None, *, is_struct: bool
+    ) -> tuple[str, ...]:
         """The three columns of a window."""
         if is_struct or size is None:
-            texts = (f"{window}.start", f"{window}.end", f"({window}.end - INTERVAL '0.000001' SECOND)")
+            texts = (
+                f"{window}.start",
+                f"{window}.end",
+                f"({window}.end - INTERVAL '0.000001' SECOND)",
+            )
         else:
-            texts = (f"timestampadd(MICROSECOND, {1 - size}, {window})", f"timestampadd(MICROSECOND, 1, {window})", window)
+            texts = (
+                f"timestampadd(MICROSECOND, {1 - size}, {window})",
+                f"timestampadd(MICROSECOND, 1, {window})",
+                window,
+            )
         shown = tuple(_shown(text, kind) for text in texts)
-        self._windows.update((text, Bound(window, place, size, is_struct)) for place, text in enumerate(shown))
+        self._windows.update(
+            (text, Bound(window, place, size, is_struct)) for place, text in enumerate(shown)
+        )
         return shown
 
     def _session(self, node: AssignWindows, block: Block, call: str) -> Block:
         if not node.partition:
             raise Unrenderable("SESSION without PARTITION BY", node.position)
-        self._partitions[call] = frozenset(self.rendering.key(item, block.columns) for item in node.partition)
+        self._partitions[call] = frozenset(
+            self.rendering.key(item, block.columns) for item in node.partition
+        )
         shown = tuple(f"{call}.{name}" for name in WINDOW_COLUMNS)
         self._sessions.update(dict.fromkeys(shown, call))
         return replace(block, columns=(*block.columns, *shown))
@@ -177,9 +217,14 @@ class _Streams(SparkRelations):
         texts = [block.columns[key.index] if isinstance(key, Column) else "" for key in node.keys]
         groups = [self._group(key, text, block) for key, text in zip(node.keys, texts, strict=True)]
         bounds = [self._windows[text] for text in texts if text in self._windows]
-        windows = {*(bound.window for bound in bounds), *(self._sessions[text] for text in texts if text in self._sessions)}
+        windows = {
+            *(bound.window for bound in bounds),
+            *(self._sessions[text] for text in texts if text in self._sessions),
+        }
         if not windows and not any(text in self._times for text in texts):
-            raise Unrenderable("GROUP BY of a stream without a window or its event time", node.position)
+            raise Unrenderable(
+                "GROUP BY of a stream without a window or its event time", node.position
+            )
         if len(windows) > 1:
             raise Unrenderable("GROUP BY of two kinds of windows", node.position)
         if any(bound.size is None for bound in bounds):
@@ -189,7 +234,9 @@ class _Streams(SparkRelations):
         inner = list(dict.fromkeys(groups))
         values = [self.rendering.aggregate(call, block.columns) for call in node.aggregates]
         numbers = ", ".join(str(i + 1) for i in range(len(inner)))
-        made = super().around(replace(block, columns=(*inner, *values), is_plain=False, group=numbers))
+        made = super().around(
+            replace(block, columns=(*inner, *values), is_plain=False, group=numbers)
+        )
         columns = []
         for key, text, group in zip(node.keys, texts, groups, strict=True):
             columns.append(self._given(made.columns[inner.index(group)], text, key))
@@ -209,7 +256,9 @@ class _Streams(SparkRelations):
             return shown
         if text in self._windows:
             known = self._windows[text]
-            return self._bounds(column, key.type, known.size, is_struct=known.is_struct)[known.place]
+            return self._bounds(column, key.type, known.size, is_struct=known.is_struct)[
+                known.place
+            ]
         if text in self._sessions:
             place = next(i for i, name in enumerate(WINDOW_COLUMNS) if text.endswith(name))
             return self._bounds(column, key.type, None, is_struct=True)[place]
@@ -221,24 +270,34 @@ class _Streams(SparkRelations):
         if any(call.distinct for call in node.aggregates):
             raise Unrenderable("an aggregate of DISTINCT values of a stream", node.position)
 
-    def _check_session(self, node: nodes.Aggregate, texts: Sequence[str], groups: Sequence[str]) -> None:
-        """Sessions are of a key in Spark's groups too, and all else would take them apart or put them together."""
+    def _check_session(
+        self, node: nodes.Aggregate, texts: Sequence[str], groups: Sequence[str]
+    ) -> None:
+        """Sessions are of a key in Spark's groups too, and all else would take them apart or put
+        them together."""
         sessions = [text for text in texts if text in self._sessions]
         if not sessions:
             return
-        keys = {group for group, text in zip(groups, texts, strict=True) if text not in self._sessions}
+        keys = {
+            group for group, text in zip(groups, texts, strict=True) if text not in self._sessions
+        }
         if keys != self._partitions[self._sessions[sessions[0]]]:
-            raise Unrenderable("SESSION with a GROUP BY of other columns than its window and PARTITION BY", node.position)
+            raise Unrenderable(
+                "SESSION with a GROUP BY of other columns than its window and PARTITION BY",
+                node.position,
+            )
 
     def filter(self, node: nodes.Filter) -> Block:
-        """The watermark is of all rows, so Spark must not apply the condition before it: one that speaks of the event time
-        stays above."""
+        """The watermark is of all rows, so Spark must not apply the condition before it: one that
+        speaks of the event time stays above."""
         if not node.is_unbounded:
             return super().filter(node)
         block = self.plain(node.input)
         if any(text in self._sessions for text in block.columns):
             raise Unrenderable("a condition between SESSION and GROUP BY", node.position)
-        if can_fail(node.condition) and any(isinstance(item, nodes.Join | nodes.Aggregate) for item in nodes.walk(node.input)):
+        if can_fail(node.condition) and any(
+            isinstance(item, nodes.Join | nodes.Aggregate) for item in nodes.walk(node.input)
+        ):
             return self._decided_here(block, node)
         condition = self.rendering.condition(node.condition, block.columns)
         if can_fail(node.condition) and block.where:
@@ -257,7 +316,9 @@ class _Streams(SparkRelations):
         both = node.left.is_unbounded and node.right.is_unbounded
         allowed = _BOTH if both else _STREAM_LEFT if node.left.is_unbounded else _STREAM_RIGHT
         if node.kind not in allowed:
-            raise Unrenderable(f"a {node.kind.value.upper()} join of a stream in that place", node.position)
+            raise Unrenderable(
+                f"a {node.kind.value.upper()} join of a stream in that place", node.position
+            )
         # Spark would make the sessions of what comes out of the join.
         return self._without_sessions(self._join_streams(node) if both else super().join(node))
 
@@ -266,7 +327,9 @@ class _Streams(SparkRelations):
         if left.where:
             left = self.around(left)
         columns = (*left.columns, *right.columns)
-        parts = [self._same_keys(node, number, left, right) for number in range(len(node.left_keys))]
+        parts = [
+            self._same_keys(node, number, left, right) for number in range(len(node.left_keys))
+        ]
         rest = []
         for condition in () if node.condition is None else conjuncts(node.condition):
             bound = time_bound(condition, columns, self._times)
@@ -277,9 +340,13 @@ class _Streams(SparkRelations):
             else:
                 rest.append(condition)
         if rest and node.kind is not JoinKind.INNER:
-            raise Unrenderable("a condition that can fail of a join that isn't an inner one", rest[0].position)
+            raise Unrenderable(
+                "a condition that can fail of a join that isn't an inner one", rest[0].position
+            )
         on = " AND ".join(parts) or "1 = 1"
-        made = Block(f"{left.source} {node.kind.value.upper()} JOIN {right.source} ON {on}", columns)
+        made = Block(
+            f"{left.source} {node.kind.value.upper()} JOIN {right.source} ON {on}", columns
+        )
         if not rest:
             return made
         made = self.around(made)
@@ -289,18 +356,27 @@ class _Streams(SparkRelations):
     def _same_keys(self, node: nodes.Join, number: int, left: Block, right: Block) -> str:
         keys = (node.left_keys[number], node.right_keys[number])
         own = [
-            block.columns[key.index] if isinstance(key, Column) else "" for key, block in zip(keys, (left, right), strict=True)
+            block.columns[key.index] if isinstance(key, Column) else ""
+            for key, block in zip(keys, (left, right), strict=True)
         ]
         bounds = [self._windows.get(text) for text in own]
         if bounds != [None, None]:
             self._check_same_windows(node, bounds)
-        texts = [self._group(key, text, block) for key, text, block in zip(keys, own, (left, right), strict=True)]
+        texts = [
+            self._group(key, text, block)
+            for key, text, block in zip(keys, own, (left, right), strict=True)
+        ]
         return f"{texts[0]} {self.same if number in node.null_safe else '='} {texts[1]}"
 
     def _check_same_windows(self, node: nodes.Join, bounds: Sequence[Bound | None]) -> None:
         """Whole windows are compared: they must be the same where the two bounds are."""
         left, right = bounds
-        if left is None or right is None or left.size is None or replace(left, window=right.window) != right:
+        if (
+            left is None
+            or right is None
+            or left.size is None
+            or replace(left, window=right.window) != right
+        ):
             raise Unrenderable("a join of streams by windows of different kinds", node.position)
 
 
@@ -311,5 +387,6 @@ def _shown(marked: str, kind: SqlType) -> str:
 
 def _session_use(expression: Any) -> Unrenderable:
     return Unrenderable(
-        "SESSION without a GROUP BY of its window and PARTITION BY", None if expression is None else expression.position
+        "SESSION without a GROUP BY of its window and PARTITION BY",
+        None if expression is None else expression.position,
     )

@@ -1,4 +1,5 @@
-"""Spark's functions on text and octets as ours. Regular expressions are Java's there, and aren't."""
+"""Spark's functions on text and octets as ours. Regular expressions are Java's there, and
+aren't."""
 
 from __future__ import annotations
 
@@ -48,7 +49,11 @@ def _space(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
 def _levenshtein(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     left, right = arguments
     size = f"(CAST(length({left}) AS BIGINT) * length({right}))"
-    return rendering.check(f"{size} > {_LONGEST}", "the texts are too long for LEVENSHTEIN", f"levenshtein({left}, {right})")
+    return rendering.check(
+        f"{size} > {_LONGEST}",
+        "the texts are too long for LEVENSHTEIN",
+        f"levenshtein({left}, {right})",
+    )
 
 
 def _of_octets(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:

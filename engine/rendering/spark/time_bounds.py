@@ -1,4 +1,5 @@
-"""Conditions on two event times of a join, in Spark's SQL and over its marked columns: by these it knows which rows may go."""
+"""Conditions on two event times of a join, in Spark's SQL and over its marked columns: by these it
+knows which rows may go."""
 
 from __future__ import annotations
 
@@ -10,9 +11,12 @@ from runnel.sqltypes import Kind
 _COMPARISONS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<", "eq": "="}
 
 
-def time_bound(condition: Expression, columns: Sequence[str], times: Mapping[str, str]) -> str | None:
-    """The comparison of two event times, each with a constant interval added or not; None where it is something else. `times`
-    has the marked columns by the texts of `columns`. A time out of range by its interval is no error here."""
+def time_bound(
+    condition: Expression, columns: Sequence[str], times: Mapping[str, str]
+) -> str | None:
+    """The comparison of two event times, each with a constant interval added or not; None where it
+    is something else. `times` has the marked columns by the texts of `columns`. A time out of range
+    by its interval is no error here."""
     if not isinstance(condition, Call) or condition.function not in _COMPARISONS:
         return None
     sides = [_moved(item, columns, times) for item in condition.arguments]
@@ -24,10 +28,18 @@ def time_bound(condition: Expression, columns: Sequence[str], times: Mapping[str
 def _moved(side: Expression, columns: Sequence[str], times: Mapping[str, str]) -> str | None:
     if isinstance(side, Column):
         return times.get(columns[side.index])
-    if not isinstance(side, Call) or side.function not in ("add", "subtract") or len(side.arguments) != 2:
+    if (
+        not isinstance(side, Call)
+        or side.function not in ("add", "subtract")
+        or len(side.arguments) != 2
+    ):
         return None
     time, span = side.arguments
-    if not isinstance(time, Column) or not isinstance(span, Literal) or span.type.kind is not Kind.INTERVAL:
+    if (
+        not isinstance(time, Column)
+        or not isinstance(span, Literal)
+        or span.type.kind is not Kind.INTERVAL
+    ):
         return None
     marked, microseconds = times.get(columns[time.index]), _microseconds(span.value)
     if marked is None or microseconds is None:

@@ -1,4 +1,5 @@
-"""Spark's types, names and literals. Nothing here depends on how a session reads escapes, and no text is substituted."""
+"""Spark's types, names and literals. Nothing here depends on how a session reads escapes, and no
+text is substituted."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ _TYPES = {
     Kind.INTERVAL: "BIGINT",
     Kind.INTERVAL_MONTH: "INT",
 }
-"""An interval is its number of µs, or of months. TIME is off in Spark unless a session turns it on."""
+"""An interval is its number of µs, or of months. TIME is off in Spark unless a session turns it
+on."""
 
 
 def quote(name: str) -> str:
@@ -45,7 +47,8 @@ _SPECIAL = re.compile(r"[\\\0'\"\r\n\t]|\$(?=\{)")
 
 
 def text(value: str) -> str:
-    """A text. What a session might take for an escape or a variable is made by a function; `char` takes 0 to 255."""
+    """A text. What a session might take for an escape or a variable is made by a function; `char`
+    takes 0 to 255."""
     pieces, place = [], 0
     for match in _SPECIAL.finditer(value):
         if match.start() > place:
@@ -73,7 +76,9 @@ def literal(value: Any, sql_type: SqlType) -> str:
     if kind is Kind.INTERVAL:
         return f"CAST('{value // timedelta(microseconds=1)}' AS BIGINT)"
     if kind is Kind.TIMESTAMP_TZ:
-        return f"timestamp_micros(CAST('{(value - _EPOCH) // timedelta(microseconds=1)}' AS BIGINT))"
+        return (
+            f"timestamp_micros(CAST('{(value - _EPOCH) // timedelta(microseconds=1)}' AS BIGINT))"
+        )
     if sql_type.is_nested:
         return _nested(value, sql_type)
     return f"CAST('{_plain(value, sql_type)}' AS {name})"
@@ -86,7 +91,9 @@ def _plain(value: Any, sql_type: SqlType) -> str:
     if sql_type.kind is Kind.DECIMAL:
         return f"{value:f}"
     if sql_type.is_approximate:
-        return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}.get(repr(float(value)), repr(float(value)))
+        return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}.get(
+            repr(float(value)), repr(float(value))
+        )
     if sql_type.kind is Kind.TIMESTAMP:
         return str(value.isoformat(" "))
     if sql_type.kind is Kind.DATE:
@@ -98,7 +105,10 @@ def _nested(value: Any, sql_type: SqlType) -> str:
     if sql_type.kind is not Kind.ARRAY or sql_type.element is None:
         raise Unrenderable(f"a literal of type {sql_type}")
     element = sql_type.element
-    items = (f"CAST(NULL AS {type_name(element)})" if part is None else literal(part, element) for part in value)
+    items = (
+        f"CAST(NULL AS {type_name(element)})" if part is None else literal(part, element)
+        for part in value
+    )
     return f"CAST(array({', '.join(items)}) AS {type_name(sql_type)})"
 
 

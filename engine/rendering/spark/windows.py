@@ -1,5 +1,5 @@
-"""OVER in Spark: numbers of rows, values of other rows, and aggregates that are exact. What depends on how floats compare, or
-on rules of frames that Spark hasn't, is refused."""
+"""OVER in Spark: numbers of rows, values of other rows, and aggregates that are exact. What depends
+on how floats compare, or on rules of frames that Spark hasn't, is refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from runnel.rendering.dialect import FunctionRule
 if TYPE_CHECKING:
     from runnel.rendering.render import Rendering
 
-AGGREGATES = frozenset({"count_star", "count", "sum", "avg", "min", "max", "bool_and", "bool_or", "every"})
+AGGREGATES = frozenset(
+    {"count_star", "count", "sum", "avg", "min", "max", "bool_and", "bool_or", "every"}
+)
 LARGEST_OFFSET = 2**31 - 1
 
 
@@ -30,13 +32,17 @@ def _count(call: Call, index: int, least: int) -> str:
     argument = call.arguments[index]
     value = argument.value if isinstance(argument, Literal) else None
     if not isinstance(value, int) or not least <= value <= LARGEST_OFFSET:
-        raise Unrenderable(f"{call.function.upper()} with such an argument {index + 1}", argument.position)
+        raise Unrenderable(
+            f"{call.function.upper()} with such an argument {index + 1}", argument.position
+        )
     return str(value)
 
 
 def _plain(call: Call) -> None:
     if call.arguments[0].type.is_nested:
-        raise Unrenderable(f"window function {call.function.upper()}({call.arguments[0].type})", call.position)
+        raise Unrenderable(
+            f"window function {call.function.upper()}({call.arguments[0].type})", call.position
+        )
 
 
 def _tiles(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
@@ -67,7 +73,10 @@ def _nth(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
 
 
 WINDOWS: dict[str, FunctionRule] = {
-    **{name: _named(name) for name in ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist")},
+    **{
+        name: _named(name)
+        for name in ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist")
+    },
     "ntile": _tiles,
     "lag": _shifted("lag"),
     "lead": _shifted("lead"),
@@ -79,7 +88,8 @@ FRAMED = frozenset({"first_value", "last_value", "nth_value"})
 
 
 def spark_frame(window: WindowCall) -> str:
-    """The frame as Spark's SQL; empty for functions that see none. Unrenderable for a call that isn't the same in Spark."""
+    """The frame as Spark's SQL; empty for functions that see none. Unrenderable for a call that
+    isn't the same in Spark."""
     call = window.call
     name = call.function.upper()
     if any(key.expression.type.is_approximate for key in window.order):
@@ -90,7 +100,9 @@ def spark_frame(window: WindowCall) -> str:
         return _frame(window) if call.function in FRAMED else ""
     if call.function not in AGGREGATES or call.distinct or call.predicate is not None:
         raise Unrenderable(
-            f"window function {name}{' with DISTINCT or FILTER' if call.function in AGGREGATES else ''}", call.position
+            "window function "
+            f"{name}{' with DISTINCT or FILTER' if call.function in AGGREGATES else ''}",
+            call.position,
         )
     if any(item.type.is_approximate or item.type.is_nested for item in call.arguments):
         raise Unrenderable(f"window function {name}({call.arguments[0].type})", call.position)
@@ -99,7 +111,10 @@ def spark_frame(window: WindowCall) -> str:
 
 def _frame(window: WindowCall) -> str:
     frame = window.frame
-    is_whole = (frame.start.kind, frame.end.kind) == (BoundKind.UNBOUNDED_PRECEDING, BoundKind.UNBOUNDED_FOLLOWING)
+    is_whole = (frame.start.kind, frame.end.kind) == (
+        BoundKind.UNBOUNDED_PRECEDING,
+        BoundKind.UNBOUNDED_FOLLOWING,
+    )
     if frame.exclusion is not Exclusion.NO_OTHERS or frame.unit is FrameUnit.GROUPS:
         raise Unrenderable("a frame of groups or with EXCLUDE", window.call.position)
     if frame.unit is FrameUnit.RANGE and (frame.offsets or not (window.order or is_whole)):

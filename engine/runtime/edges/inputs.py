@@ -1,8 +1,10 @@
-"""Inputs: taking items from the queues of an edge in the right order, and turning control items into events.
+"""Inputs: taking items from the queues of an edge in the right order, and turning control items
+into events.
 
-Batches are taken as they come. A control item stays at the head of its queue until the batches before it were processed;
-then it is taken, and becomes an event if it leads to something: a watermark that all queues of all edges agree
-on, a barrier that all have brought, the end of an edge.
+Batches are taken as they come. A control item stays at the head of its queue until the batches
+before it were processed; then it is taken, and becomes an event if it leads to something: a
+watermark that all queues of all edges agree on, a barrier that all have brought, the end of an
+edge.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ RecordBatch = pa.RecordBatch
 
 
 class InputEdge:
-    """One input of a processor: an edge, that is a queue from each upstream processor connected to this one."""
+    """One input of a processor: an edge, that is a queue from each upstream processor connected to
+    this one."""
 
     __slots__ = (
         "_next",
@@ -39,7 +42,11 @@ class InputEdge:
     )
 
     def __init__(
-        self, ordinal: int, priority: int, queues: Sequence[Queue], watermarks: Sequence[tuple[int, int]] | None = None
+        self,
+        ordinal: int,
+        priority: int,
+        queues: Sequence[Queue],
+        watermarks: Sequence[tuple[int, int]] | None = None,
     ) -> None:
         self.watermark_numbers = None if watermarks is None else dict(watermarks)
         self.ordinal = ordinal
@@ -58,8 +65,9 @@ class InputEdge:
         return not self.live
 
     def fill(self, inbox: BatchInbox, turn_away: bool) -> Queue | None:
-        """Moves the batches of the next queue that has any into the inbox. Gives that queue instead if a control item is at
-        its head, and None with an empty inbox if there is nothing at all. The queues take turns.
+        """Moves the batches of the next queue that has any into the inbox. Gives that queue instead
+        if a control item is at its head, and None with an empty inbox if there is nothing at all.
+        The queues take turns.
 
         Queues that brought the current barrier are passed over if `turn_away` (exactly-once).
         """
@@ -133,7 +141,9 @@ class Inputs:
         """Set when one of them is new, which may have been what the processor waits for."""
         self._events: deque[Item | InputEdge] = deque()
         self._group: list[InputEdge] = []
-        self._later = sorted(edges, key=lambda edge: edge.priority) if len(edges) > 1 else list(edges)
+        self._later = (
+            sorted(edges, key=lambda edge: edge.priority) if len(edges) > 1 else list(edges)
+        )
         self._next_group()
         # An isolated edge may connect this processor to no upstream one at all.
         for edge in edges:
@@ -150,7 +160,8 @@ class Inputs:
         return not self._group and not self._events
 
     def holding(self) -> str | None:
-        """What holds the watermark back that is furthest behind, if there are any: the edge, and the queue in it."""
+        """What holds the watermark back that is furthest behind, if there are any: the edge, and
+        the queue in it."""
         edges = [edge for edge in self._edges if edge.coalescer is not None]
         coalescers = [self.coalescer, *(edge.coalescer for edge in edges)]
         column = next((item.behind() for item in coalescers if item is not None), 0)
@@ -167,8 +178,9 @@ class Inputs:
         return None
 
     def next_event(self) -> Item | InputEdge | None:
-        """The next event: a Watermark, a Barrier, a LatencyMarker or an Idle for the whole processor, an Active for some of it,
-        an InputEdge that ended; None if there is none, with batches of input `ordinal` in the inbox if there are any."""
+        """The next event: a Watermark, a Barrier, a LatencyMarker or an Idle for the whole
+        processor, an Active for some of it, an InputEdge that ended; None if there is none, with
+        batches of input `ordinal` in the inbox if there are any."""
         while True:
             if self._events:
                 return self._events.popleft()
@@ -182,8 +194,8 @@ class Inputs:
             self._take(edge, queue)
 
     def _first_with_news(self) -> tuple[InputEdge | None, Queue | None]:
-        """The first edge of those to be read now that has batches, which are in the inbox then, or a control item, with its
-        queue. The others of this priority come first the next time."""
+        """The first edge of those to be read now that has batches, which are in the inbox then, or
+        a control item, with its queue. The others of this priority come first the next time."""
         turn_away = self.barrier is not None and self.aligned
         group = self._group
         for position, edge in enumerate(group):
@@ -227,7 +239,8 @@ class Inputs:
             self.idle.discard(edge.ordinal)
 
     def _resumed(self, item: Active) -> bool:
-        """A source is active again: none of its rows on other ways may be overtaken. False: that was known."""
+        """A source is active again: none of its rows on other ways may be overtaken. False: that
+        was known."""
         is_news = False
         for edge in self._edges:
             is_news |= edge.watermarks().resumed(item)
@@ -301,7 +314,9 @@ class Inputs:
 
     def _check_alignment(self) -> None:
         """The barrier is an event once every queue that hasn't ended has brought it."""
-        if self.barrier is not None and all(len(edge.blocked) == len(edge.live) for edge in self._edges):
+        if self.barrier is not None and all(
+            len(edge.blocked) == len(edge.live) for edge in self._edges
+        ):
             self._events.append(self.barrier)
             self.barrier = None
             for edge in self._edges:

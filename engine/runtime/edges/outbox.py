@@ -1,9 +1,10 @@
 """Outboxes: how what a processor offers gets into the queues of its output edges.
 
-An outbox remembers what of a refused item was accepted already, so the processor offers the same item until all of it is
-through. With `only_owed` it accepts the rest of such an item and nothing after it. `offered` and `refused` tell the tasklet
-what a call led to; it resets them before each. Rows are counted when a batch is accepted as a whole, bytes only with
-`is_measured`, since finding them out costs as much as passing a small batch on.
+An outbox remembers what of a refused item was accepted already, so the processor offers the same
+item until all of it is through. With `only_owed` it accepts the rest of such an item and nothing
+after it. `offered` and `refused` tell the tasklet what a call led to; it resets them before each.
+Rows are counted when a batch is accepted as a whole, bytes only with `is_measured`, since finding
+them out costs as much as passing a small batch on.
 """
 
 from __future__ import annotations
@@ -25,7 +26,17 @@ RecordBatch = pa.RecordBatch
 class BaseOutbox:
     """What all outboxes have in common; it serves a processor without outputs as it is."""
 
-    __slots__ = ("batches", "bytes", "is_measured", "offered", "only_owed", "owed", "refused", "rows", "snapshot_target")
+    __slots__ = (
+        "batches",
+        "bytes",
+        "is_measured",
+        "offered",
+        "only_owed",
+        "owed",
+        "refused",
+        "rows",
+        "snapshot_target",
+    )
 
     is_partial = False
     """Whether some of the queues have accepted the item that was refused, and others have not."""
@@ -49,7 +60,9 @@ class BaseOutbox:
 
     def offer_snapshot(self, batch: pa.RecordBatch) -> bool:
         if self.snapshot_target is None:
-            raise OperationalError("offer_snapshot was called outside save_snapshot", hint="offer state only there")
+            raise OperationalError(
+                "offer_snapshot was called outside save_snapshot", hint="offer state only there"
+            )
         if self.snapshot_target(batch):
             self.offered = True
             return True
@@ -57,11 +70,15 @@ class BaseOutbox:
         return False
 
     def forget_owed(self) -> None:
-        """Before a control item of the runtime's own: what was refused as a whole comes after it."""
+        """Before a control item of the runtime's own: what was refused as a whole comes after
+        it."""
         if self.is_partial:
             raise OperationalError(
                 "a processor kept back an item that some of its outputs have already",
-                hint="in save_snapshot and flush, return False until the outbox has accepted what it refused",
+                hint=(
+                    "in save_snapshot and flush, return False until the outbox has accepted what "
+                    "it refused"
+                ),
             )
         self.owed = None
         self.only_owed = False
@@ -83,8 +100,8 @@ class BaseOutbox:
 
 
 class ResultOutbox(BaseOutbox):
-    """What is offered goes to the job's results, without a queue and a sink between. The results wake the tasklet when there
-    is room. Control items end here."""
+    """What is offered goes to the job's results, without a queue and a sink between. The results
+    wake the tasklet when there is room. Control items end here."""
 
     __slots__ = ("_results",)
 
@@ -234,14 +251,18 @@ class Output:
         return len(self._parts)
 
     def begin(self, item: Item, is_batch: bool) -> None:
-        """Divides an item into parts, each for one queue; None is any queue. Of the control items only a LatencyMarker goes one
-        way: it stands for a row."""
-        goes_anywhere = self._routing is Routing.UNICAST if is_batch else item.__class__ is LatencyMarker
+        """Divides an item into parts, each for one queue; None is any queue. Of the control items
+        only a LatencyMarker goes one way: it stands for a row."""
+        goes_anywhere = (
+            self._routing is Routing.UNICAST if is_batch else item.__class__ is LatencyMarker
+        )
         if goes_anywhere and len(self.queues) > 1:
             self._parts = [(None, item)]
         elif is_batch and self._routing is Routing.PARTITIONED and len(self.queues) > 1:
             pieces = partition(item, self._key_columns(item), len(self.queues))
-            self._parts = [(q, piece) for q, piece in zip(self.queues, pieces, strict=True) if piece.num_rows]
+            self._parts = [
+                (q, piece) for q, piece in zip(self.queues, pieces, strict=True) if piece.num_rows
+            ]
         else:
             self._parts = [(queue, item) for queue in self.queues]
 

@@ -1,7 +1,8 @@
 """Queues between tasklets: bounded, one producer, one consumer, no lock.
 
-A queue is a deque, whose append and popleft are atomic. With a single producer the number of items can only shrink behind its
-back, so "not full" stays true until it appends; with a single consumer the head stays the head until it is taken.
+A queue is a deque, whose append and popleft are atomic. With a single producer the number of items
+can only shrink behind its back, so "not full" stays true until it appends; with a single consumer
+the head stays the head until it is taken.
 
 The end of a queue (DONE) always has a place, so that a tasklet can end without waiting for room.
 """
@@ -19,8 +20,9 @@ from runnel.runtime.tasklets.tasklet import Tasklet
 class Queue:
     """A queue of `capacity` places from the tasklet `producer` to the tasklet `consumer`.
 
-    `wanted`: the producer was refused and waits for room. It sets this and then looks for room once more; the consumer
-    takes items and then looks at `wanted`. So either the producer sees the room or the consumer sees that it is wanted.
+    `wanted`: the producer was refused and waits for room. It sets this and then looks for room once
+    more; the consumer takes items and then looks at `wanted`. So either the producer sees the room
+    or the consumer sees that it is wanted.
     """
 
     __slots__ = ("capacity", "consumer", "items", "producer", "wanted")
@@ -54,8 +56,8 @@ class Queue:
         self.consumer.wake()
 
     def abandon(self) -> None:
-        """The consumer wants nothing more: from now on the queue takes everything and keeps nothing. A producer all of whose
-        consumers did this has nobody to work for."""
+        """The consumer wants nothing more: from now on the queue takes everything and keeps
+        nothing. A producer all of whose consumers did this has nobody to work for."""
         self.items = _Discarding()
         self.producer.abandon_if_unwanted()
 
@@ -64,7 +66,8 @@ class Queue:
         return self.items.__class__ is _Discarding
 
     def made_room(self) -> None:
-        """To be called by the consumer when it took items: wakes the producer if it waits for room."""
+        """To be called by the consumer when it took items: wakes the producer if it waits for
+        room."""
         if self.wanted:
             self.wanted = False
             self.producer.wake()

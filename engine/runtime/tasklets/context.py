@@ -18,7 +18,8 @@ _set = object.__setattr__
 class TaskletContext(ProcessorContext):
     """A ProcessorContext that notes whether its processor asked for `wake` or `wake_at`.
 
-    One that did is trusted to wake itself; one that didn't is polled. Both are made on demand: most processors need neither.
+    One that did is trusted to wake itself; one that didn't is polled. Both are made on demand: most
+    processors need neither.
     """
 
     __slots__ = ("tasklet", "wakes_itself")

@@ -1,4 +1,5 @@
-"""Whose fault a failure is, and where it happened: every exception of a processor becomes an error of the PEP 249 tree."""
+"""Whose fault a failure is, and where it happened: every exception of a processor becomes an error
+of the PEP 249 tree."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from runnel.errors import DataError, Error, ErrorCode, OperationalError, interna
 def vertex_failure(error: BaseException, vertex: str, is_hand_built: bool) -> Error:
     """The error to end the job with.
 
-    An error of ours passes with the vertex named in its detail. In a hand-built DAG any other exception is taken for the
-    user's own code; in a planned one it is a fault of Runnel, but for lack of memory and failing input and output.
+    An error of ours passes with the vertex named in its detail. In a hand-built DAG any other
+    exception is taken for the user's own code; in a planned one it is a fault of Runnel, but for
+    lack of memory and failing input and output.
     """
     where = f'in vertex "{vertex}"'
     if isinstance(error, Error):
@@ -25,7 +27,10 @@ def vertex_failure(error: BaseException, vertex: str, is_hand_built: bool) -> Er
     return failure
 
 
-_TOO_MUCH = ("offset overflow while concatenating arrays", "array cannot contain more than 2147483646 bytes")
+_TOO_MUCH = (
+    "offset overflow while concatenating arrays",
+    "array cannot contain more than 2147483646 bytes",
+)
 """What Arrow says where the values of one array have no room in it."""
 
 
@@ -33,24 +38,36 @@ def _foreign_failure(error: BaseException, vertex: str, where: str, is_hand_buil
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, MemoryError):
         return OperationalError(
-            "out of memory", code=ErrorCode.GENERIC, detail=f"{where}: {said}", hint="read or group less at a time"
+            "out of memory",
+            code=ErrorCode.GENERIC,
+            detail=f"{where}: {said}",
+            hint="read or group less at a time",
         )
     if any(words in said for words in _TOO_MUCH):
         return DataError(
             "the values of a column take more than 2 GB at a time",
             detail=where,
-            hint="make them shorter, or let fewer of them come together: in one group, one sort or one aggregated value",
+            hint=(
+                "make them shorter, or let fewer of them come together: in one group, one sort or "
+                "one aggregated value"
+            ),
         )
     if is_hand_built:
-        return OperationalError(f'vertex "{vertex}" failed: {said}', code=ErrorCode.GENERIC, detail=where)
+        return OperationalError(
+            f'vertex "{vertex}" failed: {said}', code=ErrorCode.GENERIC, detail=where
+        )
     if isinstance(error, OSError):
         return OperationalError(f"input or output failed: {said}", detail=where)
     return internal(said, detail=where)
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether this is the user's Ctrl-C, which goes to the one who called and isn't the processor's failure."""
-    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+    """Whether this is the user's Ctrl-C, which goes to the one who called and isn't the processor's
+    failure."""
+    return (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+    )
 
 
 def cancelled() -> OperationalError:

@@ -1,12 +1,14 @@
 """The tasklet that calls one processor: a state machine over the contract of `runnel.processor`.
 
-A call makes steps until one can't go on, or the time slice is over. A step is one method of the processor, or a look at the
-inputs. It gives True if the machine goes on at once, False if it has to wait; then the tasklet is parked, and woken by
+A call makes steps until one can't go on, or the time slice is over. A step is one method of the
+processor, or a look at the inputs. It gives True if the machine goes on at once, False if it has to
+wait; then the tasklet is parked, and woken by
 
 - a full queue that got room, if something was refused;
 - new items, if the inputs were empty;
-- the processor itself (`context.wake`, `wake_at`), if it returned False without a reason that the runtime can see. One that
-  never asked for either is polled, at intervals that grow to a millisecond.
+- the processor itself (`context.wake`, `wake_at`), if it returned False without a reason that the
+  runtime can see. One that never asked for either is polled, at intervals that grow to a
+  millisecond.
 """
 
 from __future__ import annotations
@@ -16,7 +18,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.processor import ACTIVE, IDLE, Active, Barrier, Idle, Item, LatencyMarker, Processor, Watermark
+from runnel.processor import (
+    ACTIVE,
+    IDLE,
+    Active,
+    Barrier,
+    Idle,
+    Item,
+    LatencyMarker,
+    Processor,
+    Watermark,
+)
 from runnel.runtime.edges.inputs import InputEdge, Inputs
 from runnel.runtime.edges.outbox import BaseOutbox
 from runnel.runtime.latency import MARK_INTERVAL, LatencyHistogram
@@ -53,7 +65,8 @@ COUNTS = ("late_rows", "malformed_records", "skipped_rows")
 
 
 class ProcessorTasklet(Tasklet):
-    """Calls processor `index` of a vertex. Made by the execution, which also connects the queues."""
+    """Calls processor `index` of a vertex. Made by the execution, which also connects the
+    queues."""
 
     __slots__ = (
         "barrier",
@@ -89,7 +102,12 @@ class ProcessorTasklet(Tasklet):
     )
 
     def __init__(
-        self, execution: Execution, processor: Processor, place: tuple[str, int, int], inputs: Inputs, outbox: BaseOutbox
+        self,
+        execution: Execution,
+        processor: Processor,
+        place: tuple[str, int, int],
+        inputs: Inputs,
+        outbox: BaseOutbox,
     ) -> None:
         super().__init__(processor.cooperative)
         self.vertex, self.index, parallelism = place
@@ -124,13 +142,18 @@ class ProcessorTasklet(Tasklet):
         self.busy = 0
 
     def call(self) -> Progress:
-        """Makes steps until one can't go on or the time slice is over. A failure ends the job and this tasklet."""
+        """Makes steps until one can't go on or the time slice is over. A failure ends the job and
+        this tasklet."""
         now = self.execution.clock
         started = before = now()
         self.calls += 1
         outbox = self.outbox
         try:
-            while not (self.state is END or self.execution.is_cancelled or (self.is_unwanted and snapshot_steps.may_end(self))):
+            while not (
+                self.state is END
+                or self.execution.is_cancelled
+                or (self.is_unwanted and snapshot_steps.may_end(self))
+            ):
                 outbox.offered = outbox.refused = False
                 goes_on = STEPS[self.state](self)
                 moment = now()
@@ -166,16 +189,21 @@ class ProcessorTasklet(Tasklet):
             self.wake()
 
     def count(self, name: str) -> int:
-        """What the processor counts under that name (COUNTS). From any thread, and before its `init` too."""
-        return getattr(self.processor, name, 0) if self.last_counts is None else self.last_counts[name]
+        """What the processor counts under that name (COUNTS). From any thread, and before its
+        `init` too."""
+        return (
+            getattr(self.processor, name, 0) if self.last_counts is None else self.last_counts[name]
+        )
 
     def tasks(self) -> tuple[int, int]:
-        """Tasks of another engine behind the processor, done and known in all; none once it has ended. From any thread."""
+        """Tasks of another engine behind the processor, done and known in all; none once it has
+        ended. From any thread."""
         told = getattr(self.processor, "tasks", None)
         return (0, 0) if told is None or self.last_counts is not None else told()
 
     def _end_inputs(self) -> None:
-        """The processor needs no more input. A commit that is outstanding comes first all the same."""
+        """The processor needs no more input. A commit that is outstanding comes first all the
+        same."""
         self.inputs.abandon()
         if self.state in (PROCESS, WATERMARK, FLUSH, COMPLETE_EDGE, NEXT, FORWARD):
             self.state = NEXT
@@ -191,14 +219,17 @@ class ProcessorTasklet(Tasklet):
                 raise
             self.execution.fail(error, self.vertex)
         self.last_counts = {name: self.count(name) for name in COUNTS}
-        self.processor = _CLOSED  # what it held is given back now, not when the collector breaks the circle
+        self.processor = (
+            _CLOSED  # what it held is given back now, not when the collector breaks the circle
+        )
         if not self.inputs.are_done:
             self.inputs.abandon()
         self.outbox.finish()
 
     def again(self) -> bool:
-        """A method returned False: whether to call it again at once. If there is nothing that the runtime can see that it
-        waits for, and it doesn't know how to wake itself, it will be polled."""
+        """A method returned False: whether to call it again at once. If there is nothing that the
+        runtime can see that it waits for, and it doesn't know how to wake itself, it will be
+        polled."""
         outbox = self.outbox
         if outbox.refused:
             return False
@@ -225,7 +256,12 @@ class ProcessorTasklet(Tasklet):
             return True
         inputs = self.inputs
         alarm = self.processor.alarm
-        if alarm and not self.is_alarmed and alarm <= self.execution.clock() and not inputs.are_done:
+        if (
+            alarm
+            and not self.is_alarmed
+            and alarm <= self.execution.clock()
+            and not inputs.are_done
+        ):
             self.is_alarmed = True
             self.state = ALARM
             return True
@@ -277,7 +313,8 @@ class ProcessorTasklet(Tasklet):
         self.state = FORWARD
 
     def _wake_for(self, alarm: int) -> None:
-        """Is called at that time, or before, when it asks for this again. A processor may move its alarm with each batch."""
+        """Is called at that time, or before, when it asks for this again. A processor may move its
+        alarm with each batch."""
         if not self.execution.clock() < self.woken_at <= alarm:
             self.woken_at = alarm
             self.owner.wake_at(self, alarm)
@@ -342,7 +379,8 @@ class ProcessorTasklet(Tasklet):
         self.latency.add(self.execution.clock() - marker.created)
 
     def _mark(self) -> bool:
-        """A source sends a marker behind its rows when it is time. False: there is no room for it."""
+        """A source sends a marker behind its rows when it is time. False: there is no room for
+        it."""
         if self.mark is None:
             now = self.execution.clock()
             if now < self.next_mark or self.outbox.owed is not None:

@@ -6,10 +6,12 @@ from enum import Enum
 
 
 class Progress(Enum):
-    """A call goes on until nothing more can be done or its time slice is over; this says which of the two it was.
+    """A call goes on until nothing more can be done or its time slice is over; this says which of
+    the two it was.
 
-    MADE_PROGRESS: the slice is over, call again. NO_PROGRESS: it can't go on until something changes, so don't call before
-    it is woken (whatever the call did before it came to this point). DONE: the tasklet has ended, never call again.
+    MADE_PROGRESS: the slice is over, call again. NO_PROGRESS: it can't go on until something
+    changes, so don't call before it is woken (whatever the call did before it came to this point).
+    DONE: the tasklet has ended, never call again.
     """
 
     MADE_PROGRESS = "made progress"

@@ -1,4 +1,5 @@
-"""The steps of a tasklet that are about snapshots: restoring state, saving it at a barrier, and both phases of the commit.
+"""The steps of a tasklet that are about snapshots: restoring state, saving it at a barrier, and
+both phases of the commit.
 
 Each is called by `ProcessorTasklet.call` in the state of its name; see there, and `tasklet_state`.
 """
@@ -7,7 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runnel.runtime.tasklets.state import AWAIT_COMMIT, COMMIT, EMIT_BARRIER, END, FINISH_RESTORE, NEXT, PREPARE, SAVE
+from runnel.runtime.tasklets.state import (
+    AWAIT_COMMIT,
+    COMMIT,
+    EMIT_BARRIER,
+    END,
+    FINISH_RESTORE,
+    NEXT,
+    PREPARE,
+    SAVE,
+)
 
 if TYPE_CHECKING:
     from runnel.runtime.tasklets.processor_tasklet import ProcessorTasklet
@@ -31,7 +41,8 @@ def finish_restore(tasklet: ProcessorTasklet) -> bool:
 
 
 def turn_to_snapshot(tasklet: ProcessorTasklet) -> bool:
-    """Between two calls: the commit that is due; where no input brings barriers (any more), the snapshot that is due."""
+    """Between two calls: the commit that is due; where no input brings barriers (any more), the
+    snapshot that is due."""
     assert tasklet.snapshots is not None
     if tasklet.snapshots.commit_due(tasklet):
         tasklet.state = COMMIT
@@ -108,8 +119,8 @@ def commit(tasklet: ProcessorTasklet) -> bool:
 
 
 def may_end(tasklet: ProcessorTasklet) -> bool:
-    """Whether it can end at once, as nobody wants what it gives. A commit that is outstanding comes first: after a terminal
-    barrier those behind it may have ended before."""
+    """Whether it can end at once, as nobody wants what it gives. A commit that is outstanding comes
+    first: after a terminal barrier those behind it may have ended before."""
     if tasklet.snapshots is None or not tasklet.snapshots.awaits_commit(tasklet):
         return True
     if tasklet.state is not COMMIT:

@@ -1,20 +1,23 @@
-"""The tasklet: what a thread calls, and the protocol by which it is parked and woken without a lock.
+"""The tasklet: what a thread calls, and the protocol by which it is parked and woken without a
+lock.
 
-At any moment a tasklet is in exactly one place: being called by one thread, in the list of one owner (ready to be called), or
-parked. It changes place only by these moves, each an atomic operation of a list or deque:
+At any moment a tasklet is in exactly one place: being called by one thread, in the list of one
+owner (ready to be called), or parked. It changes place only by these moves, each an atomic
+operation of a list or deque:
 
 - *ready → called*: its owner, or a thief, pops it from the owner's list. One pop succeeds.
 - *called → ready*: the thread that called it appends it to an owner's list.
 - *called → parked*: that thread puts a token in `parking`.
 - *parked → ready*: whoever pops the token hands the tasklet to its owner.
 
-No wake-up is lost. Who has news for a tasklet (items in its queue, room in its output, a request) first makes the news
-visible, then sets `signalled`, then looks for the token. The caller clears `signalled` before the call, and after a call
-that led to nothing puts the token down, then looks at `signalled`. Whatever the order in which these steps of the two
-threads happen, either the caller sees the signal, or the waker sees the token, or both do; then the pop decides. If the signal
-was set before the caller cleared it, the news was visible before the call began, and the call dealt with it. The argument
-needs memory that is sequentially consistent for these fields, which the interpreter lock gives (and the per-object locks
-of a free-threaded build).
+No wake-up is lost. Who has news for a tasklet (items in its queue, room in its output, a request)
+first makes the news visible, then sets `signalled`, then looks for the token. The caller clears
+`signalled` before the call, and after a call that led to nothing puts the token down, then looks at
+`signalled`. Whatever the order in which these steps of the two threads happen, either the caller
+sees the signal, or the waker sees the token, or both do; then the pop decides. If the signal was
+set before the caller cleared it, the news was visible before the call began, and the call dealt
+with it. The argument needs memory that is sequentially consistent for these fields, which the
+interpreter lock gives (and the per-object locks of a free-threaded build).
 """
 
 from __future__ import annotations
@@ -29,10 +32,12 @@ class Owner(Protocol):
     """The one that calls a tasklet when it is ready."""
 
     def ready(self, tasklet: Tasklet) -> None:
-        """Takes a tasklet that is to be called. From any thread; the tasklet is neither parked nor being called."""
+        """Takes a tasklet that is to be called. From any thread; the tasklet is neither parked nor
+        being called."""
 
     def wake_at(self, tasklet: Tasklet, time: int) -> None:
-        """Will wake the tasklet at `time` (monotonic ns). From the thread that calls the tasklet."""
+        """Will wake the tasklet at `time` (monotonic ns). From the thread that calls the
+        tasklet."""
 
 
 class Tasklet(ABC):
@@ -66,7 +71,8 @@ class Tasklet(ABC):
         return bool(self.parking)
 
     def wake(self) -> None:
-        """Has the tasklet called soon, from any thread. Costs next to nothing if it isn't parked."""
+        """Has the tasklet called soon, from any thread. Costs next to nothing if it isn't
+        parked."""
         self.signalled = True
         if self.parking:
             self.unpark()
@@ -80,8 +86,8 @@ class Tasklet(ABC):
         self.owner.ready(self)
 
     def park(self) -> bool:
-        """Gives the tasklet up until it is woken. False: there was a signal meanwhile and it is still the caller's, to be
-        called again. After True the caller must not touch it any more."""
+        """Gives the tasklet up until it is woken. False: there was a signal meanwhile and it is
+        still the caller's, to be called again. After True the caller must not touch it any more."""
         self.parking.append(None)
         if self.signalled:
             try:
@@ -93,7 +99,8 @@ class Tasklet(ABC):
 
 
 def take_turn(tasklet: Tasklet) -> Progress:
-    """Calls a tasklet once, on behalf of its owner. MADE_PROGRESS: the owner has it back and is to call it again.
+    """Calls a tasklet once, on behalf of its owner. MADE_PROGRESS: the owner has it back and is to
+    call it again.
     NO_PROGRESS: it is parked, so it is nobody's. DONE: it has ended."""
     tasklet.signalled = False
     progress = tasklet.call()

@@ -1,11 +1,13 @@
 """The thread that fetches, as the owner of a young job's tasklets.
 
-Most light jobs are done within a millisecond. To give them to a worker and to wait for it would cost more than that, so the
-thread that wants the rows calls the tasklets itself. A job that takes longer is handed over to the workers, for good.
+Most light jobs are done within a millisecond. To give them to a worker and to wait for it would
+cost more than that, so the thread that wants the rows calls the tasklets itself. A job that takes
+longer is handed over to the workers, for good.
 
-Any number of threads may call `drive` and `sweep`; the lock `_driving` lets one of them in and sends the others away. The
-hand-over loses nothing: `_is_gone` is set before the list is emptied, and whoever appends to the list looks at `_is_gone`
-afterwards; a tasklet that both find is popped by one of them.
+Any number of threads may call `drive` and `sweep`; the lock `_driving` lets one of them in and
+sends the others away. The hand-over loses nothing: `_is_gone` is set before the list is emptied,
+and whoever appends to the list looks at `_is_gone` afterwards; a tasklet that both find is popped
+by one of them.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ class Pool(Protocol):
     """Where tasklets go when they take too long for the caller."""
 
     def adopt(self, tasklets: Sequence[Tasklet], home: int | None = None) -> None:
-        """Takes tasklets that are ready: all for one worker, if a home is given that `new_home` gave."""
+        """Takes tasklets that are ready: all for one worker, if a home is given that `new_home`
+        gave."""
 
     def new_home(self) -> int:
         """A place for tasklets that are better off with one worker."""
@@ -55,7 +58,9 @@ class Caller:
         "_timers",
     )
 
-    def __init__(self, execution: Execution, pool: Pool, clock: Clock, on_gone: Callable[[], None]) -> None:
+    def __init__(
+        self, execution: Execution, pool: Pool, clock: Clock, on_gone: Callable[[], None]
+    ) -> None:
         self._execution = execution
         self._pool = pool
         self._clock = clock
@@ -87,9 +92,11 @@ class Caller:
             self._forward()
 
     def drive(self, budget: int) -> None:
-        """Calls tasklets until the job is over or waits for its reader; hands over as soon as all drives together took
-        `budget` nanoseconds. On Ctrl-C the job is cancelled and closed, then the exception goes on."""
-        # Another thread that drives is done within the budget, so waiting for it beats trying again.
+        """Calls tasklets until the job is over or waits for its reader; hands over as soon as all
+        drives together took `budget` nanoseconds. On Ctrl-C the job is cancelled and closed, then
+        the exception goes on."""
+        # Another thread that drives is done within the budget, so waiting for it beats trying
+        # again.
         if self._is_gone or not self._driving.acquire(timeout=budget / 1e9):
             return
         started = self._clock.monotonic()
@@ -103,7 +110,8 @@ class Caller:
             self._spent += self._clock.monotonic() - started
             self._driving.release()
             if self._is_gone:
-                # Handed over by another thread while this one was calling: what it put back to the list follows.
+                # Handed over by another thread while this one was calling: what it put back to the
+                # list follows.
                 self._forward()
             elif self._execution.is_cancelled:
                 self.sweep()
@@ -138,7 +146,8 @@ class Caller:
             self._is_waiting = False
 
     def hand_over(self) -> None:
-        """Gives the tasklets to the pool, now and whenever one of them is woken. From any thread."""
+        """Gives the tasklets to the pool, now and whenever one of them is woken. From any
+        thread."""
         with interrupts_deferred():
             if not self._is_gone:
                 if self._execution.has_marks:
@@ -159,7 +168,8 @@ class Caller:
             self._pool.adopt(moved, self._home)
 
     def sweep(self) -> None:
-        """After a cancellation: calls what is left, so that every processor is closed, unless someone else is at it."""
+        """After a cancellation: calls what is left, so that every processor is closed, unless
+        someone else is at it."""
         while self._list and not self._is_gone and self._driving.acquire(blocking=False):
             try:
                 self._close_all()
@@ -173,8 +183,9 @@ class Caller:
                 self._list.append(tasklet)
 
     def _recover(self) -> None:
-        """An exception may have struck anywhere, also between taking a tasklet from the list and calling it. Whatever
-        hasn't ended is made ready once more; it is cancelled, so its next call only closes it. `_driving` is held."""
+        """An exception may have struck anywhere, also between taking a tasklet from the list and
+        calling it. Whatever hasn't ended is made ready once more; it is cancelled, so its next call
+        only closes it. `_driving` is held."""
         if self._is_gone:
             return
         for tasklet in self._execution.left:

@@ -1,7 +1,7 @@
 """Time as the runtime sees it: given from outside, so that tests can hold it still.
 
-Monotonic time (nanoseconds) schedules and measures; wall time (microseconds since the epoch, UTC) is only shown to users and
-given to NOW().
+Monotonic time (nanoseconds) schedules and measures; wall time (microseconds since the epoch, UTC)
+is only shown to users and given to NOW().
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Clock(Protocol):
         """Microseconds since 1970-01-01 UTC."""
 
     def timeout(self, until: int) -> float | None:
-        """How many real seconds a thread may wait for the monotonic time `until`; None: until `subscribe`d callbacks run,
-        because time moves only when someone moves it."""
+        """How many real seconds a thread may wait for the monotonic time `until`; None: until
+        `subscribe`d callbacks run, because time moves only when someone moves it."""
 
     def subscribe(self, moved: Callable[[], None]) -> None:
         """`moved` is called whenever the time jumps, which the system's never does."""
@@ -33,7 +33,8 @@ class Clock(Protocol):
 class SystemClock:
     """The computer's own clock."""
 
-    # Staticmethods of C functions: a reading costs 40 ns, a Python method around it would double that.
+    # Staticmethods of C functions: a reading costs 40 ns, a Python method around it would double
+    # that.
     monotonic = staticmethod(time.monotonic_ns)
 
     @staticmethod

@@ -21,8 +21,11 @@ class DedicatedThread:
 
     __slots__ = ("_alarms", "_clock", "_parker", "_patience", "tasklet", "thread")
 
-    def __init__(self, tasklet: Tasklet, name: str, clock: Clock, execution: Execution | None = None) -> None:
-        """`execution` is the tasklet's, if it has one: when it is cancelled, so are the waits of the processor's calls."""
+    def __init__(
+        self, tasklet: Tasklet, name: str, clock: Clock, execution: Execution | None = None
+    ) -> None:
+        """`execution` is the tasklet's, if it has one: when it is cancelled, so are the waits of
+        the processor's calls."""
         self.tasklet = tasklet
         self._patience = Patience(None)
         if execution is not None:

@@ -1,4 +1,5 @@
-"""How a thread waits: a permit that anyone may give it, and a back-off that grows to a millisecond."""
+"""How a thread waits: a permit that anyone may give it, and a back-off that grows to a
+millisecond."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ LAST_DELAY = 1_000_000
 
 
 class Parker:
-    """One thread parks, any thread unparks it. An `unpark` before the `park` lets that pass at once, so none is ever lost;
-    several count as one. It is a binary semaphore: the lock is free exactly while there is a permit."""
+    """One thread parks, any thread unparks it. An `unpark` before the `park` lets that pass at
+    once, so none is ever lost; several count as one. It is a binary semaphore: the lock is free
+    exactly while there is a permit."""
 
     __slots__ = ("_gate",)
 

@@ -16,7 +16,8 @@ NEVER = 1 << 62
 class Timers:
     """Tasklets to wake and functions to call, each at a monotonic time in ns.
 
-    `next_time` is the earliest of them, or NEVER; it is read without the lock, to see at little cost that nothing is due.
+    `next_time` is the earliest of them, or NEVER; it is read without the lock, to see at little
+    cost that nothing is due.
     """
 
     __slots__ = ("_heap", "_lock", "_pending", "_sequence", "next_time")
@@ -29,7 +30,8 @@ class Timers:
         self._lock = Lock()
 
     def wake_at(self, tasklet: Tasklet, time: int) -> bool:
-        """Will wake the tasklet; whether this is now the earliest time. Asking twice for one time counts once."""
+        """Will wake the tasklet; whether this is now the earliest time. Asking twice for one time
+        counts once."""
         with self._lock:
             if (tasklet, time) in self._pending:
                 return False
@@ -37,7 +39,8 @@ class Timers:
             return self._push(time, tasklet, tasklet.wake)
 
     def call_at(self, time: int, function: Callable[[], None]) -> bool:
-        """Will call the function, on whatever thread finds it due; whether this is now the earliest time."""
+        """Will call the function, on whatever thread finds it due; whether this is now the earliest
+        time."""
         with self._lock:
             return self._push(time, None, function)
 
@@ -53,11 +56,17 @@ class Timers:
                 self.next_time = self._heap[0][0] if self._heap else NEVER
             function()
 
-    def forget(self, tasklets: Collection[Tasklet], function: Callable[[], None] | None = None) -> None:
+    def forget(
+        self, tasklets: Collection[Tasklet], function: Callable[[], None] | None = None
+    ) -> None:
         """Takes out everything for these tasklets, and the calls of `function`."""
         gone = set(tasklets)
         with self._lock:
-            kept = [entry for entry in self._heap if entry[2] not in gone and (function is None or entry[3] != function)]
+            kept = [
+                entry
+                for entry in self._heap
+                if entry[2] not in gone and (function is None or entry[3] != function)
+            ]
             if len(kept) < len(self._heap):
                 self._heap = kept
                 heapify(kept)

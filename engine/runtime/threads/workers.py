@@ -1,15 +1,18 @@
 """The pool of cooperative threads, started when the first tasklet is handed over.
 
-Each worker calls the tasklets of its own list in turn. One whose list has run dry watches the others: after each step of a
-back-off it looks at the longest list, and takes a tasklet over from a worker that had no rest since the last look; a tasklet
-in a list isn't being called, so this happens between calls only. A worker that keeps up is left alone: to hand its short calls
-to another thread would cost more than they do. One watches at a time; it gives up when nothing was to be seen for a while. Who
-doesn't watch parks until it is given something, or until there is work waiting that nobody watches. The first worker that
-parks keeps the time: it parks only until the next timer is due. An idle pool with no timers uses no processor time at all.
+Each worker calls the tasklets of its own list in turn. One whose list has run dry watches the
+others: after each step of a back-off it looks at the longest list, and takes a tasklet over from a
+worker that had no rest since the last look; a tasklet in a list isn't being called, so this happens
+between calls only. A worker that keeps up is left alone: to hand its short calls to another thread
+would cost more than they do. One watches at a time; it gives up when nothing was to be seen for a
+while. Who doesn't watch parks until it is given something, or until there is work waiting that
+nobody watches. The first worker that parks keeps the time: it parks only until the next timer is
+due. An idle pool with no timers uses no processor time at all.
 
-The tasklets of a stream are patient. They pass each other few rows at a time, for which two threads take up to three times as
-long as one, since they get the interpreter's lock from each other at each step. So they begin with one worker, and others take
-of them only while the work of all is more than one could do.
+The tasklets of a stream are patient. They pass each other few rows at a time, for which two threads
+take up to three times as long as one, since they get the interpreter's lock from each other at each
+step. So they begin with one worker, and others take of them only while the work of all is more than
+one could do.
 """
 
 from __future__ import annotations
@@ -30,11 +33,13 @@ LOAD_PERIOD = 100_000_000
 FULL_LOAD = 0.95
 """The share of its time for which a worker is busy that is as good as always busy."""
 WATCHING_ROUNDS = 8
-"""So many of the longest steps follow the back-off of a worker that watches others and finds nothing."""
+"""So many of the longest steps follow the back-off of a worker that watches others and finds
+nothing."""
 
 
 class Workers:
-    """`size` threads at most; none before the first hand-over, none after `stop`. Safe for threads."""
+    """`size` threads at most; none before the first hand-over, none after `stop`. Safe for
+    threads."""
 
     def __init__(self, size: int, clock: Clock) -> None:
         self.size = size
@@ -50,13 +55,15 @@ class Workers:
         clock.subscribe(self.unpark_all)
 
     def adopt(self, tasklets: Sequence[Tasklet], home: int | None = None) -> None:
-        """Deals ready tasklets to the workers in turn, or gives all to the one whose number is `home`."""
+        """Deals ready tasklets to the workers in turn, or gives all to the one whose number is
+        `home`."""
         workers = self._started()
         for tasklet in tasklets:
             workers[next(self._turn) % len(workers) if home is None else home].give(tasklet)
 
     def new_home(self) -> int:
-        """The number of a worker: each in turn. What is new may be much: until that is known it is divided."""
+        """The number of a worker: each in turn. What is new may be much: until that is known it is
+        divided."""
         now = self.clock.monotonic()
         self._looked = (now, sum(worker.rested(now) for worker in self.workers))
         self._is_full = True
@@ -73,7 +80,9 @@ class Workers:
         if self.timers.call_at(time, function):
             self._tell_timekeeper()
 
-    def forget(self, tasklets: Collection[Tasklet], function: Callable[[], None] | None = None) -> None:
+    def forget(
+        self, tasklets: Collection[Tasklet], function: Callable[[], None] | None = None
+    ) -> None:
         """Takes back `wake_at` for these tasklets, and `call_at` of this function."""
         if len(self.timers):
             self.timers.forget(tasklets, function)
@@ -149,8 +158,8 @@ class Workers:
             return self.workers
 
     def _tell_timekeeper(self) -> None:
-        """There is a new earliest time. Without a timekeeper, every worker is up and will look at the timers anyway, or
-        waits for a step of its back-off and then becomes one."""
+        """There is a new earliest time. Without a timekeeper, every worker is up and will look at
+        the timers anyway, or waits for a step of its back-off and then becomes one."""
         keeper = self._timekeeper
         if keeper is not None:
             keeper.unpark()
@@ -163,8 +172,9 @@ class Workers:
 class Worker:
     """One thread of the pool and the tasklets that it is to call.
 
-    `is_waiting`: it sleeps until it is given something, or for a while. `is_watching`: it has nothing to do, and looks at the
-    lists of the others now or soon. `rests` counts how often its list ran dry."""
+    `is_waiting`: it sleeps until it is given something, or for a while. `is_watching`: it has
+    nothing to do, and looks at the lists of the others now or soon. `rests` counts how often its
+    list ran dry."""
 
     __slots__ = (
         "_backoff",
@@ -200,13 +210,15 @@ class Worker:
         self.thread = Thread(target=self._run, name=f"runnel worker {number}", daemon=True)
 
     def ready(self, tasklet: Tasklet) -> None:
-        """Takes a tasklet; but one that another worker has woken becomes that one's, as it works on the same rows."""
+        """Takes a tasklet; but one that another worker has woken becomes that one's, as it works on
+        the same rows."""
         ident = get_ident()
         waker = self if ident == self.ident else self._pool.worker_of(ident)
         (self if waker is None or waker.is_firing else waker).give(tasklet)
 
     def give(self, tasklet: Tasklet) -> None:
-        """Takes a tasklet. If this worker may be busy with something else for a while, another one is told."""
+        """Takes a tasklet. If this worker may be busy with something else for a while, another one
+        is told."""
         tasklet.owner = self
         self._list.append(tasklet)
         if self.is_waiting:
@@ -248,8 +260,9 @@ class Worker:
             return None
 
     def _take_over(self) -> Tasklet | None:
-        """A tasklet from the end of the longest list, if that was the longest at the last look, too, and its worker had no rest
-        in between; a patient one only where one worker is too few."""
+        """A tasklet from the end of the longest list, if that was the longest at the last look,
+        too, and its worker had no rest in between; a patient one only where one worker is too
+        few."""
         longest = max(self._pool.workers, key=len, default=self)
         if not longest._list:
             return None
@@ -270,8 +283,9 @@ class Worker:
     def _wait(self) -> None:
         """One step of watching, or parking where another one watches or nothing is to be seen.
 
-        `is_waiting` is set before the last look at the list, at which whoever appends to it looks afterwards. In the same way
-        `is_watching` is taken back before the last look at the others."""
+        `is_waiting` is set before the last look at the list, at which whoever appends to it looks
+        afterwards. In the same way `is_watching` is taken back before the last look at the
+        others."""
         pool = self._pool
         self.rests += 1
         keeps_time = pool.keep_time(self)
@@ -297,7 +311,8 @@ class Worker:
         self._backoff.reset()
 
     def _next_look(self) -> float | None:
-        """When to look at the others, in seconds from now; None where that isn't this worker's business."""
+        """When to look at the others, in seconds from now; None where that isn't this worker's
+        business."""
         pool = self._pool
         self.is_watching = False
         if pool.is_watched():
@@ -326,4 +341,6 @@ class Worker:
         return len(self._list)
 
     def __repr__(self) -> str:
-        return f"<{self.thread.name}: {len(self._list)} ready{', waiting' if self.is_waiting else ''}>"
+        return (
+            f"<{self.thread.name}: {len(self._list)} ready{', waiting' if self.is_waiting else ''}>"
+        )

@@ -1,4 +1,5 @@
-"""CREATE, ALTER and DROP JOB, CREATE and DROP SNAPSHOT, and what a job's query comes to when it is run."""
+"""CREATE, ALTER and DROP JOB, CREATE and DROP SNAPSHOT, and what a job's query comes to when it is
+run."""
 
 from __future__ import annotations
 
@@ -20,7 +21,13 @@ from runnel.named_jobs.record.record import JobRecord, encode
 from runnel.named_jobs.record.states import ENDED, EXPORTING, SUSPENDED, check_allowed
 from runnel.named_jobs.run import PreparedJob
 from runnel.named_jobs.state_evolution.adapted_store import meanings_in
-from runnel.named_jobs.state_evolution.compatibility import VertexFate, check_fates, explained, fates, keeping
+from runnel.named_jobs.state_evolution.compatibility import (
+    VertexFate,
+    check_fates,
+    explained,
+    fates,
+    keeping,
+)
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import (
     AlterJobPlan,
@@ -45,8 +52,8 @@ NO_COUNT = -1
 
 
 def planned_job(database: Database, record: JobRecord) -> tuple[WritePlan, EvaluationContext]:
-    """The plan of a job's query as the catalog is now, for the arguments and in the time zone that it was made with, and what
-    its expressions know."""
+    """The plan of a job's query as the catalog is now, for the arguments and in the time zone that
+    it was made with, and what its expressions know."""
     if record.modules:
         # Loaded on first use: few jobs have any.
         from runnel.statements.jobs.modules import load_modules
@@ -60,7 +67,9 @@ def planned_job(database: Database, record: JobRecord) -> tuple[WritePlan, Evalu
         error.sql = record.query
         raise
     values = converted(record.arguments, types, plan.parameters, record.zone)
-    arguments = [scalar_of(value, item) for value, item in zip(values, plan.parameters, strict=True)]
+    arguments = [
+        scalar_of(value, item) for value, item in zip(values, plan.parameters, strict=True)
+    ]
     return plan, EvaluationContext(arguments, record.created, record.zone)
 
 
@@ -81,14 +90,20 @@ def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
         meanings=_meanings(plan),
         evaluation=evaluation,
         is_unbounded=plan.is_unbounded,
-        written=frozenset(v.name for v in dag.vertices.values() if isinstance(v.supplier, WriteMetaSupplier)),
+        written=frozenset(
+            v.name for v in dag.vertices.values() if isinstance(v.supplier, WriteMetaSupplier)
+        ),
         event_time=event_time_type(plan.logical) if plan.is_unbounded else None,
         linger=database.settings.latency_target // 2 if plan.is_unbounded else 0,
-        accumulation_limit=database.settings.integer("max_processor_accumulated_records") if limit is None else limit,
+        accumulation_limit=database.settings.integer("max_processor_accumulated_records")
+        if limit is None
+        else limit,
     )
 
 
-def _prepare_foreign(database: Database, record: JobRecord, plan: WritePlan, evaluation: EvaluationContext) -> PreparedJob:
+def _prepare_foreign(
+    database: Database, record: JobRecord, plan: WritePlan, evaluation: EvaluationContext
+) -> PreparedJob:
     from runnel.statements.jobs.runtimes import foreign_plan
 
     try:
@@ -111,7 +126,9 @@ def _meanings(plan: WritePlan) -> dict[str, str]:
     from runnel.planner.identity.vertices import vertex_meanings
 
     assert isinstance(plan.physical, Physical)
-    return {vertex: meaning.encode() for vertex, meaning in vertex_meanings(plan.physical, 2).items()}
+    return {
+        vertex: meaning.encode() for vertex, meaning in vertex_meanings(plan.physical, 2).items()
+    }
 
 
 @contextmanager
@@ -124,7 +141,9 @@ def blamed(position: Position | None) -> Iterator[None]:
         raise
 
 
-def job_of(database: Database, plan: AlterJobPlan | DropJobPlan | VerifyJobPlan, call: Call) -> NamedJob:
+def job_of(
+    database: Database, plan: AlterJobPlan | DropJobPlan | VerifyJobPlan, call: Call
+) -> NamedJob:
     """The job that a statement names, and its caller may change or look into."""
     with blamed(plan.position):
         job = database.named_jobs.get(plan.name)
@@ -158,7 +177,9 @@ def create_job(database: Database, plan: CreateJobPlan, call: Call) -> int:
         if ended is not None:
             _check_owned(ended, call)
     if options.initial_snapshot is not None:
-        with blamed(next(place for name, _, place in plan.options if name.lower() == "initialsnapshotname")):
+        with blamed(
+            next(place for name, _, place in plan.options if name.lower() == "initialsnapshotname")
+        ):
             _check_owned(jobs.snapshots.get(options.initial_snapshot), call)
     modules = {}
     if options.modules:
@@ -190,7 +211,8 @@ def _runtime(database: Database, options: NamedJobOptions, write: WritePlan) -> 
         return TASKLETS
     if options.initial_snapshot is not None and options.runtime != AUTO:
         raise NotSupportedError(
-            f"a job on {options.runtime} can't begin with a snapshot", hint="leave one of the two options out"
+            f"a job on {options.runtime} can't begin with a snapshot",
+            hint="leave one of the two options out",
         )
     # Loaded on first use: few jobs have a choice.
     from runnel.statements.jobs.runtimes import choose_runtime
@@ -204,12 +226,15 @@ def _kept(call: Call) -> tuple[object, ...]:
         try:
             encode(value)
         except TypeError as error:
-            raise ProgrammingError(f"argument {number} can't be kept with a job", detail=f"it is {error}") from None
+            raise ProgrammingError(
+                f"argument {number} can't be kept with a job", detail=f"it is {error}"
+            ) from None
     return call.arguments
 
 
 def alter_job(database: Database, plan: AlterJobPlan, call: Call) -> int:
-    """Suspends, resumes or restarts a job, or changes its options; waits until that has come about."""
+    """Suspends, resumes or restarts a job, or changes its options; waits until that has come
+    about."""
     job = job_of(database, plan, call)
     timeout = _left(call)
     match plan.action:
@@ -231,8 +256,8 @@ def alter_job(database: Database, plan: AlterJobPlan, call: Call) -> int:
 
 
 def _change_query(job: NamedJob, plan: AlterJobPlan, call: Call) -> None:
-    """Gives a job a new query that goes on with its state: it is suspended if it runs, and resumed. Where that can't be it goes
-    on with the query that it had."""
+    """Gives a job a new query that goes on with its state: it is suspended if it runs, and resumed.
+    Where that can't be it goes on with the query that it had."""
     assert plan.write is not None
     _check_own(job)
     options = changed_options(job.record.options, plan.options)
@@ -244,7 +269,13 @@ def _change_query(job: NamedJob, plan: AlterJobPlan, call: Call) -> None:
         job.pause(_left(call))
     before = job.record
     try:
-        job.change(query=plan.text, text=call.sql, arguments=arguments, options=options, may_drop_state=True)
+        job.change(
+            query=plan.text,
+            text=call.sql,
+            arguments=arguments,
+            options=options,
+            may_drop_state=True,
+        )
         if was_running:
             job.resume()
     except Error as error:
@@ -261,14 +292,18 @@ def _change_query(job: NamedJob, plan: AlterJobPlan, call: Call) -> None:
                 job.resume()
             except Error as second:
                 # Both are told: the first is why, the second what became of the job.
-                error.detail = f"{error.detail or error.message}; the job stays suspended, as it can't go on: {second.message}"
+                error.detail = (
+                    f"{error.detail or error.message}; the job stays suspended, as it can't go on: "
+                    f"{second.message}"
+                )
         raise
 
 
 def _check_own(job: NamedJob) -> None:
     if job.record.runtime != TASKLETS:
         raise NotSupportedError(
-            f'job "{job.name}" can\'t be given another query: it runs on {job.record.runtime}, whose checkpoint is of this one',
+            f'job "{job.name}" can\'t be given another query: it runs on {job.record.runtime}, '
+            "whose checkpoint is of this one",
             hint="DROP JOB and create it anew, which begins without state",
         )
 
@@ -314,9 +349,12 @@ def drop_snapshot(database: Database, plan: DropSnapshotPlan, call: Call) -> int
     return NO_COUNT
 
 
-def explain_job(database: Database, plan: CreateJobPlan | AlterJobPlan) -> tuple[WritePlan, list[str], bool]:
-    """The plan of a job's query, and lines that say how it would run; with a new query, what becomes of its state. True where
-    the lines are all that there is to say, as another engine makes the plan."""
+def explain_job(
+    database: Database, plan: CreateJobPlan | AlterJobPlan
+) -> tuple[WritePlan, list[str], bool]:
+    """The plan of a job's query, and lines that say how it would run; with a new query, what
+    becomes of its state. True where the lines are all that there is to say, as another engine makes
+    the plan."""
     assert plan.write is not None
     if isinstance(plan, CreateJobPlan):
         from runnel.statements.jobs.runtimes import choose_runtime
@@ -326,10 +364,18 @@ def explain_job(database: Database, plan: CreateJobPlan | AlterJobPlan) -> tuple
         if choice.plan is None:
             lines = _explained(plan.name, options, plan.write)
             why = [f"  runtime: {choice.runtime}, as {choice.reason}"] if choice.reason else []
-            return plan.write, [*lines, *why, *_explained_start(database, options, plan.write), ""], False
+            return (
+                plan.write,
+                [*lines, *why, *_explained_start(database, options, plan.write), ""],
+                False,
+            )
         promise = weaker(options.guarantee, choice.plan.guarantee)
         lines = [f"Job {plan.name}: {promise}, on {choice.runtime}, as {choice.reason}"]
-        return plan.write, [*lines, *(f"  {note}" for note in choice.plan.notes), f"  SQL: {choice.plan.text}"], True
+        return (
+            plan.write,
+            [*lines, *(f"  {note}" for note in choice.plan.notes), f"  SQL: {choice.plan.text}"],
+            True,
+        )
     with blamed(plan.position):
         job = database.named_jobs.get(plan.name)
     _check_own(job)
@@ -347,24 +393,43 @@ def _explained_start(database: Database, options: NamedJobOptions, write: WriteP
     snapshot_id = snapshot.store.completed
     assert snapshot_id is not None
     before = meanings_in(snapshot.store, snapshot_id) or snapshot.meanings
-    found = fates(snapshot.store.vertices(snapshot_id), before, _meanings(write), write.dag(2), empties=options.empties_state)
+    found = fates(
+        snapshot.store.vertices(snapshot_id),
+        before,
+        _meanings(write),
+        write.dag(2),
+        empties=options.empties_state,
+    )
     return ["State", *explained(found)]
 
 
 def _fates(job: NamedJob, write: WritePlan, options: NamedJobOptions) -> list[VertexFate]:
-    """What would become of the job's state: of that in its last snapshot, or, where that is none of the query that runs, of
-    what it will have when it is suspended."""
+    """What would become of the job's state: of that in its last snapshot, or, where that is none of
+    the query that runs, of what it will have when it is suspended."""
     snapshot_id, now = job.store.completed, job.record.meanings
     before = now if snapshot_id is None else meanings_in(job.store, snapshot_id) or now
     if snapshot_id is None or (before != now and job.status is not SUSPENDED):
-        return fates(keeping(now), now, _meanings(write), write.dag(2), empties=options.empties_state)
-    return fates(job.store.vertices(snapshot_id), before, _meanings(write), write.dag(2), empties=options.empties_state)
+        return fates(
+            keeping(now), now, _meanings(write), write.dag(2), empties=options.empties_state
+        )
+    return fates(
+        job.store.vertices(snapshot_id),
+        before,
+        _meanings(write),
+        write.dag(2),
+        empties=options.empties_state,
+    )
 
 
 def _explained(name: str, options: NamedJobOptions, write: WritePlan) -> list[str]:
     promise, ends = promises_of(write.dag(2), options.guarantee)
     every = f"a snapshot every {options.snapshot_interval} ms"
-    lines = [f"Job {name}: {options.guarantee}, {every if options.guarantee is not Guarantee.NONE else 'no snapshots'}"]
+    lines = [
+        (
+            f"Job {name}: {options.guarantee}, "
+            f"{every if options.guarantee is not Guarantee.NONE else 'no snapshots'}"
+        )
+    ]
     lines += [f"  {item.vertex}: {item.text}" for item in ends]
     if promise != str(options.guarantee):
         lines.append(f"  from end to end: {promise}")

@@ -1,7 +1,9 @@
-"""Python modules of a job: their sources are kept with it, and make the functions of its query anew in another process.
+"""Python modules of a job: their sources are kept with it, and make the functions of its query anew
+in another process.
 
-A module stands for itself: it imports what is installed, and has a function `register(connection)` that calls
-`connection.create_function` or `create_aggregate`. A function that the connection has already is left as it is.
+A module stands for itself: it imports what is installed, and has a function `register(connection)`
+that calls `connection.create_function` or `create_aggregate`. A function that the connection has
+already is left as it is.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ ENTRY = "register"
 
 
 class ModuleConnection(Connection):
-    """What a module is given: the connection, on which a function that is there already isn't made again."""
+    """What a module is given: the connection, on which a function that is there already isn't made
+    again."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -36,16 +39,21 @@ class ModuleConnection(Connection):
             super().create_aggregate(name, *arguments, **options)
 
     def _has(self, name: object) -> bool:
-        return isinstance(name, str) and name.lower() in {key.lower() for key in self._database.catalog.snapshot.functions}
+        return isinstance(name, str) and name.lower() in {
+            key.lower() for key in self._database.catalog.snapshot.functions
+        }
 
 
 def read_modules(paths: Iterable[str], access: Access | None) -> dict[str, str]:
-    """The sources of modules by name, each found sound. A caller with bounds gives names of the modules that these have."""
+    """The sources of modules by name, each found sound. A caller with bounds gives names of the
+    modules that these have."""
     sources: dict[str, str] = {}
     for text in paths:
         name, source = _read(text) if access is None else _known(text, access)
         if name in sources:
-            raise ProgrammingError(f'two modules are called "{name}"', hint="give their files names of their own")
+            raise ProgrammingError(
+                f'two modules are called "{name}"', hint="give their files names of their own"
+            )
         sources[name] = source
         _loaded(name, source)
     return sources
@@ -67,8 +75,15 @@ def _known(name: str, access: Access) -> tuple[str, str]:
         raise ProgrammingError(
             f'module "{name}" can\'t be used',
             code=ErrorCode.NOT_ALLOWED,
-            detail="code comes only from the folder that the server's owner named, and is given by its name",
-            hint=suggest(name, [item.name for item in access.modules], "runnel serve … --modules FOLDER names the folder"),
+            detail=(
+                "code comes only from the folder that the server's owner named, "
+                "and is given by its name"
+            ),
+            hint=suggest(
+                name,
+                [item.name for item in access.modules],
+                "runnel serve … --modules FOLDER names the folder",
+            ),
         )
     try:
         is_same = Path(found.path).read_text("utf-8") == found.source
@@ -104,12 +119,17 @@ def _loaded(name: str, source: str) -> ModuleType:
     if not callable(getattr(module, ENTRY, None)):
         raise ProgrammingError(
             f'module "{name}" has no function {ENTRY}(connection)',
-            hint="write one that calls connection.create_function for each function of the job's query",
+            hint=(
+                "write one that calls connection.create_function for each function of the job's "
+                "query"
+            ),
         )
     return module
 
 
 def _failed(name: str, error: Exception) -> ProgrammingError:
     return ProgrammingError(
-        f'module "{name}" can\'t be loaded', code=ErrorCode.GENERIC, detail=f"{type(error).__name__}: {error}"
+        f'module "{name}" can\'t be loaded',
+        code=ErrorCode.GENERIC,
+        detail=f"{type(error).__name__}: {error}",
     )

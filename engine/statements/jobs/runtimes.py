@@ -18,16 +18,19 @@ if TYPE_CHECKING:
 
 @frozen
 class Choice:
-    """The runtime of a job, the reason in words ("" where there was no choice), and the other engine's plan where it isn't our
-    own."""
+    """The runtime of a job, the reason in words ("" where there was no choice), and the other
+    engine's plan where it isn't our own."""
 
     runtime: str
     reason: str
     plan: RuntimePlan | None = None
 
 
-def choose_runtime(database: Database, options: NamedJobOptions, write: WritePlan, *, may_start: bool) -> Choice:
-    """What a new job is to run on. `may_start`: another engine may be started, to ask it for the size of its tables."""
+def choose_runtime(
+    database: Database, options: NamedJobOptions, write: WritePlan, *, may_start: bool
+) -> Choice:
+    """What a new job is to run on. `may_start`: another engine may be started, to ask it for the
+    size of its tables."""
     asked = options.runtime
     if asked == TASKLETS:
         return Choice(TASKLETS, "the option 'runtime' says so")
@@ -50,7 +53,8 @@ def choose_runtime(database: Database, options: NamedJobOptions, write: WritePla
 
 
 def foreign_plan(database: Database, write: WritePlan, name: str) -> RuntimePlan:
-    """The plan of a job that is to run on the runtime `name`; NotSupportedError with the first part that it can't run."""
+    """The plan of a job that is to run on the runtime `name`; NotSupportedError with the first part
+    that it can't run."""
     runtime = _runtime_of((*write.tables, write.table))
     if runtime is None or runtime.name != name:
         runtime = database.connectors.get(name).job_runtime
@@ -64,12 +68,17 @@ def foreign_plan(database: Database, write: WritePlan, name: str) -> RuntimePlan
     except Unrenderable as refused:
         raise NotSupportedError(
             f"the job can't run on {name}: {refused.what} is not supported there",
-            hint="write the query without it, or let the job run here: OPTIONS ('runtime' = 'tasklets')",
+            hint=(
+                "write the query without it, or let the job run here: "
+                "OPTIONS ('runtime' = 'tasklets')"
+            ),
             position=refused.position,
         ) from None
 
 
-def _kept_here(database: Database, runtime: JobRuntime, write: WritePlan, *, may_start: bool) -> Choice | str:
+def _kept_here(
+    database: Database, runtime: JobRuntime, write: WritePlan, *, may_start: bool
+) -> Choice | str:
     """That it runs here; or why it runs there."""
     strangers = [table for table in write.tables if not runtime.has(table)]
     if write.is_unbounded:
@@ -82,7 +91,13 @@ def _kept_here(database: Database, runtime: JobRuntime, write: WritePlan, *, may
         return Choice(TASKLETS, f"not all that it reads is on {runtime.name}")
     least = database.settings.integer("spark_job_rows")
     counts = [table.row_count() for table in write.tables]
-    rows = sum(item or 0 for item in counts) if None not in counts else runtime.rows(write.tables) if may_start else None
+    rows = (
+        sum(item or 0 for item in counts)
+        if None not in counts
+        else runtime.rows(write.tables)
+        if may_start
+        else None
+    )
     if rows is None:
         when = "" if may_start else f" before {runtime.name} runs; CREATE JOB asks for it"
         return f"nobody knows how many rows it reads{when}"
@@ -92,7 +107,9 @@ def _kept_here(database: Database, runtime: JobRuntime, write: WritePlan, *, may
 
 
 def _job_write(write: WritePlan) -> JobWrite:
-    return JobWrite(relation=write.logical, table=write.table, mode=write.mode, columns=write.columns)
+    return JobWrite(
+        relation=write.logical, table=write.table, mode=write.mode, columns=write.columns
+    )
 
 
 def _runtime_of(tables: tuple[Table, ...]) -> JobRuntime | None:

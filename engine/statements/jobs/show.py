@@ -51,13 +51,15 @@ _COLUMNS: dict[str, SqlType] = {
 
 
 def show_jobs(database: Database, caller: Caller) -> Result:
-    """A row for each named job, those that have ended too, and for each light job that runs. Only the owner sees the texts of
-    the owner's light jobs: literals in them may be secrets."""
+    """A row for each named job, those that have ended too, and for each light job that runs. Only
+    the owner sees the texts of the owner's light jobs: literals in them may be secrets."""
     rows: list[Row] = []
     if database.has_named_jobs:
         rows += [_named_row(database, job) for job in database.named_jobs.all()]
         rows += [_unreadable_row(item) for item in database.named_jobs.records.unreadable]
-    rows += [_light_row(database, job, caller) for job in database.jobs.running() if job.kind != "job"]
+    rows += [
+        _light_row(database, job, caller) for job in database.jobs.running() if job.kind != "job"
+    ]
     return Result(tuple(Field(name, kind) for name, kind in _COLUMNS.items()), rows)
 
 
@@ -99,13 +101,16 @@ def _named_row(database: Database, job: NamedJob) -> Row:
 def _unreadable_row(record: UnreadableRecord) -> Row:
     """A job that is on the disk, and that nobody can run."""
     given = {"id": record.job_id, "name": record.name, "status": "UNREADABLE", "kind": "job"}
-    given["last_error"] = f"its record {record.path} can't be read, so it doesn't run: {record.reason}"
+    given["last_error"] = (
+        f"its record {record.path} can't be read, so it doesn't run: {record.reason}"
+    )
     return tuple(given.get(name) for name in _COLUMNS)
 
 
 def _snapshot(database: Database, job: NamedJob) -> Row:
-    """Number, age, bytes and duration of the last snapshot; of one that was there when the directory was opened what its
-    manifest says, or, of a batch that another engine has committed, the job's record."""
+    """Number, age, bytes and duration of the last snapshot; of one that was there when the
+    directory was opened what its manifest says, or, of a batch that another engine has committed,
+    the job's record."""
     report = job.last_snapshot
     if report is None:
         found: list[Manifest] = getattr(job.store, "infos", list)()
@@ -115,7 +120,9 @@ def _snapshot(database: Database, job: NamedJob) -> Row:
             return number, timedelta(microseconds=max(0, wall - committed)), None, None
         if not found:
             return (None,) * 4
-        age = timedelta(microseconds=max(0, wall - found[-1].created))  # the clock may have gone back
+        age = timedelta(
+            microseconds=max(0, wall - found[-1].created)
+        )  # the clock may have gone back
         return found[-1].snapshot_id, age, found[-1].bytes, None
     assert report.size is not None
     passed = database.jobs.clock.monotonic() - report.started - report.duration
@@ -139,11 +146,15 @@ def _state(job: Job | ForeignExecution) -> Row:
 
 
 def _latency(job: Job | ForeignExecution) -> Row:
-    return tuple(None if item is None else timedelta(microseconds=item / 1000) for item in job.latency(0.5, 0.99))
+    return tuple(
+        None if item is None else timedelta(microseconds=item / 1000)
+        for item in job.latency(0.5, 0.99)
+    )
 
 
 def _event_time(database: Database, job: Job | ForeignExecution) -> Row:
-    """A job's watermark as text, how far it is behind the wall clock, and the input that holds it back."""
+    """A job's watermark as text, how far it is behind the wall clock, and the input that holds it
+    back."""
     time, held_by = job.watermark()
     kind = job.options.event_time
     if time is None or kind is None:
@@ -151,7 +162,9 @@ def _event_time(database: Database, job: Job | ForeignExecution) -> Row:
     if not kind.is_temporal:
         return str(time), None, held_by
     try:
-        shown = str(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=time)).removesuffix("+00:00")
+        shown = str(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=time)).removesuffix(
+            "+00:00"
+        )
         return shown, timedelta(microseconds=database.jobs.clock.wall() - time), held_by
     except OverflowError:
         return str(time), None, held_by

@@ -19,17 +19,30 @@ FUNCTIONS = ("job_state", "snapshot_state")
 
 
 def state_table(
-    database: Database, function: str, positional: Sequence[Any], named: Mapping[str, Any], *, is_confined: bool
+    database: Database,
+    function: str,
+    positional: Sequence[Any],
+    named: Mapping[str, Any],
+    *,
+    is_confined: bool,
 ) -> Table:
-    """The table of JOB_STATE(job, vertex), which is that of the job's last snapshot, or SNAPSHOT_STATE(snapshot, vertex). With
-    bounds only of what was made with them: other state may be of what is outside."""
+    """The table of JOB_STATE(job, vertex), which is that of the job's last snapshot, or
+    SNAPSHOT_STATE(snapshot, vertex). With bounds only of what was made with them: other state may
+    be of what is outside."""
     shown = function.upper()
     first = "job" if function == "job_state" else "snapshot"
-    given = dict(zip((first, "vertex"), positional, strict=False)) | {key.lower(): value for key, value in named.items()}
-    wrong = len(positional) > 2 or len(given) < len(positional) + len(named) or set(given) != {first, "vertex"}
+    given = dict(zip((first, "vertex"), positional, strict=False)) | {
+        key.lower(): value for key, value in named.items()
+    }
+    wrong = (
+        len(positional) > 2
+        or len(given) < len(positional) + len(named)
+        or set(given) != {first, "vertex"}
+    )
     if wrong or not all(isinstance(value, str) for value in given.values()):
         raise ProgrammingError(
-            f"{shown} takes the names of a {first} and of a vertex", hint=f"write TABLE({shown}('{first}', 'vertex'))"
+            f"{shown} takes the names of a {first} and of a vertex",
+            hint=f"write TABLE({shown}('{first}', 'vertex'))",
         )
     store = _store(database, first, given[first], is_confined=is_confined)
     with store.hold():
@@ -61,23 +74,33 @@ def _store(database: Database, kind: str, name: str, *, is_confined: bool) -> Sn
     jobs = database.named_jobs
     job = jobs.get(name) if kind == "job" else None
     snapshot = jobs.snapshots.get(name) if job is None else None
-    has_bounds = snapshot.is_confined if snapshot is not None else job is not None and job.record.is_confined
+    has_bounds = (
+        snapshot.is_confined if snapshot is not None else job is not None and job.record.is_confined
+    )
     if is_confined and not has_bounds:
-        raise ProgrammingError(f'the state of {kind} "{name}" is the owner\'s', code=ErrorCode.NOT_ALLOWED)
+        raise ProgrammingError(
+            f'the state of {kind} "{name}" is the owner\'s', code=ErrorCode.NOT_ALLOWED
+        )
     found = snapshot or job
     assert found is not None
     return found.store
 
 
 def _rows(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """One table: a column that some of the rows don't have is NULL in them; one of several types becomes text."""
+    """One table: a column that some of the rows don't have is NULL in them; one of several types
+    becomes text."""
     tables = [pa.Table.from_batches([batch.replace_schema_metadata(None)]) for batch in batches]
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowInvalid:
-        texts = [pa.table({name: _texts(item.column(name)) for name in item.column_names}) for item in tables]
+        texts = [
+            pa.table({name: _texts(item.column(name)) for name in item.column_names})
+            for item in tables
+        ]
         return pa.concat_tables(texts, promote_options="permissive")
 
 
 def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pa.chunked_array([[None if value is None else str(value) for value in column.to_pylist()]], pa.string())
+    return pa.chunked_array(
+        [[None if value is None else str(value) for value in column.to_pylist()]], pa.string()
+    )

@@ -1,4 +1,5 @@
-"""The moment of a job at which VERIFY JOB compares: how far its sources were, and its sink as it was then."""
+"""The moment of a job at which VERIFY JOB compares: how far its sources were, and its sink as it
+was then."""
 
 from __future__ import annotations
 
@@ -35,10 +36,11 @@ def _nothing() -> None:
 
 @frozen(kw_only=True)
 class Moment:
-    """How far a job was; `name` says when, as in "snapshot 7", and is None where it had ended. `kept` are the partitions of
-    sources by vertex, without vertices that have read all; `counted` says how far each GENERATE_STREAM was; `watermarks` are
-    those of the sink. Of a job that another engine runs `inputs` give what it had read, by the place of the Scan in the query,
-    and `only_watermark` is the one that it has."""
+    """How far a job was; `name` says when, as in "snapshot 7", and is None where it had ended.
+    `kept` are the partitions of sources by vertex, without vertices that have read all; `counted`
+    says how far each GENERATE_STREAM was; `watermarks` are those of the sink. Of a job that another
+    engine runs `inputs` give what it had read, by the place of the Scan in the query, and
+    `only_watermark` is the one that it has."""
 
     name: str | None = None
     kept: Mapping[str, Mapping[str, SavedPartition]] = field(default_factory=dict)
@@ -62,7 +64,9 @@ def moment_of(
     return _at_snapshot(job, write, context, call)
 
 
-def _at_snapshot(job: NamedJob, write: WritePlan, context: JobContext, call: Call) -> tuple[Moment, WrittenTable]:
+def _at_snapshot(
+    job: NamedJob, write: WritePlan, context: JobContext, call: Call
+) -> tuple[Moment, WrittenTable]:
     with job.store.hold():
         for _ in range(ATTEMPTS):
             number = job.last_point(_left(call))
@@ -73,7 +77,8 @@ def _at_snapshot(job: NamedJob, write: WritePlan, context: JobContext, call: Cal
                     hint=f"ALTER JOB {as_written(job.name)} RESUME, and VERIFY it when it runs",
                 )
             written = WrittenTable(write.table, write.columns, context)
-            # A later snapshot may have been committed meanwhile: then the sink is further than the sources are.
+            # A later snapshot may have been committed meanwhile: then the sink is further than the
+            # sources are.
             if number is None or job.store.completed == number:
                 break
             written.close()
@@ -81,29 +86,43 @@ def _at_snapshot(job: NamedJob, write: WritePlan, context: JobContext, call: Cal
             raise OperationalError(
                 f'the sink of job "{job.name}" can\'t be read between two snapshots',
                 code=ErrorCode.GENERIC,
-                hint=f"ALTER JOB {as_written(job.name)} SUSPEND first, or make 'snapshotIntervalMillis' longer",
+                hint=(
+                    f"ALTER JOB {as_written(job.name)} SUSPEND first, or make "
+                    "'snapshotIntervalMillis' longer"
+                ),
             )
         try:
             assert isinstance(write.physical, Physical)
-            return Moment() if number is None else _read(job.store, number, places_of(write.physical)), written
+            return Moment() if number is None else _read(
+                job.store, number, places_of(write.physical)
+            ), written
         except BaseException:
             written.close()
             raise
 
 
 def _read(store: SnapshotStore, number: int, places: Places) -> Moment:
-    ended = {vertex for batch in store.read(number, ENDED) for vertex in batch.column(0).to_pylist()}
+    ended = {
+        vertex for batch in store.read(number, ENDED) for vertex in batch.column(0).to_pylist()
+    }
     kept: dict[str, dict[str, SavedPartition]] = {}
     for vertex in places.scans:
         batches = store.read(number, vertex)
         if vertex not in ended and batches:
             kept[vertex] = {item.partition: item for batch in batches for item in decode(batch)}
-    counted = [max(n for batch in store.read(number, item) for n in batch.column(0).to_pylist()) for item in places.generators]
+    counted = [
+        max(n for batch in store.read(number, item) for n in batch.column(0).to_pylist())
+        for item in places.generators
+    ]
     watermarks = watermarks_in(batch for item in places.sinks for batch in store.read(number, item))
-    return Moment(name=f"snapshot {number}", kept=kept, counted=tuple(counted), watermarks=watermarks)
+    return Moment(
+        name=f"snapshot {number}", kept=kept, counted=tuple(counted), watermarks=watermarks
+    )
 
 
-def _between_batches(database: Database, job: NamedJob, write: WritePlan, context: JobContext) -> tuple[Moment, WrittenTable]:
+def _between_batches(
+    database: Database, job: NamedJob, write: WritePlan, context: JobContext
+) -> tuple[Moment, WrittenTable]:
     """Of a job that another engine runs: behind its last batch."""
     plan = database.named_jobs.prepare(job.record).foreign
     assert plan is not None
@@ -120,7 +139,12 @@ def _between_batches(database: Database, job: NamedJob, write: WritePlan, contex
         except BaseException:
             found.close()
             raise
-    moment = Moment(name=f"batch {found.batch}", inputs=found.inputs, only_watermark=found.watermark, close=found.close)
+    moment = Moment(
+        name=f"batch {found.batch}",
+        inputs=found.inputs,
+        only_watermark=found.watermark,
+        close=found.close,
+    )
     return moment, written
 
 

@@ -19,23 +19,32 @@ _INEXACT = (Kind.REAL, Kind.DOUBLE, Kind.JSON)
 
 @frozen(kw_only=True)
 class Sample:
-    """A share of all rows, by the values of the columns of those names; None: of such as leave rows out early."""
+    """A share of all rows, by the values of the columns of those names; None: of such as leave rows
+    out early."""
 
     share: float
     names: tuple[str, ...] | None = None
     position: Position | None = None
 
-    def columns(self, written: Sequence[TableColumn], keys: Sequence[int], rows: Relation) -> tuple[int, ...]:
-        """The places of its columns among those that are written. With `keys` a row is one of a key, so others tell nothing."""
+    def columns(
+        self, written: Sequence[TableColumn], keys: Sequence[int], rows: Relation
+    ) -> tuple[int, ...]:
+        """The places of its columns among those that are written. With `keys` a row is one of a
+        key, so others tell nothing."""
         usable = [
             place
             for place, column in enumerate(written)
-            if not column.type.is_nested and column.type.kind not in _INEXACT and (not keys or place in keys)
+            if not column.type.is_nested
+            and column.type.kind not in _INEXACT
+            and (not keys or place in keys)
         ]
         if not usable:
             raise NotSupportedError(
                 "no column can tell which rows are in a sample",
-                detail="those of floating-point numbers, arrays, maps, rows and JSON don't, nor those beside a key",
+                detail=(
+                    "those of floating-point numbers, arrays, maps, rows and JSON don't, "
+                    "nor those beside a key"
+                ),
                 hint="VERIFY the job without a sample",
                 position=self.position,
             )
@@ -83,14 +92,20 @@ def read_sample(given: Iterable[GivenOption]) -> Sample | None:
         name = known.get(written.lower())
         if name is None:
             hint = suggest(written, list(_OPTIONS), "its options are 'sample' and 'sampleBy'")
-            raise ProgrammingError(f"VERIFY JOB has no option '{written}'", hint=hint, position=position)
+            raise ProgrammingError(
+                f"VERIFY JOB has no option '{written}'", hint=hint, position=position
+            )
         read, allowed = _OPTIONS[name]
         with suppress(ValueError):
             found[name] = read(text)
         if name not in found:
-            raise ProgrammingError(f"option '{name}' can't be '{text}'", hint=f"it takes {allowed}", position=position)
+            raise ProgrammingError(
+                f"option '{name}' can't be '{text}'", hint=f"it takes {allowed}", position=position
+            )
         place = position
     if "sampleBy" in found and "sample" not in found:
-        raise ProgrammingError("option 'sampleBy' goes with 'sample'", hint="add 'sample' = '0.01'", position=place)
+        raise ProgrammingError(
+            "option 'sampleBy' goes with 'sample'", hint="add 'sample' = '0.01'", position=place
+        )
     share = found.get("sample", 1.0)
     return None if share == 1 else Sample(share=share, names=found.get("sampleBy"), position=place)

@@ -1,4 +1,5 @@
-"""The tables of a job as they were at one moment: sources up to the places that a snapshot kept, and a sink as it is now."""
+"""The tables of a job as they were at one moment: sources up to the places that a snapshot kept,
+and a sink as it is now."""
 
 from __future__ import annotations
 
@@ -26,10 +27,15 @@ Beginnings = Mapping[str, Token]
 
 
 class ReplayedTable(ReadableTable):
-    """What a job has read of a table. `kept`: its partitions at the snapshot, None where all was read; `beginnings`: where it
-    began to read those that it had at first."""
+    """What a job has read of a table. `kept`: its partitions at the snapshot, None where all was
+    read; `beginnings`: where it began to read those that it had at first."""
 
-    def __init__(self, table: ReadableTable, kept: Mapping[str, SavedPartition] | None, beginnings: Beginnings) -> None:
+    def __init__(
+        self,
+        table: ReadableTable,
+        kept: Mapping[str, SavedPartition] | None,
+        beginnings: Beginnings,
+    ) -> None:
         self.name = table.name
         self.connector = table.connector
         self.columns = table.columns
@@ -44,11 +50,19 @@ class ReplayedTable(ReadableTable):
     def scan(self, request: ScanRequest) -> Source:
         # Positions may count rows, which a predicate or a limit would leave out.
         whole = ScanRequest(request.columns)
-        return _ReplayedSource(self._table.name, self._table.scan(whole), self._kept, self._beginnings)
+        return _ReplayedSource(
+            self._table.name, self._table.scan(whole), self._kept, self._beginnings
+        )
 
 
 class _ReplayedSource(Source):
-    def __init__(self, name: str, source: Source, kept: Mapping[str, SavedPartition] | None, beginnings: Beginnings) -> None:
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        kept: Mapping[str, SavedPartition] | None,
+        beginnings: Beginnings,
+    ) -> None:
         self._name = name
         self._source = source
         self._kept = kept
@@ -60,7 +74,11 @@ class _ReplayedSource(Source):
         there = named(self._source.split(context))
         wanted: list[SourcePartition] = []
         try:
-            names = list(there) if self._kept is None else [name for name, item in self._kept.items() if item.is_begun]
+            names = (
+                list(there)
+                if self._kept is None
+                else [name for name, item in self._kept.items() if item.is_begun]
+            )
             for name in names:
                 partition = there.pop(name, None)
                 if partition is None:
@@ -91,13 +109,17 @@ class _ReplayedSource(Source):
         if place is None:
             raise NotSupportedError(
                 f'"{self._name}" can\'t be read again up to where the job is',
-                hint="VERIFY the job when it has ended, or read from a source that keeps its rows (a file, a topic)",
+                hint=(
+                    "VERIFY the job when it has ended, or read from a source that keeps its rows "
+                    "(a file, a topic)"
+                ),
             )
         partition.stop_at(place)
 
 
 def _place(item: SavedPartition) -> Token | None:
-    """The place in the source itself, where the position tells too what was staged of records that couldn't be read."""
+    """The place in the source itself, where the position tells too what was staged of records that
+    couldn't be read."""
     token = item.token
     return token["place"] if token is not None and "place" in token and "staged" in token else token
 
@@ -122,8 +144,8 @@ class _QuietPartition(SourcePartition):
 
 
 class WrittenTable(ReadableTable):
-    """The columns that a job writes of its sink's table, with the rows that were there when this was made. It can be scanned
-    once. `close` is for where it isn't."""
+    """The columns that a job writes of its sink's table, with the rows that were there when this
+    was made. It can be scanned once. `close` is for where it isn't."""
 
     def __init__(self, table: Table, columns: Sequence[int], context: JobContext) -> None:
         if not isinstance(table, ReadableTable):
@@ -188,7 +210,10 @@ def check_retained(table: Table, name: str) -> None:
         raise NotSupportedError(
             f'job "{name}" can\'t be verified: what it has read of "{table.name}" is not kept',
             detail=f"a stream of connector {table.connector} gives each row once",
-            hint="have one job write the stream to a file or a topic, and another one read it from there",
+            hint=(
+                "have one job write the stream to a file or a topic, "
+                "and another one read it from there"
+            ),
         )
 
 

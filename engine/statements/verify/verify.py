@@ -1,8 +1,9 @@
-"""VERIFY JOB: what a job has read is read again, as a bounded query, and what that gives is compared with what its sink has.
+"""VERIFY JOB: what a job has read is read again, as a bounded query, and what that gives is
+compared with what its sink has.
 
-The moment that is compared is that of a snapshot, or of a batch of another engine: the sources are read up to the places that
-it kept, and the sink is read as it was when it had committed with it. Rows that later input might still change are left out on
-both sides.
+The moment that is compared is that of a snapshot, or of a batch of another engine: the sources are
+read up to the places that it kept, and the sink is read as it was when it had committed with it.
+Rows that later input might still change are left out on both sides.
 """
 
 from __future__ import annotations
@@ -23,12 +24,27 @@ from runnel.named_jobs.named_job import NamedJob
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.plans import QueryPlan, VerifyJobPlan, WritePlan
 from runnel.planner.verify.comparison import Compared, plan_comparison
-from runnel.planner.verify.final_rows import TimedRows, before, check_repeatable, gives_at_once, with_time
+from runnel.planner.verify.final_rows import (
+    TimedRows,
+    before,
+    check_repeatable,
+    gives_at_once,
+    with_time,
+)
 from runnel.planner.verify.replay import places_of, replayed
 from runnel.planner.verify.sample import sampled
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.sources.scan_state import SavedPartition
-from runnel.relation.nodes import Aggregate, Field, Filter, Project, Relation, Scan, references, walk
+from runnel.relation.nodes import (
+    Aggregate,
+    Field,
+    Filter,
+    Project,
+    Relation,
+    Scan,
+    references,
+    walk,
+)
 from runnel.relation.over import Window
 from runnel.results.rows import Result, Row
 from runnel.runtime.light_job import JobStatus
@@ -46,7 +62,12 @@ if TYPE_CHECKING:
 SHOWN = 20
 """So many of the rows that differ are shown."""
 
-_FIELDS = (Field("result", VARCHAR), Field("rows", BIGINT), Field("row", VARCHAR), Field("note", VARCHAR))
+_FIELDS = (
+    Field("result", VARCHAR),
+    Field("rows", BIGINT),
+    Field("row", VARCHAR),
+    Field("note", VARCHAR),
+)
 
 
 def verify_job(database: Database, plan: VerifyJobPlan, call: Call) -> Result:
@@ -69,7 +90,10 @@ def verify_job(database: Database, plan: VerifyJobPlan, call: Call) -> Result:
             f'job "{job.name}" can\'t be verified: what it has read is not kept any more',
             code=ErrorCode.POSITION_EXPIRED,
             detail=error.message if error.detail is None else f"{error.message} ({error.detail})",
-            hint="a job whose sources still have all since it began can be verified: have them keep more, or begin anew",
+            hint=(
+                "a job whose sources still have all since it began can be verified: have them keep "
+                "more, or begin anew"
+            ),
         ) from error
     finally:
         written.close()
@@ -83,7 +107,8 @@ def _guarantee(job: NamedJob) -> str:
 
 
 def _keys(write: WritePlan) -> tuple[int, ...]:
-    """The places of the key among the columns that are written, where a later row takes the place of an earlier one."""
+    """The places of the key among the columns that are written, where a later row takes the place
+    of an earlier one."""
     if write.mode is not WriteMode.SINK:
         return ()
     return tuple(write.columns.index(key) for key in write.table.key_columns)
@@ -94,7 +119,8 @@ def _check(job: NamedJob, write: WritePlan, keys: tuple[int, ...]) -> None:
     record, name = job.record, job.name
     if write.mode is WriteMode.SINK and not keys and getattr(write.table, "has_key", False):
         raise NotSupportedError(
-            f'job "{name}" can\'t be verified: what SINK INTO "{write.table.name}" replaces isn\'t known',
+            f'job "{name}" can\'t be verified: what SINK INTO "{write.table.name}" replaces isn\'t '
+            "known",
             detail="its key is DuckDB's",
             hint="INSERT INTO a table, or SINK INTO an IMap",
         )
@@ -106,7 +132,9 @@ def _check(job: NamedJob, write: WritePlan, keys: tuple[int, ...]) -> None:
         )
     check_repeatable(write.logical, bool(keys))
     for table in write.tables:
-        if record.runtime == TASKLETS or not table.is_unbounded:  # else the other engine gives it again
+        if (
+            record.runtime == TASKLETS or not table.is_unbounded
+        ):  # else the other engine gives it again
             check_retained(table, name)
     if job.status is JobStatus.COMPLETED:
         return
@@ -120,13 +148,25 @@ def _check(job: NamedJob, write: WritePlan, keys: tuple[int, ...]) -> None:
             f"ALTER JOB {as_written(name)} SUSPEND first",
         )
     if what is not None:
-        raise OperationalError(f'job "{name}" can\'t be verified now', code=ErrorCode.GENERIC, detail=what[0], hint=what[1])
+        raise OperationalError(
+            f'job "{name}" can\'t be verified now',
+            code=ErrorCode.GENERIC,
+            detail=what[0],
+            hint=what[1],
+        )
 
 
 class _Comparison:
     """What is compared of a job at a moment."""
 
-    def __init__(self, job: NamedJob, write: WritePlan, moment: Moment, written: WrittenTable, sample: Sample | None) -> None:
+    def __init__(
+        self,
+        job: NamedJob,
+        write: WritePlan,
+        moment: Moment,
+        written: WrittenTable,
+        sample: Sample | None,
+    ) -> None:
         self.job = job
         self.write = write
         self.keys = _keys(write)
@@ -173,7 +213,9 @@ class _Comparison:
             raise self._unknown()
         if self.sample is not None:
             self.sampled_by = self.sample.columns(self.written.columns, self.keys, rows)
-            rows, actual = (sampled(side, self.sampled_by, self.sample.share) for side in (rows, actual))
+            rows, actual = (
+                sampled(side, self.sampled_by, self.sample.share) for side in (rows, actual)
+            )
         kinds = [self.write.table.columns[i].type for i in self.write.columns]
         self.compared = Compared(
             count=width,
@@ -187,7 +229,9 @@ class _Comparison:
         names = tuple(f"c{i}" for i in range(len(columns)))
         return Project(input=rows, expressions=tuple(columns), names=names), actual
 
-    def _final(self, rows: Relation, actual: Relation, happened: Column) -> tuple[Relation, Relation]:
+    def _final(
+        self, rows: Relation, actual: Relation, happened: Column
+    ) -> tuple[Relation, Relation]:
         """Both sides without rows that may yet change."""
         timed = self.timed
         assert timed is not None
@@ -223,7 +267,11 @@ class _Comparison:
         if not any(isinstance(node, Aggregate | Window) for node in walk(self.write.logical)):
             return ()
         kinds = [self.write.table.columns[i].type.kind for i in self.write.columns]
-        return tuple(i for i, kind in enumerate(kinds) if kind in (Kind.DOUBLE, Kind.REAL) and i not in self.keys)
+        return tuple(
+            i
+            for i, kind in enumerate(kinds)
+            if kind in (Kind.DOUBLE, Kind.REAL) and i not in self.keys
+        )
 
     def _table_of(self) -> Any:
         """What stands for each table of the query."""
@@ -234,14 +282,19 @@ class _Comparison:
             kept = self.moment.kept.get(vertex)
             if found.get(id(table), (kept,))[0] != kept:
                 raise NotSupportedError(
-                    f'job "{self.job.name}" can\'t be verified: it reads "{table.name}" more than once',
+                    f'job "{self.job.name}" can\'t be verified: '
+                    f'it reads "{table.name}" more than once',
                     detail="and is at several places in it",
                     hint="VERIFY it when it has ended",
                 )
             found[id(table)] = kept, self.job.record.beginnings.get(vertex, {})
 
         scanned = (node for node in walk(self.write.logical) if isinstance(node, Scan))
-        elsewhere = {id(node): self.moment.inputs[i] for i, node in enumerate(scanned) if i in self.moment.inputs}
+        elsewhere = {
+            id(node): self.moment.inputs[i]
+            for i, node in enumerate(scanned)
+            if i in self.moment.inputs
+        }
 
         def table_of(scan: Scan) -> Table:
             table = scan.table
@@ -265,7 +318,11 @@ class _Comparison:
         else:
             watermark = moment.watermark(timed.bound.watermark)
             kind = timed.relation.fields[-1].type
-            shown = "no watermark yet" if watermark is None else f"watermark {_moment_text(watermark, kind)}"
+            shown = (
+                "no watermark yet"
+                if watermark is None
+                else f"watermark {_moment_text(watermark, kind)}"
+            )
             notes = [f"at {moment.name}, {shown}"]
         if self.sample is not None:
             names = ", ".join(self.written.columns[i].name for i in self.sampled_by)
@@ -285,11 +342,16 @@ class _Comparison:
 
 
 def _gives_early(relation: Relation) -> bool:
-    return any(getattr(getattr(node, "emission", None), "every", None) is not None for node in walk(relation))
+    return any(
+        getattr(getattr(node, "emission", None), "every", None) is not None
+        for node in walk(relation)
+    )
 
 
 def _run(database: Database, plan: QueryPlan, evaluation: EvaluationContext, call: Call) -> Result:
-    job = call.start(database, plan, plan.dag(parallelism(database, plan.tables)), evaluation=evaluation)
+    job = call.start(
+        database, plan, plan.dag(parallelism(database, plan.tables)), evaluation=evaluation
+    )
     job.run_here()
     return Result.of_job(plan.fields, job, is_unbounded=False, can_end=True)
 
@@ -300,14 +362,18 @@ def _told(comparison: _Comparison, found: Result) -> Result:
     rows: list[Row] = []
     for batch in found.batches():
         expected, actual, same = (
-            n + (pc.sum(batch.column(i)).as_py() or 0) for i, n in ((1, expected), (2, actual), (3, same))
+            n + (pc.sum(batch.column(i)).as_py() or 0)
+            for i, n in ((1, expected), (2, actual), (3, same))
         )
         if len(rows) < SHOWN:
             for values in batch.slice(0, SHOWN + 1).to_pylist():
                 rows += _differing(comparison, values)
     notes = comparison.notes
     if comparison.sample is not None and not same and not expected and not actual:
-        notes.append("no row is in the sample: make it larger, or take it by a column of more values with 'sampleBy'")
+        notes.append(
+            "no row is in the sample: make it larger, "
+            "or take it by a column of more values with 'sampleBy'"
+        )
     if not expected and not actual:
         return Result(_FIELDS, [("equal", same, None, "; ".join(notes))])
     notes.insert(1, f"{same} rows are equal")
@@ -324,10 +390,15 @@ def _differing(comparison: _Comparison, values: Mapping[str, Any]) -> list[Row]:
     apart = comparison.compared.apart
     names = [column.name for column in comparison.written.columns]
     shown: list[Row] = []
-    for count, side, what in (("expected_rows", "e", "only in the replay"), ("actual_rows", "a", "only in the sink")):
+    for count, side, what in (
+        ("expected_rows", "e", "only in the replay"),
+        ("actual_rows", "a", "only in the sink"),
+    ):
         if values[count]:
             row = [values[f"{side if i in apart else 'c'}{i}"] for i in range(len(names))]
-            text = ", ".join(f"{name}={_shown(value)}" for name, value in zip(names, row, strict=True))
+            text = ", ".join(
+                f"{name}={_shown(value)}" for name, value in zip(names, row, strict=True)
+            )
             shown.append((what, values[count], text, None))
     return shown
 
@@ -335,7 +406,9 @@ def _differing(comparison: _Comparison, values: Mapping[str, Any]) -> list[Row]:
 def _shown(value: Any) -> str:
     if value is None:
         return "NULL"
-    return f"'{value}'" if isinstance(value, str | date | datetime | time | timedelta) else str(value)
+    return (
+        f"'{value}'" if isinstance(value, str | date | datetime | time | timedelta) else str(value)
+    )
 
 
 def _moment_text(instant: int, kind: SqlType) -> str:
@@ -343,6 +416,8 @@ def _moment_text(instant: int, kind: SqlType) -> str:
     if not kind.is_temporal:
         return str(instant)
     try:
-        return str(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=instant)).removesuffix("+00:00")
+        return str(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=instant)).removesuffix(
+            "+00:00"
+        )
     except OverflowError:
         return str(instant)

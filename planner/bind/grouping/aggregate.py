@@ -1,4 +1,5 @@
-"""Binding of calls of aggregate functions and of GROUPING: the part of the binder of scalars that gathers them aside."""
+"""Binding of calls of aggregate functions and of GROUPING: the part of the binder of scalars that
+gathers them aside."""
 
 from __future__ import annotations
 
@@ -12,7 +13,14 @@ from runnel.errors import Position, ProgrammingError
 from runnel.expressions.nodes import Aggregate, Expression
 from runnel.planner.bind.ordering import sort_key
 from runnel.planner.bind.scope import Scope
-from runnel.planner.bind.select_parts import Aggregates, AggregateValue, Collector, GroupingValue, OuterCollected, QueryBinder
+from runnel.planner.bind.select_parts import (
+    Aggregates,
+    AggregateValue,
+    Collector,
+    GroupingValue,
+    OuterCollected,
+    QueryBinder,
+)
 from runnel.planner.parse.query.allow_list import function_call, position_of
 from runnel.sqltypes import BIGINT
 
@@ -25,8 +33,8 @@ MOST_GROUPING_ARGUMENTS = 31
 
 
 class AggregateBinder(ABC):
-    """Binds aggregates over one scope. `aggregates` is where they go, `windows` where calls with OVER go, None where the
-    clause may have none; `clause` names it in errors."""
+    """Binds aggregates over one scope. `aggregates` is where they go, `windows` where calls with
+    OVER go, None where the clause may have none; `clause` names it in errors."""
 
     def __init__(
         self,
@@ -60,7 +68,9 @@ class AggregateBinder(ABC):
 
             return aggregate(self.bind, inner, call_of(inner)[0], self._at(tree), tree.expression)
         if not self.is_aggregate(call_of(inner)[0]):
-            raise ProgrammingError("FILTER goes with an aggregate function", position=self._at(tree))
+            raise ProgrammingError(
+                "FILTER goes with an aggregate function", position=self._at(tree)
+            )
         return self._aggregate(inner, tree.expression.this)
 
     @property
@@ -75,10 +85,13 @@ class AggregateBinder(ABC):
 
         call = self._plain("an aggregate function", None).aggregate_of(tree, predicate)
         level = level_of(call.expressions)
-        return self._placed(level, self._aggregates_of(level, tree).add(call.map_expressions(level.lifted)))
+        return self._placed(
+            level, self._aggregates_of(level, tree).add(call.map_expressions(level.lifted))
+        )
 
     def _aggregates_of(self, level: Level, tree: Any) -> Aggregates:
-        """Where the aggregates of a query around, or of this one, are collected; ProgrammingError where it may have none."""
+        """Where the aggregates of a query around, or of this one, are collected; ProgrammingError
+        where it may have none."""
         if not level.depth:
             if self._aggregates is None:
                 raise self._misplaced(tree, self._clause)
@@ -89,16 +102,25 @@ class AggregateBinder(ABC):
             scope = scope.outer
         collector = None if scope is None else scope.collector
         if collector is None or collector.aggregates is None:
-            raise self._misplaced(tree, "FROM" if collector is None else collector.clause, is_outer=True)
+            raise self._misplaced(
+                tree, "FROM" if collector is None else collector.clause, is_outer=True
+            )
         return collector.aggregates
 
     def _misplaced(self, tree: Any, clause: str, is_outer: bool = False) -> ProgrammingError:
-        hints = {"WHERE": "filter groups with HAVING", "FROM": "aggregate in a derived table that reads the table itself"}
+        hints = {
+            "WHERE": "filter groups with HAVING",
+            "FROM": "aggregate in a derived table that reads the table itself",
+        }
         name = call_of(tree)[0].upper()
         is_grouping = name == "GROUPING"
         return ProgrammingError(
             f"{'' if is_grouping else 'aggregate function '}{name} can't stand in {clause}",
-            detail="all its columns are of the query around the subquery, so it belongs to that query" if is_outer else None,
+            detail=(
+                "all its columns are of the query around the subquery, so it belongs to that query"
+            )
+            if is_outer
+            else None,
             hint=None if is_grouping else hints.get(clause),
             position=self._at(tree),
         )
@@ -106,10 +128,13 @@ class AggregateBinder(ABC):
     def _placed(self, level: Level, value: AggregateValue | GroupingValue) -> Expression:
         if not level.depth:
             return value
-        return OuterCollected(value=value, depth=level.depth, type=value.type, position=value.position)
+        return OuterCollected(
+            value=value, depth=level.depth, type=value.type, position=value.position
+        )
 
     def aggregate_of(self, tree: Any, predicate: Any) -> Aggregate:
-        """The call of an aggregate function, its arguments (and its FILTER) bound by this binder."""
+        """The call of an aggregate function, its arguments (and its FILTER) bound by this
+        binder."""
         # Loaded on first use, as in `is_aggregate`: most look-ups and writes have no aggregate.
         from runnel.expressions.aggregates.registry import aggregate_call
         from runnel.planner.bind.grouping.aggregate_order import ordered_call
@@ -122,7 +147,9 @@ class AggregateBinder(ABC):
             arguments = arguments[0].expressions
         if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
             if name.upper() != "COUNT" or distinct:
-                raise ProgrammingError(f"{name.upper()}(*) is not possible", hint="name a column", position=position)
+                raise ProgrammingError(
+                    f"{name.upper()}(*) is not possible", hint="name a column", position=position
+                )
             name, bound = "count_star", []
         else:
             bound = [self.bind(argument) for argument in arguments]
@@ -135,8 +162,15 @@ class AggregateBinder(ABC):
             from runnel.expressions.aggregates.function import Given
             from runnel.expressions.python.aggregate import python_aggregate
 
-            return python_aggregate(own, Given(name, tuple(bound), tuple(order), within_group, position), distinct, where)
-        return aggregate_call(name, bound, distinct, where, position, order=order, within_group=within_group)
+            return python_aggregate(
+                own,
+                Given(name, tuple(bound), tuple(order), within_group, position),
+                distinct,
+                where,
+            )
+        return aggregate_call(
+            name, bound, distinct, where, position, order=order, within_group=within_group
+        )
 
     def is_aggregate(self, name: str) -> bool:
         """Whether `name`, in any case, is an aggregate function, perhaps of the user's own."""
@@ -149,7 +183,10 @@ class AggregateBinder(ABC):
         name = call_of(tree)[0]
         if not self.is_aggregate(name):
             written = tree.this.name
-            raise ProgrammingError(f"WITHIN GROUP needs an aggregate function, which {written} isn't", position=self._at(tree))
+            raise ProgrammingError(
+                f"WITHIN GROUP needs an aggregate function, which {written} isn't",
+                position=self._at(tree),
+            )
         return self._aggregate(tree, None)
 
     def _grouping(self, tree: Any) -> Expression:
@@ -158,14 +195,17 @@ class AggregateBinder(ABC):
             raise self._misplaced(tree, self._clause)
         if not 1 <= len(arguments) <= MOST_GROUPING_ARGUMENTS:
             raise ProgrammingError(
-                f"GROUPING takes 1 to {MOST_GROUPING_ARGUMENTS} arguments, not {len(arguments)}", position=position
+                f"GROUPING takes 1 to {MOST_GROUPING_ARGUMENTS} arguments, not {len(arguments)}",
+                position=position,
             )
         inner = self._plain("GROUPING", None)
         from runnel.planner.bind.grouping.aggregate_level import level_of
 
         bound = [inner.bind(argument) for argument in arguments]
         level = level_of(bound)
-        value = GroupingValue(arguments=tuple(map(level.lifted, bound)), type=BIGINT, position=position)
+        value = GroupingValue(
+            arguments=tuple(map(level.lifted, bound)), type=BIGINT, position=position
+        )
         self._aggregates_of(level, tree).groupings.append(value)
         return self._placed(level, value)
 

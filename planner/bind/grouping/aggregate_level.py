@@ -1,6 +1,8 @@
-"""To which query an aggregate belongs: the innermost one that any column of its arguments is of, its own without a column.
+"""To which query an aggregate belongs: the innermost one that any column of its arguments is of,
+its own without a column.
 
-So an aggregate in a subquery may be one of a query around (SQL:2016, 6.9): `SELECT (SELECT SUM(t.x) FROM u) FROM t` is one row.
+So an aggregate in a subquery may be one of a query around (SQL:2016, 6.9):
+`SELECT (SELECT SUM(t.x) FROM u) FROM t` is one row.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ class Level:
     depth: int
 
     def lifted(self, expression: Expression) -> Expression:
-        """An expression of the aggregate as the query that the aggregate belongs to would write it."""
+        """An expression of the aggregate as the query that the aggregate belongs to would write
+        it."""
         return map_outer_in(expression, self._lifted) if self.depth else expression
 
     def _lifted(self, item: Expression, nesting: int) -> Expression | None:
@@ -33,7 +36,8 @@ class Level:
 
 
 def level_of(expressions: Iterable[Expression]) -> Level:
-    """The level of an aggregate with these arguments; ProgrammingError where another of the same level stands in them."""
+    """The level of an aggregate with these arguments; ProgrammingError where another of the same
+    level stands in them."""
     levels = [found for expression in expressions for found in _levels(expression)]
     level = min((number for number, _ in levels), default=0)
     for number, item in levels:

@@ -1,4 +1,5 @@
-"""The order that an aggregate call takes its rows in, as it stands in the text: in the brackets, or in WITHIN GROUP."""
+"""The order that an aggregate call takes its rows in, as it stands in the text: in the brackets, or
+in WITHIN GROUP."""
 
 from __future__ import annotations
 
@@ -28,5 +29,7 @@ def ordered_call(tree: Any, arguments: list[Any], position: Position | None) -> 
     if not isinstance(tree, exp.WithinGroup):
         return OrderedCall(arguments, order, False)
     if order:
-        raise ProgrammingError("ORDER BY stands both in the brackets and in WITHIN GROUP", position=position)
+        raise ProgrammingError(
+            "ORDER BY stands both in the brackets and in WITHIN GROUP", position=position
+        )
     return OrderedCall(arguments, tree.expression.expressions, True)

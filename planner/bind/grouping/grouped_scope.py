@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 from runnel.errors import ProgrammingError, as_written
 from runnel.expressions.nodes import Column, Expression, transform
-from runnel.planner.bind.select_parts import AggregateValue, GroupingValue, OuterCollected, WindowValue
+from runnel.planner.bind.select_parts import (
+    AggregateValue,
+    GroupingValue,
+    OuterCollected,
+    WindowValue,
+)
 from runnel.relation.nodes import Aggregate, references
 from runnel.relation.subqueries import (
     SUBQUERIES,
@@ -25,9 +30,12 @@ if TYPE_CHECKING:
 
 
 class AboveGroups:
-    """Rewrites expressions in terms of an aggregation's result: keys and aggregates become its columns."""
+    """Rewrites expressions in terms of an aggregation's result: keys and aggregates become its
+    columns."""
 
-    def __init__(self, keys: list[Expression], sets: tuple[tuple[int, ...], ...], grouped: Aggregate) -> None:
+    def __init__(
+        self, keys: list[Expression], sets: tuple[tuple[int, ...], ...], grouped: Aggregate
+    ) -> None:
         self._keys = keys
         self._places = {key: place for place, key in enumerate(keys)}
         self._sets = sets
@@ -40,7 +48,9 @@ class AboveGroups:
         if place is not None:
             return replace(self._columns[place], position=expression.position)
         if isinstance(expression, AggregateValue):
-            return replace(self._columns[self._first_call + expression.index], position=expression.position)
+            return replace(
+                self._columns[self._first_call + expression.index], position=expression.position
+            )
         if isinstance(expression, GroupingValue):
             from runnel.planner.bind.grouping.grouping_sets import grouping_value
 
@@ -54,16 +64,26 @@ class AboveGroups:
         return expression.with_children(children) if children else expression
 
     def _subquery(self, subquery: Subquery) -> Subquery:
-        """The subquery with what it reads of the query around made columns of the groups, whose first ones are the keys."""
+        """The subquery with what it reads of the query around made columns of the groups, whose
+        first ones are the keys."""
         lifted: dict[int, dict[Expression, Column]] = {}
 
         def change(item: Expression, nesting: int) -> Expression | None:
             depth = nesting + 1
             if depth not in lifted:
-                lifted[depth] = {_from_inside(key, depth): self._columns[place] for key, place in self._places.items()}
+                lifted[depth] = {
+                    _from_inside(key, depth): self._columns[place]
+                    for key, place in self._places.items()
+                }
             key = lifted[depth].get(item)
             if key is not None:
-                return OuterColumn(index=key.index, name=key.name, type=item.type, depth=depth, position=item.position)
+                return OuterColumn(
+                    index=key.index,
+                    name=key.name,
+                    type=item.type,
+                    depth=depth,
+                    position=item.position,
+                )
             if isinstance(item, OuterCollected) and item.depth == depth:
                 return _from_inside(self.rewritten(item.value), depth)
             if isinstance(item, OuterColumn) and item.depth == depth:
@@ -102,7 +122,13 @@ def _from_inside(key: Expression, depth: int) -> Expression:
 
     def change(node: Expression) -> Expression:
         if isinstance(node, Column):
-            return OuterColumn(index=node.index, name=node.name, type=node.type, depth=depth, position=node.position)
+            return OuterColumn(
+                index=node.index,
+                name=node.name,
+                type=node.type,
+                depth=depth,
+                position=node.position,
+            )
         if isinstance(node, OuterValue):
             return node.at_depth(node.depth + depth)
         return node

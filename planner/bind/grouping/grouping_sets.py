@@ -1,8 +1,9 @@
-"""GROUPING SETS, ROLLUP and CUBE: which sets of keys they mean, and the relation that gives each row once per set.
+"""GROUPING SETS, ROLLUP and CUBE: which sets of keys they mean, and the relation that gives each
+row once per set.
 
-The rows are aggregated by the keys, those outside the row's set being NULL, and by the number of the set, so that a key that
-really is NULL stays apart. A set without keys has a group even where there are no rows: for it a row is added that no
-aggregate counts.
+The rows are aggregated by the keys, those outside the row's set being NULL, and by the number of
+the set, so that a key that really is NULL stays apart. A set without keys has a group even where
+there are no rows: for it a row is added that no aggregate counts.
 """
 
 from __future__ import annotations
@@ -31,8 +32,11 @@ Keys = tuple[int, ...]
 """A grouping set: the numbers of its keys."""
 
 
-def grouping_sets(trees: Sequence[Any], key_of: Callable[[Any], int], position: Position | None) -> tuple[Keys, ...]:
-    """The sets that the items of a GROUP BY mean together; `key_of` gives the number of a key's tree."""
+def grouping_sets(
+    trees: Sequence[Any], key_of: Callable[[Any], int], position: Position | None
+) -> tuple[Keys, ...]:
+    """The sets that the items of a GROUP BY mean together; `key_of` gives the number of a key's
+    tree."""
     sets: list[Keys] = [()]
     for tree in trees:
         items = _sets(tree, key_of, position)
@@ -51,7 +55,11 @@ def _sets(tree: Any, key_of: Callable[[Any], int], position: Position | None) ->
         parts = [_element(item, key_of, position) for item in tree.expressions]
         if len(parts) > MOST_CUBED:
             raise _too_many(position)
-        return [sum(chosen, ()) for size in range(len(parts), -1, -1) for chosen in combinations(parts, size)]
+        return [
+            sum(chosen, ())
+            for size in range(len(parts), -1, -1)
+            for chosen in combinations(parts, size)
+        ]
     if isinstance(tree, exp.GroupingSets):
         found = [keys for item in tree.expressions for keys in _sets(item, key_of, position)]
         if len(found) > MOST_SETS:
@@ -65,19 +73,24 @@ def _element(tree: Any, key_of: Callable[[Any], int], position: Position | None)
     if isinstance(tree, exp.Tuple):
         return tuple(key_of(item) for item in tree.expressions)
     if isinstance(tree, exp.Rollup | exp.Cube | exp.GroupingSets):
-        raise ProgrammingError("ROLLUP and CUBE list expressions, or lists of these in parentheses", position=position)
+        raise ProgrammingError(
+            "ROLLUP and CUBE list expressions, or lists of these in parentheses", position=position
+        )
     return (key_of(tree),)
 
 
 def _too_many(position: Position | None) -> ProgrammingError:
     return ProgrammingError(
-        f"GROUP BY has more than {MOST_SETS} grouping sets", hint="list those that are needed", position=position
+        f"GROUP BY has more than {MOST_SETS} grouping sets",
+        hint="list those that are needed",
+        position=position,
     )
 
 
 @frozen
 class Grouped:
-    """What is aggregated for grouping sets: the relation, its key columns with the set's number as the last, and the calls."""
+    """What is aggregated for grouping sets: the relation, its key columns with the set's number as
+    the last, and the calls."""
 
     relation: Relation
     keys: tuple[Expression, ...]
@@ -85,12 +98,18 @@ class Grouped:
 
 
 def grouped_by_sets(
-    relation: Relation, keys: Sequence[Expression], sets: Sequence[Keys], calls: Sequence[AggregateCall]
+    relation: Relation,
+    keys: Sequence[Expression],
+    sets: Sequence[Keys],
+    calls: Sequence[AggregateCall],
 ) -> Grouped:
     """The relation once per set."""
     fields = relation.fields
     width = len(fields)
-    key_fields = [Field(item.name if isinstance(item, Column) else f"$key{i}", item.type) for i, item in enumerate(keys)]
+    key_fields = [
+        Field(item.name if isinstance(item, Column) else f"$key{i}", item.type)
+        for i, item in enumerate(keys)
+    ]
     given = references(fields)
     names = tuple(item.name for item in (*fields, *key_fields))
     computed = Project(input=relation, expressions=(*given, *keys), names=names)
@@ -99,7 +118,12 @@ def grouped_by_sets(
     expanded: Relation = Expand(
         input=computed,
         projections=tuple(
-            (*given, *(columns[width + i] if i in kept else _null(item) for i, item in enumerate(keys)), _number(at), present)
+            (
+                *given,
+                *(columns[width + i] if i in kept else _null(item) for i, item in enumerate(keys)),
+                _number(at),
+                present,
+            )
             for at, kept in enumerate(sets)
         ),
         names=(*names, "$set", "$present"),
@@ -136,15 +160,23 @@ def _only_present(call: AggregateCall, present: Column) -> AggregateCall:
         if call.arguments and is_plain and not call.order and not function_of(call).keeps_nulls:
             return call
         return replace(call, predicate=present)
-    return replace(call, predicate=Call(function="and", arguments=(present, call.predicate), type=BOOLEAN))
+    return replace(
+        call, predicate=Call(function="and", arguments=(present, call.predicate), type=BOOLEAN)
+    )
 
 
-def grouping_value(value: GroupingValue, keys: Sequence[Expression], sets: Sequence[Keys], number: Column | None) -> Expression:
-    """GROUPING(…) over the aggregation's result: a bit for each argument, 1 where the set of `number` doesn't have it."""
+def grouping_value(
+    value: GroupingValue, keys: Sequence[Expression], sets: Sequence[Keys], number: Column | None
+) -> Expression:
+    """GROUPING(…) over the aggregation's result: a bit for each argument, 1 where the set of
+    `number` doesn't have it."""
     places = []
     for argument in value.arguments:
         if argument not in keys:
-            raise ProgrammingError("GROUPING takes expressions of GROUP BY", position=argument.position or value.position)
+            raise ProgrammingError(
+                "GROUPING takes expressions of GROUP BY",
+                position=argument.position or value.position,
+            )
         places.append(keys.index(argument))
     numbers: dict[int, list[int]] = {}
     for at, kept in enumerate(sets):
@@ -156,7 +188,10 @@ def grouping_value(value: GroupingValue, keys: Sequence[Expression], sets: Seque
         return replace(_number(next(iter(numbers))), position=value.position)
     *others, (last, _) = sorted(numbers.items(), reverse=True)
     return Case(
-        conditions=tuple(InList(operand=number, values=tuple(map(_number, found)), type=BOOLEAN) for _, found in others),
+        conditions=tuple(
+            InList(operand=number, values=tuple(map(_number, found)), type=BOOLEAN)
+            for _, found in others
+        ),
         results=tuple(_number(bits) for bits, _ in others),
         otherwise=_number(last),
         type=BIGINT,

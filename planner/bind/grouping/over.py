@@ -1,7 +1,9 @@
-"""Binding of OVER: a call becomes a WindowCall, the WINDOW clause's definitions are put in, frames are checked.
+"""Binding of OVER: a call becomes a WindowCall, the WINDOW clause's definitions are put in, frames
+are checked.
 
-The calls of a SELECT are collected aside, like its aggregates; a `WindowValue` stands in their place until the SELECT is put
-together. Their arguments may have aggregates of the same SELECT in them: windows come after GROUP BY.
+The calls of a SELECT are collected aside, like its aggregates; a `WindowValue` stands in their
+place until the SELECT is put together. Their arguments may have aggregates of the same SELECT in
+them: windows come after GROUP BY.
 """
 
 from __future__ import annotations
@@ -14,7 +16,11 @@ from sqlglot import exp
 from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions import build
-from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS, is_window_function, window_function_call
+from runnel.expressions.aggregates.window_functions import (
+    WINDOW_FUNCTIONS,
+    is_window_function,
+    window_function_call,
+)
 from runnel.expressions.coercion import convert, takes_type
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey, walk
 from runnel.planner.bind.ordering import sort_key
@@ -23,14 +29,25 @@ from runnel.planner.bind.scope import Scope
 from runnel.planner.bind.select_parts import Aggregates, QueryBinder, WindowValue
 from runnel.planner.parse.query.allow_list import function_call, position_of
 from runnel.relation.nodes import Filter, Project, Relation, references
-from runnel.relation.over import UP_TO_PEERS, WHOLE_PARTITION, Bound, BoundKind, Exclusion, Frame, FrameUnit, Window, WindowCall
+from runnel.relation.over import (
+    UP_TO_PEERS,
+    WHOLE_PARTITION,
+    Bound,
+    BoundKind,
+    Exclusion,
+    Frame,
+    FrameUnit,
+    Window,
+    WindowCall,
+)
 from runnel.relation.subqueries import Exists, InSubquery, OuterColumn, ScalarSubquery
 from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, Kind, SqlType
 
 
 @frozen
 class Definition:
-    """What stands in the brackets of OVER or in the WINDOW clause; `frame` None where none is written."""
+    """What stands in the brackets of OVER or in the WINDOW clause; `frame` None where none is
+    written."""
 
     partition: tuple[Expression, ...] = ()
     order: tuple[SortKey, ...] = ()
@@ -53,7 +70,9 @@ class Windows:
         for tree in trees:
             name = tree.this.name
             if name.lower() in self._named:
-                raise ProgrammingError(f'window "{name}" is defined twice', position=self._at(tree.this))
+                raise ProgrammingError(
+                    f'window "{name}" is defined twice', position=self._at(tree.this)
+                )
             self._named[name.lower()] = self.definition(tree)
 
     def add(self, call: WindowCall) -> WindowValue:
@@ -72,15 +91,22 @@ class Windows:
         binder = self.binder("OVER")
         partition = tuple(binder.bind(item) for item in tree.args.get("partition_by") or ())
         order = tree.args.get("order")
-        keys = tuple(sort_key(binder.bind(item.this), item) for item in order.expressions) if order is not None else ()
+        keys = (
+            tuple(sort_key(binder.bind(item.this), item) for item in order.expressions)
+            if order is not None
+            else ()
+        )
         partition, keys = base.partition or tuple(dict.fromkeys(partition)), base.order or keys
         spec = tree.args.get("spec")
         if spec is None:
             return Definition(partition, keys, base.frame)
-        return Definition(partition, keys, _FrameBinder(self._query, keys, self._at(tree)).bind(spec))
+        return Definition(
+            partition, keys, _FrameBinder(self._query, keys, self._at(tree)).bind(spec)
+        )
 
     def _base(self, tree: Any) -> Definition:
-        """The definition that an OVER or a WINDOW builds on, checked for what may not be said again."""
+        """The definition that an OVER or a WINDOW builds on, checked for what may not be said
+        again."""
         alias = tree.args.get("alias")
         if alias is None:
             return Definition()
@@ -88,7 +114,9 @@ class Windows:
         base = self._named.get(name.lower())
         if base is None:
             known = suggest(name, self._named, "define it: … WINDOW name AS (…)")
-            raise ProgrammingError(f'window "{name}" does not exist', hint=known, position=self._at(alias))
+            raise ProgrammingError(
+                f'window "{name}" does not exist', hint=known, position=self._at(alias)
+            )
         has_order, has_frame = tree.args.get("order") is not None, tree.args.get("spec") is not None
         problem = None
         if tree.args.get("partition_by"):
@@ -98,15 +126,20 @@ class Windows:
         elif base.frame is not None and (has_order or has_frame):
             problem = f'window "{name}" has a frame, so nothing can be built on it'
         if problem is not None:
-            raise ProgrammingError(problem, hint="write the whole window out", position=self._at(alias))
+            raise ProgrammingError(
+                problem, hint="write the whole window out", position=self._at(alias)
+            )
         return base
 
     def _at(self, tree: Any) -> Position | None:
         return position_of(tree, self._query.sql)
 
 
-def window_value(tree: Any, windows: Windows | None, query: QueryBinder, clause: str) -> WindowValue:
-    """What stands for a call with OVER; ProgrammingError where the clause may have none (`windows` None)."""
+def window_value(
+    tree: Any, windows: Windows | None, query: QueryBinder, clause: str
+) -> WindowValue:
+    """What stands for a call with OVER; ProgrammingError where the clause may have none (`windows`
+    None)."""
     position = position_of(tree, query.sql)
     called = _Called(tree.this)
     if windows is None:
@@ -125,7 +158,8 @@ def window_value(tree: Any, windows: Windows | None, query: QueryBinder, clause:
     if not is_window_function(called.name):
         if not binder.is_aggregate(called.name):
             raise ProgrammingError(
-                f"{called.written or 'this expression'} is neither a window function nor an aggregate function, so OVER "
+                f"{called.written or 'this expression'} is neither a window function nor an "
+                "aggregate function, so OVER "
                 "can't follow",
                 position=at,
             )
@@ -133,12 +167,20 @@ def window_value(tree: Any, windows: Windows | None, query: QueryBinder, clause:
             raise _no_nulls_option(called.name, at)
         frame = found.frame or (UP_TO_PEERS if found.order else WHOLE_PARTITION)
         call = binder.aggregate_of(called.tree, called.predicate)
-        return windows.add(WindowCall(call=call, partition=found.partition, order=found.order, frame=frame))
+        return windows.add(
+            WindowCall(call=call, partition=found.partition, order=found.order, frame=frame)
+        )
     function = WINDOW_FUNCTIONS[called.name.lower()]
     if called.predicate is not None:
-        raise ProgrammingError(f"FILTER goes with an aggregate function, which {function.name.upper()} isn't", position=at)
+        raise ProgrammingError(
+            f"FILTER goes with an aggregate function, which {function.name.upper()} isn't",
+            position=at,
+        )
     if any(isinstance(item, exp.Distinct) for item in called.arguments):
-        raise ProgrammingError(f"DISTINCT needs an aggregate function, which {function.name.upper()} isn't", position=at)
+        raise ProgrammingError(
+            f"DISTINCT needs an aggregate function, which {function.name.upper()} isn't",
+            position=at,
+        )
     if called.ignore_nulls is not None and not function.takes_ignore_nulls:
         raise _no_nulls_option(called.name, at)
     call = window_function_call(called.name, [binder.bind(item) for item in called.arguments], at)
@@ -154,14 +196,19 @@ def window_value(tree: Any, windows: Windows | None, query: QueryBinder, clause:
     )
 
 
-def with_windows(relation: Relation, calls: Sequence[WindowCall], position: Position | None) -> Window:
+def with_windows(
+    relation: Relation, calls: Sequence[WindowCall], position: Position | None
+) -> Window:
     """The relation with the values of the calls behind its columns."""
     names = tuple(f"${item.call.function}{i}" for i, item in enumerate(calls))
     return Window(input=relation, calls=tuple(calls), names=names, position=position)
 
 
-def first_rows(relation: Relation, on: Sequence[Column], order: tuple[SortKey, ...], position: Position | None) -> Relation:
-    """DISTINCT ON: of the rows with equal values of `on` the first by `order`. The order must begin with these."""
+def first_rows(
+    relation: Relation, on: Sequence[Column], order: tuple[SortKey, ...], position: Position | None
+) -> Relation:
+    """DISTINCT ON: of the rows with equal values of `on` the first by `order`. The order must begin
+    with these."""
     for key in order[: len(on)]:
         if key.expression not in on:
             raise ProgrammingError(
@@ -182,7 +229,9 @@ def first_rows(relation: Relation, on: Sequence[Column], order: tuple[SortKey, .
     condition = build.call("eq", (number, Literal(value=1, type=BIGINT)), position)
     kept = Filter(input=numbered, condition=condition, position=position)
     names = tuple(item.name for item in relation.fields)
-    return Project(input=kept, expressions=references(relation.fields), names=names, position=position)
+    return Project(
+        input=kept, expressions=references(relation.fields), names=names, position=position
+    )
 
 
 def _no_nulls_option(name: str, position: Position | None) -> ProgrammingError:
@@ -194,8 +243,8 @@ def _no_nulls_option(name: str, position: Position | None) -> ProgrammingError:
 
 
 class _Called:
-    """The function before OVER: its tree, its FILTER, and IGNORE NULLS (True), RESPECT NULLS (False) or neither (None), which
-    may stand behind the brackets or in them."""
+    """The function before OVER: its tree, its FILTER, and IGNORE NULLS (True), RESPECT NULLS
+    (False) or neither (None), which may stand behind the brackets or in them."""
 
     def __init__(self, tree: Any) -> None:
         self.predicate: Any = None
@@ -226,7 +275,9 @@ _MOMENTS = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
 class _FrameBinder:
     """Binds a frame over the ORDER BY keys of its window."""
 
-    def __init__(self, query: QueryBinder, order: tuple[SortKey, ...], position: Position | None) -> None:
+    def __init__(
+        self, query: QueryBinder, order: tuple[SortKey, ...], position: Position | None
+    ) -> None:
         self._query = query
         self._order = order
         self._position = position
@@ -236,7 +287,11 @@ class _FrameBinder:
         if unit is FrameUnit.GROUPS and not self._order:
             raise ProgrammingError("a GROUPS frame needs ORDER BY", position=self._position)
         start = self._bound(tree, "start", unit)
-        end = self._bound(tree, "end", unit) if tree.args.get("end") is not None else Bound(BoundKind.CURRENT_ROW)
+        end = (
+            self._bound(tree, "end", unit)
+            if tree.args.get("end") is not None
+            else Bound(BoundKind.CURRENT_ROW)
+        )
         self._check_order(start.kind, end.kind)
         exclude = tree.args.get("exclude")
         words = "NO OTHERS" if exclude is None else str(getattr(exclude, "name", exclude)).upper()
@@ -251,7 +306,9 @@ class _FrameBinder:
         elif _ORDER.index(start) > _ORDER.index(end):
             problem = f"a frame that starts with {_worded(start)} can't end with {_worded(end)}"
         if problem is not None:
-            raise ProgrammingError(problem, hint="write the earlier bound first", position=self._position)
+            raise ProgrammingError(
+                problem, hint="write the earlier bound first", position=self._position
+            )
 
     def _bound(self, tree: Any, name: str, unit: FrameUnit) -> Bound:
         value, side = tree.args[name], str(tree.args.get(f"{name}_side") or "").upper()
@@ -264,13 +321,24 @@ class _FrameBinder:
     def _offset(self, tree: Any, unit: FrameUnit) -> Expression:
         position = position_of(tree, self._query.sql) or self._position
         if tree.find(exp.Column) is not None:
-            raise ProgrammingError("the offset of a frame can't refer to columns", position=position)
-        bound = ExpressionBinder(self._query, Scope(), "the offset of a frame").bind(tree)
-        if any(isinstance(node, (Exists, InSubquery, ScalarSubquery, OuterColumn)) for node in walk(bound)):
-            raise NotSupportedError(
-                "a subquery as the offset of a frame is not supported", hint="give a number or a parameter", position=position
+            raise ProgrammingError(
+                "the offset of a frame can't refer to columns", position=position
             )
-        bound = self._range_offset(bound, position) if unit is FrameUnit.RANGE else _row_offset(bound, unit, position)
+        bound = ExpressionBinder(self._query, Scope(), "the offset of a frame").bind(tree)
+        if any(
+            isinstance(node, (Exists, InSubquery, ScalarSubquery, OuterColumn))
+            for node in walk(bound)
+        ):
+            raise NotSupportedError(
+                "a subquery as the offset of a frame is not supported",
+                hint="give a number or a parameter",
+                position=position,
+            )
+        bound = (
+            self._range_offset(bound, position)
+            if unit is FrameUnit.RANGE
+            else _row_offset(bound, unit, position)
+        )
         if isinstance(bound, Literal):
             _check_literal(bound, position)
         return bound
@@ -278,7 +346,9 @@ class _FrameBinder:
     def _range_offset(self, offset: Expression, position: Position | None) -> Expression:
         if len(self._order) != 1:
             raise ProgrammingError(
-                "a RANGE frame with an offset needs exactly one ORDER BY key", hint="use ROWS or GROUPS", position=position
+                "a RANGE frame with an offset needs exactly one ORDER BY key",
+                hint="use ROWS or GROUPS",
+                position=position,
             )
         key = self._order[0].expression.type
         wanted = _offset_type(key, offset)
@@ -288,7 +358,10 @@ class _FrameBinder:
             raise ProgrammingError(
                 f"a RANGE frame over {key} can't have an offset of type {offset.type}"
                 if possible
-                else f"a RANGE frame with an offset needs an ORDER BY of numbers, dates, times or intervals, not {key}",
+                else (
+                    "a RANGE frame with an offset needs an ORDER BY of numbers, dates, times or "
+                    f"intervals, not {key}"
+                ),
                 hint=f"give {offered}" if possible else "use ROWS or GROUPS",
                 position=position,
             )
@@ -318,7 +391,8 @@ def _offset_type(key: SqlType, offset: Expression) -> SqlType | None:
 def _row_offset(offset: Expression, unit: FrameUnit, position: Position | None) -> Expression:
     if not (offset.type.is_integer or takes_type(offset, BIGINT)):
         raise ProgrammingError(
-            f"the offset of a {unit.value} frame must be a whole number, not {offset.type}", position=position
+            f"the offset of a {unit.value} frame must be a whole number, not {offset.type}",
+            position=position,
         )
     return convert(offset, BIGINT)
 
@@ -329,7 +403,9 @@ def _check_literal(offset: Literal, position: Position | None) -> None:
     if isinstance(offset.value, str):
         return
     if offset.value < type(offset.value)(0):
-        raise ProgrammingError("the offset of a frame can't be negative", hint=_DIRECTION, position=position)
+        raise ProgrammingError(
+            "the offset of a frame can't be negative", hint=_DIRECTION, position=position
+        )
 
 
 _DIRECTION = "PRECEDING looks back, FOLLOWING forward"

@@ -1,4 +1,5 @@
-"""Binding of ARRAY(SELECT …): the values of a query with one column, in its order, NULLs among them; empty without a row."""
+"""Binding of ARRAY(SELECT …): the values of a query with one column, in its order, NULLs among
+them; empty without a row."""
 
 from __future__ import annotations
 
@@ -18,25 +19,36 @@ from runnel.sqltypes import NULL, VARCHAR, array
 
 def query_of(tree: Any) -> Any | None:
     """The query of an exp.Array that has one in round brackets; None for ARRAY[…]."""
-    if tree.args.get("value_constructor") is not None or tree.args.get("bracket_notation") or len(tree.expressions) != 1:
+    if (
+        tree.args.get("value_constructor") is not None
+        or tree.args.get("bracket_notation")
+        or len(tree.expressions) != 1
+    ):
         return None
     only = tree.expressions[0]
     return only if isinstance(only, exp.Query | exp.Values) else None
 
 
-def array_of_query(query: QueryBinder, scope: Scope, tree: Any, position: Position | None) -> Expression:
+def array_of_query(
+    query: QueryBinder, scope: Scope, tree: Any, position: Position | None
+) -> Expression:
     """The ARRAY of all values of a query, which may refer to `scope`."""
     # Loaded on first use: most statements have no aggregate.
     from runnel.expressions.aggregates.registry import aggregate_call
 
     relation = query.subquery(tree, scope)
     if len(relation.fields) != 1:
-        raise ProgrammingError(f"the query of ARRAY must have one column, not {len(relation.fields)}", position=position)
+        raise ProgrammingError(
+            f"the query of ARRAY must have one column, not {len(relation.fields)}",
+            position=position,
+        )
     rows, value, order = _in_order(relation)
     if value.type == NULL:
         value = build.cast(value, VARCHAR, implicit=True)
     gathered = aggregate_call("array_agg", [value], position=position, order=order)
-    groups = Aggregate(input=rows, keys=(), aggregates=(gathered,), names=("values",), position=position)
+    groups = Aggregate(
+        input=rows, keys=(), aggregates=(gathered,), names=("values",), position=position
+    )
     found = references(groups.fields)[0]
     empty = build.cast(build.call("array", [], position), array(value.type), implicit=True)
     filled = build.coalesce([found, empty], position)
@@ -49,7 +61,11 @@ def _in_order(relation: Relation) -> tuple[Relation, Expression, list[SortKey]]:
     limit = relation if isinstance(relation, Limit) else None
     inner = relation if limit is None else limit.input
     place = 0
-    if isinstance(inner, Project) and isinstance(inner.input, Sort) and isinstance(inner.expressions[0], Column):
+    if (
+        isinstance(inner, Project)
+        and isinstance(inner.input, Sort)
+        and isinstance(inner.expressions[0], Column)
+    ):
         place, inner = inner.expressions[0].index, inner.input
     if not isinstance(inner, Sort):
         return relation, references(relation.fields)[0], []

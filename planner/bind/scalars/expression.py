@@ -1,7 +1,8 @@
 """Binding of scalars: a sqlglot tree becomes a typed expression over the columns of a scope.
 
-Types are settled here, by `expressions.build`, which puts the conversions in. Aggregates are collected aside, and an
-`AggregateValue` stands in their place until the SELECT is put together. Subqueries become expressions of `relation.py`.
+Types are settled here, by `expressions.build`, which puts the conversions in. Aggregates are
+collected aside, and an `AggregateValue` stands in their place until the SELECT is put together.
+Subqueries become expressions of `relation.py`.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ class ExpressionBinder(AggregateBinder):
         found = self._special(tree)
         if found is not None:
             return found
-        raise NotSupportedError(f"{tree.key.upper()} is not supported here", position=self._at(tree))
+        raise NotSupportedError(
+            f"{tree.key.upper()} is not supported here", position=self._at(tree)
+        )
 
     def _special(self, tree: Any) -> Expression | None:
         # Loaded on first use: few statements have what is bound there.
@@ -118,7 +121,11 @@ class ExpressionBinder(AggregateBinder):
         if isinstance(tree, exp.DPipe) and len(_chain(tree)) > _MANY:
             return self._long_concatenation(tree)
         left, right = unwrapped(tree.this), unwrapped(tree.expression)
-        if isinstance(tree, _COMPARISONS) and isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
+        if (
+            isinstance(tree, _COMPARISONS)
+            and isinstance(left, exp.Tuple)
+            and isinstance(right, exp.Tuple)
+        ):
             return self._compare_rows(tree, left, right)
         if isinstance(tree, _COMPARISONS) and isinstance(right, (exp.Any, exp.All)):
             # Loaded on first use: few statements compare with all values of a set.
@@ -128,19 +135,28 @@ class ExpressionBinder(AggregateBinder):
         return build.call(function, [self.bind(left), self.bind(right)], self._at(tree))
 
     def _long_concatenation(self, tree: Any) -> Expression:
-        """Many values joined by ||, as a tree that isn't deep: of texts the order of the joins doesn't matter."""
+        """Many values joined by ||, as a tree that isn't deep: of texts the order of the joins
+        doesn't matter."""
         parts = [self.bind(unwrapped(part)) for part in _chain(tree)]
         build.call("concat", parts[:2], self._at(tree))  # for its checks
         for item in parts:
-            if item.type.is_nested or item.type.kind is Kind.VARBINARY or not can_cast(item.type, VARCHAR):
+            if (
+                item.type.is_nested
+                or item.type.kind is Kind.VARBINARY
+                or not can_cast(item.type, VARCHAR)
+            ):
                 raise ProgrammingError(
-                    f"|| joins more than {_MANY} values only where all are text, and here is {item.type}",
+                    f"|| joins more than {_MANY} values only where all are text, "
+                    f"and here is {item.type}",
                     position=item.position or self._at(tree),
                 )
         parts = [convert(item, VARCHAR) for item in parts]
         while len(parts) > 1:
             pairs = [parts[at : at + 2] for at in range(0, len(parts), 2)]
-            parts = [build.call("concat", pair, pair[0].position) if len(pair) == 2 else pair[0] for pair in pairs]
+            parts = [
+                build.call("concat", pair, pair[0].position) if len(pair) == 2 else pair[0]
+                for pair in pairs
+            ]
         return parts[0]
 
     def _compare_rows(self, tree: Any, left: Any, right: Any) -> Expression:
@@ -148,9 +164,12 @@ class ExpressionBinder(AggregateBinder):
         from runnel.planner.bind.scalars.row_comparison import compared_rows
 
         if len(left.expressions) != len(right.expressions):
-            raise ProgrammingError("rows of different lengths can't be compared", position=self._at(tree))
+            raise ProgrammingError(
+                "rows of different lengths can't be compared", position=self._at(tree)
+            )
         pairs = [
-            (self.bind(first), self.bind(second)) for first, second in zip(left.expressions, right.expressions, strict=True)
+            (self.bind(first), self.bind(second))
+            for first, second in zip(left.expressions, right.expressions, strict=True)
         ]
         return compared_rows(_BINARY[type(tree)], pairs, self._at(tree))
 
@@ -163,11 +182,16 @@ class ExpressionBinder(AggregateBinder):
             scope = scope.within(tree.text("db"))
         if self._query.emits and self._is_window_final(tree):
             assert self._aggregates is not None
-            return self._aggregates.add(Aggregate(function=WINDOW_FINAL, arguments=(), type=BOOLEAN, position=self._at(tree)))
+            return self._aggregates.add(
+                Aggregate(
+                    function=WINDOW_FINAL, arguments=(), type=BOOLEAN, position=self._at(tree)
+                )
+            )
         return scope.resolve(tree.name, tree.table or None, self._at(tree))
 
     def _check_schema(self, tree: Any) -> None:
-        """Refuses a name such as a.b.c whose first part is no schema: it may be meant for a field of a column."""
+        """Refuses a name such as a.b.c whose first part is no schema: it may be meant for a field
+        of a column."""
         try:
             check_schema(tree.text("catalog"), tree.text("db"), self._at(tree))
         except ProgrammingError as error:
@@ -175,7 +199,8 @@ class ExpressionBinder(AggregateBinder):
             raise
 
     def _is_window_final(self, tree: Any) -> bool:
-        """Whether a column is the one that tells the last result of a window, where groups are given more than once."""
+        """Whether a column is the one that tells the last result of a window, where groups are
+        given more than once."""
         is_named = tree.name.lower() == WINDOW_FINAL and not tree.table
         return is_named and self._aggregates is not None and not self._scope.find(tree.name, None)
 
@@ -193,7 +218,9 @@ class ExpressionBinder(AggregateBinder):
 
     def _parameter(self, tree: Any) -> Expression:
         index = int(tree.name)
-        return Parameter(index=index, type=self._query.parameter_types[index], position=self._at(tree))
+        return Parameter(
+            index=index, type=self._query.parameter_types[index], position=self._at(tree)
+        )
 
     def _negate(self, tree: Any) -> Expression:
         inner = unwrapped(tree.this)
@@ -210,7 +237,9 @@ class ExpressionBinder(AggregateBinder):
         right = right.this if negated else right
         if isinstance(unwrapped(tree.this), exp.Tuple):
             hint = "write it for each of the values, joined by AND"
-            raise NotSupportedError("IS with a row of values is not supported", hint=hint, position=self._at(tree))
+            raise NotSupportedError(
+                "IS with a row of values is not supported", hint=hint, position=self._at(tree)
+            )
         operand = self.bind(tree.this)
         if isinstance(right, exp.Boolean):
             name = "true" if right.this else "false"
@@ -221,7 +250,9 @@ class ExpressionBinder(AggregateBinder):
 
             return is_json(self.bind, tree, self._at(tree))
         else:
-            raise NotSupportedError("IS takes NULL, TRUE, FALSE or DISTINCT FROM", position=self._at(tree))
+            raise NotSupportedError(
+                "IS takes NULL, TRUE, FALSE or DISTINCT FROM", position=self._at(tree)
+            )
         return build.call(f"is_not_{name}" if negated else f"is_{name}", [operand], self._at(tree))
 
     def _paren(self, tree: Any) -> Expression:
@@ -236,14 +267,23 @@ class ExpressionBinder(AggregateBinder):
 
         value, is_months = parse_interval(tree, self._at(tree))
         kind = INTERVAL_MONTH if is_months else INTERVAL
-        return Literal(value=value if is_months else timedelta(microseconds=value), type=kind, position=self._at(tree))
+        return Literal(
+            value=value if is_months else timedelta(microseconds=value),
+            type=kind,
+            position=self._at(tree),
+        )
 
     def _between(self, tree: Any) -> Expression:
         position = self._at(tree)
-        operand, low, high = (self.bind(part) for part in (tree.this, tree.args["low"], tree.args["high"]))
+        operand, low, high = (
+            self.bind(part) for part in (tree.this, tree.args["low"], tree.args["high"])
+        )
 
         def within(first: Expression, last: Expression) -> Expression:
-            bounds = [build.call("ge", [operand, first], position), build.call("le", [operand, last], position)]
+            bounds = [
+                build.call("ge", [operand, first], position),
+                build.call("le", [operand, last], position),
+            ]
             return build.limited(build.call("and", bounds, position))
 
         if not tree.args.get("symmetric"):
@@ -261,10 +301,14 @@ class ExpressionBinder(AggregateBinder):
                 conditions.append(build.call("eq", pair, self._at(branch.this)))
             results.append(self.bind(branch.args["true"]))
         default = tree.args.get("default")
-        return build.case(conditions, results, None if default is None else self.bind(default), self._at(tree))
+        return build.case(
+            conditions, results, None if default is None else self.bind(default), self._at(tree)
+        )
 
     def _when(self, tree: Any) -> Expression:
-        return ExpressionBinder(self._query, self._scope, "WHEN", self._aggregates, self._windows).condition(tree)
+        return ExpressionBinder(
+            self._query, self._scope, "WHEN", self._aggregates, self._windows
+        ).condition(tree)
 
     def _in(self, tree: Any) -> Expression:
         position = self._at(tree)
@@ -275,30 +319,48 @@ class ExpressionBinder(AggregateBinder):
             return self._in_subquery([self.bind(part) for part in left], query, position)
         if tree.args.get("unnest") is not None or tree.args.get("field") is not None:
             raise NotSupportedError("IN takes a list of values or a subquery", position=position)
-        if isinstance(operand, exp.Tuple) and all(isinstance(unwrapped(item), exp.Tuple) for item in tree.expressions):
-            rows = [self._compare_rows(exp.EQ(), operand, unwrapped(item)) for item in tree.expressions]
+        if isinstance(operand, exp.Tuple) and all(
+            isinstance(unwrapped(item), exp.Tuple) for item in tree.expressions
+        ):
+            rows = [
+                self._compare_rows(exp.EQ(), operand, unwrapped(item)) for item in tree.expressions
+            ]
             return build.call("or", rows, position) if len(rows) > 1 else rows[0]
-        return build.in_list(self.bind(operand), [self.bind(item) for item in tree.expressions], position)
+        return build.in_list(
+            self.bind(operand), [self.bind(item) for item in tree.expressions], position
+        )
 
-    def _in_subquery(self, operands: list[Expression], tree: Any, position: Position | None) -> Expression:
+    def _in_subquery(
+        self, operands: list[Expression], tree: Any, position: Position | None
+    ) -> Expression:
         relation = self._query.subquery(tree, self._around)
         count = len(relation.fields)
         if count != len(operands):
-            raise ProgrammingError(f"the subquery of IN has {count} columns, {len(operands)} expected", position=position)
+            raise ProgrammingError(
+                f"the subquery of IN has {count} columns, {len(operands)} expected",
+                position=position,
+            )
         from runnel.planner.bind.scalars.in_subquery import in_subquery  # few queries need it
 
         return in_subquery(operands, relation, "IN", position)
 
     def _exists(self, tree: Any) -> Expression:
-        return Exists(relation=self._query.subquery(tree.this, self._around), type=BOOLEAN, position=self._at(tree))
+        return Exists(
+            relation=self._query.subquery(tree.this, self._around),
+            type=BOOLEAN,
+            position=self._at(tree),
+        )
 
     def _subquery(self, tree: Any) -> Expression:
         relation = self._query.subquery(tree, self._around)
         if len(relation.fields) != 1:
             raise ProgrammingError(
-                f"a subquery used as a value must have one column, not {len(relation.fields)}", position=self._at(tree)
+                f"a subquery used as a value must have one column, not {len(relation.fields)}",
+                position=self._at(tree),
             )
-        return ScalarSubquery(relation=relation, type=relation.fields[0].type, position=self._at(tree))
+        return ScalarSubquery(
+            relation=relation, type=relation.fields[0].type, position=self._at(tree)
+        )
 
     def _like(self, tree: Any) -> Expression:
         position = self._at(tree)
@@ -314,7 +376,9 @@ class ExpressionBinder(AggregateBinder):
             return self._grouping(tree)
         if is_window_function(name):
             raise ProgrammingError(
-                f"window function {name} needs OVER", hint=f"write {name}(…) OVER (…)", position=self._at(tree)
+                f"window function {name} needs OVER",
+                hint=f"write {name}(…) OVER (…)",
+                position=self._at(tree),
             )
         if name.startswith("JSON_") or name in ("MAP[", "X'"):
             from runnel.planner.bind.scalars.special import worded_call
@@ -334,7 +398,10 @@ class ExpressionBinder(AggregateBinder):
             inner = argument.this if isinstance(argument, exp.Order) else argument
             if isinstance(inner, exp.Distinct) or inner is not argument:
                 what = "DISTINCT" if isinstance(inner, exp.Distinct) else "ORDER BY"
-                raise ProgrammingError(f"{what} needs an aggregate function, which {tree.name} isn't", position=self._at(tree))
+                raise ProgrammingError(
+                    f"{what} needs an aggregate function, which {tree.name} isn't",
+                    position=self._at(tree),
+                )
         bound = [self.bind(argument) for argument in arguments]
         if own is None:
             known = [item.name for item in self._query.snapshot.functions.values()]
@@ -359,7 +426,8 @@ class ExpressionBinder(AggregateBinder):
 
 
 def _chain(tree: Any) -> list[Any]:
-    """The operands of a run of the same AND or OR, without recursion: generated SQL has thousands."""
+    """The operands of a run of the same AND or OR, without recursion: generated SQL has
+    thousands."""
     kind, parts, waiting = type(tree), [], [tree]
     while waiting:
         node = waiting.pop()

@@ -1,4 +1,5 @@
-"""`x IN (SELECT …)`, which is also `x = ANY (SELECT …)`: both sides brought to the type in which `=` compares them."""
+"""`x IN (SELECT …)`, which is also `x = ANY (SELECT …)`: both sides brought to the type in which
+`=` compares them."""
 
 from __future__ import annotations
 
@@ -13,24 +14,33 @@ from runnel.relation.subqueries import InSubquery
 from runnel.sqltypes import BOOLEAN, SqlType, common_type, loses_digits
 
 
-def in_subquery(operands: Sequence[Expression], relation: Relation, symbol: str, position: Position | None) -> InSubquery:
-    """As many operands as the relation has columns. DECIMALs that no type holds side by side are compared by keys."""
+def in_subquery(
+    operands: Sequence[Expression], relation: Relation, symbol: str, position: Position | None
+) -> InSubquery:
+    """As many operands as the relation has columns. DECIMALs that no type holds side by side are
+    compared by keys."""
     sides: list[Expression] = []
     types: list[SqlType] = []
     keyed: set[int] = set()
-    for number, (operand, column) in enumerate(zip(operands, references(relation.fields), strict=True)):
+    for number, (operand, column) in enumerate(
+        zip(operands, references(relation.fields), strict=True)
+    ):
         shared = comparison_type(operand.type, column.type, symbol, position)
         if loses_digits(operand.type, column.type):
             build.call("eq", [operand, column], position)  # refuses nested types
             keyed.add(number)
             shared = column.type
         types.append(shared)
-        sides.append(decimal_key(operand) if number in keyed else build.cast(operand, shared, implicit=True))
+        sides.append(
+            decimal_key(operand) if number in keyed else build.cast(operand, shared, implicit=True)
+        )
     relation = changed(converted(relation, tuple(types)), dict.fromkeys(keyed, decimal_key))
     return InSubquery(operands=tuple(sides), relation=relation, type=BOOLEAN, position=position)
 
 
-def comparison_type(left: SqlType, right: SqlType, symbol: str, position: Position | None) -> SqlType:
+def comparison_type(
+    left: SqlType, right: SqlType, symbol: str, position: Position | None
+) -> SqlType:
     """The common type of two types that are compared; ProgrammingError where there is none."""
     shared = common_type(left, right)
     if shared is None:

@@ -1,6 +1,8 @@
-"""INTERVAL literals: `INTERVAL '1' DAY`, `INTERVAL '1:30' HOUR TO MINUTE`, `INTERVAL '2 days 3 hours'`.
+"""INTERVAL literals: `INTERVAL '1' DAY`, `INTERVAL '1:30' HOUR TO MINUTE`,
+`INTERVAL '2 days 3 hours'`.
 
-A day-time interval is a number of µs; a year-month interval a number of months. A literal can't be both, as in Hazelcast.
+A day-time interval is a number of µs; a year-month interval a number of months. A literal can't be
+both, as in Hazelcast.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ MICROSECONDS = {
 }
 MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12, "DECADE": 120, "CENTURY": 1200}
 _FIELDS = ["YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"]
-_SHORT = {"MIN": "MINUTE", "SEC": "SECOND", "MS": "MILLISECOND", "US": "MICROSECOND", "HR": "HOUR", "MON": "MONTH"}
+_SHORT = {
+    "MIN": "MINUTE",
+    "SEC": "SECOND",
+    "MS": "MILLISECOND",
+    "US": "MICROSECOND",
+    "HR": "HOUR",
+    "MON": "MONTH",
+}
 _SHORT |= {"S": "SECOND", "H": "HOUR", "D": "DAY", "W": "WEEK", "Y": "YEAR", "CENTURIE": "CENTURY"}
 _LARGEST = 2**63 - 1
 _MARK = "\0"
@@ -50,7 +59,9 @@ def parse_interval(tree: Any, position: Position | None) -> tuple[int, bool]:
         text = text.replace(_MARK, "").strip()
         value = _parse_words(text, position)
     elif isinstance(unit, exp.IntervalSpan):
-        value = _parse_span(text, _unit(unit.this.name, position), _unit(unit.expression.name, position), position)
+        value = _parse_span(
+            text, _unit(unit.this.name, position), _unit(unit.expression.name, position), position
+        )
     elif unit is not None:
         value = _scaled(text, _unit(unit.name, position), position)
     else:
@@ -69,7 +80,9 @@ def _text_of(tree: Any, position: Position | None) -> str:
         this = this.this
     if not isinstance(this, exp.Literal):
         raise NotSupportedError(
-            "INTERVAL takes a literal", hint="multiply an interval instead: x * INTERVAL '1' DAY", position=position
+            "INTERVAL takes a literal",
+            hint="multiply an interval instead: x * INTERVAL '1' DAY",
+            position=position,
         )
     return sign + str(this.this).strip()
 
@@ -79,7 +92,9 @@ def _unit(name: str, position: Position | None) -> str:
     unit = unit.removesuffix("S") if len(unit) > 2 else unit
     unit = _SHORT.get(unit, unit)
     if unit not in MICROSECONDS and unit not in MONTHS:
-        raise ProgrammingError(f'unknown interval unit "{name}"', hint="e.g. SECOND, DAY, MONTH", position=position)
+        raise ProgrammingError(
+            f'unknown interval unit "{name}"', hint="e.g. SECOND, DAY, MONTH", position=position
+        )
     return unit
 
 
@@ -98,7 +113,9 @@ def _scaled(text: str, unit: str, position: Position | None) -> tuple[int, bool]
     value = number * (MONTHS[unit] if unit in MONTHS else MICROSECONDS[unit])
     if value != value.to_integral_value():
         smallest = "months" if unit in MONTHS else "microseconds"
-        raise ProgrammingError(f"interval '{text}' {unit} is no whole number of {smallest}", position=position)
+        raise ProgrammingError(
+            f"interval '{text}' {unit} is no whole number of {smallest}", position=position
+        )
     return int(value), unit in MONTHS
 
 
@@ -107,12 +124,15 @@ def _parse_span(text: str, first: str, last: str, position: Position | None) -> 
         raise ProgrammingError(f"an interval can't go from {first} to {last}", position=position)
     fields = _FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1]
     if {"MONTH", "DAY"} <= set(fields):
-        raise NotSupportedError("an interval of both months and days is not supported", position=position)
+        raise NotSupportedError(
+            "an interval of both months and days is not supported", position=position
+        )
     sign = -1 if text.startswith("-") else 1
     parts = re.split(r"[-:\s]+", text.lstrip("+-"))
     if len(parts) != len(fields):
         raise ProgrammingError(
-            f"interval '{text}' has {len(parts)} parts, {first} TO {last} needs {len(fields)}", position=position
+            f"interval '{text}' has {len(parts)} parts, {first} TO {last} needs {len(fields)}",
+            position=position,
         )
     values = [_scaled(part, unit, position) for part, unit in zip(parts, fields, strict=True)]
     return sign * sum(value for value, _ in values), values[0][1]
@@ -121,7 +141,9 @@ def _parse_span(text: str, first: str, last: str, position: Position | None) -> 
 def _parse_words(text: str, position: Position | None) -> tuple[int, bool]:
     """'1 day 2 hours', '1 day 02:03:04.5', '3 days ago'."""
     unreadable = ProgrammingError(
-        f"can't read interval '{text[:60]}'", hint="write it as INTERVAL '1' DAY, or '1 day 02:03:04'", position=position
+        f"can't read interval '{text[:60]}'",
+        hint="write it as INTERVAL '1' DAY, or '1 day 02:03:04'",
+        position=position,
     )
     if len(text) > _LONGEST:
         raise unreadable
@@ -132,14 +154,19 @@ def _parse_words(text: str, position: Position | None) -> tuple[int, bool]:
     if clock is not None:
         sign, *parts = clock.groups()
         sizes = [
-            _scaled(part or "0", unit, position)[0] for part, unit in zip(parts, ("HOUR", "MINUTE", "SECOND"), strict=True)
+            _scaled(part or "0", unit, position)[0]
+            for part, unit in zip(parts, ("HOUR", "MINUTE", "SECOND"), strict=True)
         ]
         values.append((-sum(sizes) if sign == "-" else sum(sizes), False))
         rest = rest[: clock.start()]
-    values += [_scaled(number, _unit(unit, position), position) for number, unit in _PAIR.findall(rest)]
+    values += [
+        _scaled(number, _unit(unit, position), position) for number, unit in _PAIR.findall(rest)
+    ]
     if not values or _PAIR.sub("", rest).strip():
         raise unreadable
     if len({is_months for _, is_months in values}) > 1:
-        raise NotSupportedError("an interval of both months and days is not supported", position=position)
+        raise NotSupportedError(
+            "an interval of both months and days is not supported", position=position
+        )
     total = sum(value for value, _ in values)
     return -total if is_ago else total, values[0][1]

@@ -1,4 +1,5 @@
-"""Binding of the JSON functions whose arguments have clauses (`json_clauses` has made arguments of them)."""
+"""Binding of the JSON functions whose arguments have clauses (`json_clauses` has made arguments of
+them)."""
 
 from __future__ import annotations
 
@@ -23,24 +24,36 @@ def json_call(bind: Bind, name: str, arguments: list[Any], position: Position | 
     return _BINDERS[name](bind, name, arguments, position)
 
 
-def aggregate(bind: Bind, tree: Any, name: str, position: Position | None, where: Any = None) -> Expression:
-    """JSON_ARRAYAGG and JSON_OBJECTAGG: the rows are collected by ARRAY_AGG, and the arrays written as JSON. `where` is the
-    FILTER."""
+def aggregate(
+    bind: Bind, tree: Any, name: str, position: Position | None, where: Any = None
+) -> Expression:
+    """JSON_ARRAYAGG and JSON_OBJECTAGG: the rows are collected by ARRAY_AGG, and the arrays written
+    as JSON. `where` is the FILTER."""
     function, _, nulls = name.partition(" ")
     if function not in AGGREGATES:
         raise ProgrammingError("FILTER goes with an aggregate function", position=position)
     count = 1 if function == "JSON_ARRAYAGG" else 2
     if len(tree.expressions) != count:
         takes = "a name and a value" if count == 2 else "1 argument"
-        raise ProgrammingError(f"{function} takes {takes}, not {len(tree.expressions)} arguments", position=position)
+        raise ProgrammingError(
+            f"{function} takes {takes}, not {len(tree.expressions)} arguments", position=position
+        )
     lists = []
     for argument in tree.expressions:
         collected = tree.copy()
         collected.set("this", "ARRAY_AGG")
         collected.set("expressions", [argument.copy()])
-        lists.append(bind(collected if where is None else exp.Filter(this=collected, expression=where.copy())))
+        lists.append(
+            bind(
+                collected if where is None else exp.Filter(this=collected, expression=where.copy())
+            )
+        )
     nulls = nulls or ("ABSENT" if count == 1 else "NULL")
-    return build.call("json_array_of_list" if count == 1 else "json_object_of_lists", [_text(nulls), *lists], position)
+    return build.call(
+        "json_array_of_list" if count == 1 else "json_object_of_lists",
+        [_text(nulls), *lists],
+        position,
+    )
 
 
 def _clause_of(tree: Any) -> str | None:
@@ -54,13 +67,18 @@ def _clauses(arguments: list[Any]) -> Iterator[tuple[str, Any]]:
     while at < len(arguments):
         clause = _clause_of(arguments[at])
         takes_one = clause in ("DEFAULT", "RETURNING")
-        yield clause or "", arguments[at + 1] if takes_one and at + 1 < len(arguments) else arguments[at]
+        yield (
+            clause or "",
+            arguments[at + 1] if takes_one and at + 1 < len(arguments) else arguments[at],
+        )
         at += 2 if takes_one else 1
 
 
 def _plain_count(arguments: list[Any]) -> int:
     """How many arguments stand before the first clause."""
-    return next((i for i, item in enumerate(arguments) if _clause_of(item) is not None), len(arguments))
+    return next(
+        (i for i, item in enumerate(arguments) if _clause_of(item) is not None), len(arguments)
+    )
 
 
 def _text(value: str, position: Position | None = None) -> Literal:
@@ -70,7 +88,9 @@ def _text(value: str, position: Position | None = None) -> Literal:
 class _Behaviour:
     """What a function does ON EMPTY and ON ERROR, as its clauses say."""
 
-    def __init__(self, name: str, arguments: list[Any], allowed: frozenset[str], position: Position | None) -> None:
+    def __init__(
+        self, name: str, arguments: list[Any], allowed: frozenset[str], position: Position | None
+    ) -> None:
         self.answers = {"EMPTY": "NULL", "ERROR": "NULL"}
         self.defaults: dict[str, Any] = {}
         self.returning: Any = None
@@ -81,7 +101,13 @@ class _Behaviour:
         seen: set[str] = set()
         for clause, argument in _clauses(arguments):
             words = clause.split()
-            kind = f"ON {words[-1]}" if "ON" in words else "WRAPPER" if words[-1:] == ["WRAPPER"] else clause
+            kind = (
+                f"ON {words[-1]}"
+                if "ON" in words
+                else "WRAPPER"
+                if words[-1:] == ["WRAPPER"]
+                else clause
+            )
             if kind in seen:
                 raise self._wrong(f"{kind} comes twice in {name}")
             seen.add(kind)
@@ -92,7 +118,11 @@ class _Behaviour:
                 seen.discard("DEFAULT")
             elif kind == "WRAPPER" and "WRAPPER" in allowed:
                 self.wrapper = (
-                    "WITHOUT" if words[0] == "WITHOUT" else "CONDITIONAL" if "CONDITIONAL" in words else "UNCONDITIONAL"
+                    "WITHOUT"
+                    if words[0] == "WITHOUT"
+                    else "CONDITIONAL"
+                    if "CONDITIONAL" in words
+                    else "UNCONDITIONAL"
                 )
             elif kind in ("ON EMPTY", "ON ERROR") and self._answer(words, waiting, allowed):
                 waiting = None
@@ -130,7 +160,10 @@ def _value(bind: Bind, name: str, arguments: list[Any], position: Position | Non
     call = build.call("json_value", [*given, answers, Literal(value=None, type=target)], position)
     if not behaviour.defaults:
         return call
-    defaults = {event: build.cast(bind(tree), target, position, implicit=False) for event, tree in behaviour.defaults.items()}
+    defaults = {
+        event: build.cast(bind(tree), target, position, implicit=False)
+        for event, tree in behaviour.defaults.items()
+    }
     # The default of a row that doesn't need it must not fail, so it is a branch of a CASE.
     outcome = build.call("json_outcome", [*given, Literal(value=None, type=target)], position)
     conditions = [build.call("eq", [outcome, _text(event)], position) for event in defaults]
@@ -141,23 +174,37 @@ def _query(bind: Bind, name: str, arguments: list[Any], position: Position | Non
     count = _plain_count(arguments)
     behaviour = _Behaviour(name, arguments[count:], _QUERY_CLAUSES, position)
     answers = f"{behaviour.answers['EMPTY']},{behaviour.answers['ERROR']},{behaviour.wrapper}"
-    return build.call("json_query", [*(bind(item) for item in arguments[:count]), _text(answers)], position)
+    return build.call(
+        "json_query", [*(bind(item) for item in arguments[:count]), _text(answers)], position
+    )
 
 
 def _exists(bind: Bind, name: str, arguments: list[Any], position: Position | None) -> Expression:
     count = _plain_count(arguments)
     behaviour = _Behaviour(name, arguments[count:], _EXISTS_CLAUSES, position)
     answer = behaviour.answers["ERROR"] if count < len(arguments) else "FALSE"
-    return build.call("json_exists", [*(bind(item) for item in arguments[:count]), _text(answer)], position)
+    return build.call(
+        "json_exists", [*(bind(item) for item in arguments[:count]), _text(answer)], position
+    )
 
 
-def _constructor(bind: Bind, name: str, arguments: list[Any], position: Position | None) -> Expression:
+def _constructor(
+    bind: Bind, name: str, arguments: list[Any], position: Position | None
+) -> Expression:
     count = _plain_count(arguments)
     clauses = [_clause_of(item) for item in arguments[count:]]
     if clauses not in ([], ["NULL ON NULL"], ["ABSENT ON NULL"]):
-        raise ProgrammingError(f"{name} takes NULL ON NULL or ABSENT ON NULL, and nothing behind it", position=position)
-    nulls = clauses[0] if clauses else ("NULL ON NULL" if name == "JSON_OBJECT" else "ABSENT ON NULL")
-    return build.call(name.lower(), [_text(str(nulls).split()[0]), *(bind(item) for item in arguments[:count])], position)
+        raise ProgrammingError(
+            f"{name} takes NULL ON NULL or ABSENT ON NULL, and nothing behind it", position=position
+        )
+    nulls = (
+        clauses[0] if clauses else ("NULL ON NULL" if name == "JSON_OBJECT" else "ABSENT ON NULL")
+    )
+    return build.call(
+        name.lower(),
+        [_text(str(nulls).split()[0]), *(bind(item) for item in arguments[:count])],
+        position,
+    )
 
 
 _BINDERS: dict[str, Callable[[Bind, str, list[Any], Position | None], Expression]] = {

@@ -11,7 +11,8 @@ from runnel.sqltypes import DOUBLE, MAX_PRECISION, decimal, integer_type_of
 
 
 def number_literal(text: str, position: Position | None) -> Literal:
-    """A number as SQL types it: an integer as narrow as it goes, digits with a point DECIMAL, an exponent DOUBLE."""
+    """A number as SQL types it: an integer as narrow as it goes, digits with a point DECIMAL, an
+    exponent DOUBLE."""
     text = text.replace("_", "")
     if "e" in text.lower():
         value = float(text)
@@ -24,10 +25,16 @@ def number_literal(text: str, position: Position | None) -> Literal:
     if precision > MAX_PRECISION:
         raise ProgrammingError(
             f"a number of {precision} digits is too long for DECIMAL",
-            hint=f"DECIMAL holds {MAX_PRECISION} digits; write it with an exponent for a DOUBLE: 1e0",
+            hint=(
+                f"DECIMAL holds {MAX_PRECISION} digits; write it with an exponent for a DOUBLE: 1e0"
+            ),
             position=position,
         )
     if "." in text:
-        return Literal(value=Decimal(text), type=decimal(precision, len(fraction)), position=position)
+        return Literal(
+            value=Decimal(text), type=decimal(precision, len(fraction)), position=position
+        )
     kind = integer_type_of(int(text))
-    return Literal(value=int(text) if kind.is_integer else Decimal(text), type=kind, position=position)
+    return Literal(
+        value=int(text) if kind.is_integer else Decimal(text), type=kind, position=position
+    )

@@ -1,7 +1,7 @@
 """Binding of `x < ANY (…)` and `x < ALL (…)`, over a subquery or an array.
 
-`= ANY` is IN and `<> ALL` is NOT IN. The others need only know of the values how many there are, how many aren't NULL, the
-smallest and the largest.
+`= ANY` is IN and `<> ALL` is NOT IN. The others need only know of the values how many there are,
+how many aren't NULL, the smallest and the largest.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _ORDERED = ("lt", "le", "gt", "ge")
 _SYMBOLS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=", "ne": "<>"}
 
 
-def quantified(binder: ExpressionBinder, query: QueryBinder, scope: Scope, tree: Any, function: str) -> Expression:
+def quantified(
+    binder: ExpressionBinder, query: QueryBinder, scope: Scope, tree: Any, function: str
+) -> Expression:
     """The BOOLEAN of a comparison whose right side is exp.Any or exp.All."""
     position = position_of(tree, query.sql)
     is_all = isinstance(tree.expression, exp.All)
@@ -39,7 +41,9 @@ def quantified(binder: ExpressionBinder, query: QueryBinder, scope: Scope, tree:
         raise NotSupportedError("ANY and ALL go with =, <>, <, <=, > and >=", position=position)
     left = tree.this.unnest()
     if isinstance(left, exp.Tuple):
-        raise NotSupportedError("a row can't be compared by ANY or ALL", hint="use IN or EXISTS", position=position)
+        raise NotSupportedError(
+            "a row can't be compared by ANY or ALL", hint="use IN or EXISTS", position=position
+        )
     operand, inner = binder.bind(left), tree.expression.this.unnest()
     if isinstance(inner, exp.Query | exp.Values):
         return _over_rows(operand, query.subquery(inner, scope), function, is_all, position)
@@ -59,19 +63,28 @@ _UNKNOWN = Literal(value=None, type=BOOLEAN)
 
 
 def _unless_null(array: Expression, verdict: Expression, is_all: bool) -> Expression:
-    """What was found of an array's elements, of which a NULL array has none: then the truth is unknown."""
+    """What was found of an array's elements, of which a NULL array has none: then the truth is
+    unknown."""
     if isinstance(array, Call) and array.function == "array":
         return verdict
     if is_all:
-        return build.call("and", [verdict, build.call("or", [build.call("is_not_null", [array]), _UNKNOWN])])
-    return build.call("or", [verdict, build.call("and", [build.call("is_null", [array]), _UNKNOWN])])
+        return build.call(
+            "and", [verdict, build.call("or", [build.call("is_not_null", [array]), _UNKNOWN])]
+        )
+    return build.call(
+        "or", [verdict, build.call("and", [build.call("is_null", [array]), _UNKNOWN])]
+    )
 
 
-def _over_rows(operand: Expression, relation: Relation, function: str, is_all: bool, position: Position | None) -> Expression:
+def _over_rows(
+    operand: Expression, relation: Relation, function: str, is_all: bool, position: Position | None
+) -> Expression:
     """The comparison with the values of a relation, which must have one column."""
     if len(relation.fields) != 1:
         raise ProgrammingError(
-            f"the subquery of {'ALL' if is_all else 'ANY'} must have one column, not {len(relation.fields)}", position=position
+            f"the subquery of {'ALL' if is_all else 'ANY'} must have one column, not "
+            f"{len(relation.fields)}",
+            position=position,
         )
     if (function, is_all) in (("eq", False), ("ne", True)):
         found = in_subquery([operand], relation, _SYMBOLS[function], position)
@@ -88,7 +101,9 @@ def _inside(expression: Expression) -> Expression:
 
     def change(item: Expression, nesting: int) -> Expression | None:
         if isinstance(item, Column) and not nesting:
-            return OuterColumn(index=item.index, name=item.name, type=item.type, position=item.position)
+            return OuterColumn(
+                index=item.index, name=item.name, type=item.type, position=item.position
+            )
         if isinstance(item, AggregateValue | GroupingValue) and not nesting:
             return OuterCollected(value=item, type=item.type, position=item.position)
         if isinstance(item, OuterValue) and item.depth >= max(nesting, 1):
@@ -98,8 +113,11 @@ def _inside(expression: Expression) -> Expression:
     return map_outer_in(expression, change)
 
 
-def _by_extremes(operand: Expression, relation: Relation, function: str, is_all: bool, position: Position | None) -> Expression:
-    """One subquery with the four numbers, to which the operand goes, if that is possible; else one subquery for each."""
+def _by_extremes(
+    operand: Expression, relation: Relation, function: str, is_all: bool, position: Position | None
+) -> Expression:
+    """One subquery with the four numbers, to which the operand goes, if that is possible; else one
+    subquery for each."""
     from runnel.expressions.aggregates.registry import aggregate_call
 
     value = references(relation.fields)[0]
@@ -112,9 +130,14 @@ def _by_extremes(operand: Expression, relation: Relation, function: str, is_all:
 
     def grouped(chosen: Sequence[int]) -> Relation:
         picked = tuple(calls[i] for i in chosen)
-        return Aggregate(input=relation, keys=(), aggregates=picked, names=tuple(f"$bound{i}" for i in chosen))
+        return Aggregate(
+            input=relation, keys=(), aggregates=picked, names=tuple(f"$bound{i}" for i in chosen)
+        )
 
-    if all(isinstance(item, Column | OuterColumn | Literal | Parameter | Call | Cast) for item in walk(operand)):
+    if all(
+        isinstance(item, Column | OuterColumn | Literal | Parameter | Call | Cast)
+        for item in walk(operand)
+    ):
         bounds = grouped(range(4))
         columns = references(bounds.fields)
         verdict = _verdict(_inside(operand), lambda i: columns[i], function, is_all)
@@ -127,8 +150,11 @@ def _by_extremes(operand: Expression, relation: Relation, function: str, is_all:
     return _verdict(operand, apart, function, is_all)
 
 
-def _verdict(operand: Expression, bound: Callable[[int], Expression], function: str, is_all: bool) -> Expression:
-    """The comparison by the number of values (0), of those not NULL (1), the smallest (2) and the largest (3)."""
+def _verdict(
+    operand: Expression, bound: Callable[[int], Expression], function: str, is_all: bool
+) -> Expression:
+    """The comparison by the number of values (0), of those not NULL (1), the smallest (2) and the
+    largest (3)."""
     zero = Literal(value=0, type=BIGINT)
     true, false, unknown = (Literal(value=value, type=BOOLEAN) for value in (True, False, None))
     if function in _ORDERED:
@@ -136,10 +162,18 @@ def _verdict(operand: Expression, bound: Callable[[int], Expression], function: 
         place = 3 if (function in ("gt", "ge")) is is_all else 2
         decided = build.call(function, [operand, bound(place)])
     else:
-        decided = build.call("or", [build.call("ne", [operand, bound(2)]), build.call("ne", [operand, bound(3)])])
+        decided = build.call(
+            "or", [build.call("ne", [operand, bound(2)]), build.call("ne", [operand, bound(3)])]
+        )
         if function == "eq":
             decided = build.call("not", [decided])
     clear = build.call("not", [decided]) if is_all else decided
-    has_null = build.call("or", [build.call("lt", [bound(1), bound(0)]), build.call("is_null", [operand])])
+    has_null = build.call(
+        "or", [build.call("lt", [bound(1), bound(0)]), build.call("is_null", [operand])]
+    )
     conditions = [build.call("eq", [bound(0), zero]), clear, has_null]
-    return build.case(conditions, [true if is_all else false, false if is_all else true, unknown], true if is_all else false)
+    return build.case(
+        conditions,
+        [true if is_all else false, false if is_all else true, unknown],
+        true if is_all else false,
+    )

@@ -12,8 +12,11 @@ from runnel.expressions.properties import is_volatile
 _STRICT = {"lt": "lt", "le": "lt", "gt": "gt", "ge": "gt"}
 
 
-def compared_rows(function: str, pairs: Sequence[tuple[Expression, Expression]], position: Position | None) -> Expression:
-    """The BOOLEAN of the comparison `function` ("eq", "lt", "is_distinct" and so on) of two rows, whose fields are `pairs`."""
+def compared_rows(
+    function: str, pairs: Sequence[tuple[Expression, Expression]], position: Position | None
+) -> Expression:
+    """The BOOLEAN of the comparison `function` ("eq", "lt", "is_distinct" and so on) of two rows,
+    whose fields are `pairs`."""
     strict = _STRICT.get(function)
     if strict is not None:
         return _ordered(function, strict, pairs, position)
@@ -25,7 +28,10 @@ def compared_rows(function: str, pairs: Sequence[tuple[Expression, Expression]],
 
 
 def _ordered(
-    function: str, strict: str, pairs: Sequence[tuple[Expression, Expression]], position: Position | None
+    function: str,
+    strict: str,
+    pairs: Sequence[tuple[Expression, Expression]],
+    position: Position | None,
 ) -> Expression:
     if any(is_volatile(item) for pair in pairs for item in pair):
         raise NotSupportedError(

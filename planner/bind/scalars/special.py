@@ -1,5 +1,6 @@
-"""Binding of the scalars that few statements have: fields of rows, slices, operators on JSON, regular expressions and bits,
-TRY_CAST, OVERLAPS, and the functions whose arguments have words of their own."""
+"""Binding of the scalars that few statements have: fields of rows, slices, operators on JSON,
+regular expressions and bits, TRY_CAST, OVERLAPS, and the functions whose arguments have words of
+their own."""
 
 from __future__ import annotations
 
@@ -41,14 +42,18 @@ def special(binder: ExpressionBinder, tree: Any, sql: str) -> Expression | None:
     position = position_of(tree, sql)
     function = _BINARY.get(type(tree))
     if function is not None:
-        return build.call(function, [binder.bind(tree.this), binder.bind(tree.expression)], position)
+        return build.call(
+            function, [binder.bind(tree.this), binder.bind(tree.expression)], position
+        )
     method = _METHODS.get(type(tree))
     return None if method is None else method(binder.bind, tree, position)
 
 
 def _dot(bind: Bind, tree: Any, position: Position | None) -> Expression:
     if not isinstance(tree.expression, exp.Identifier):
-        raise NotSupportedError("only the name of a field may follow a point here", position=position)
+        raise NotSupportedError(
+            "only the name of a field may follow a point here", position=position
+        )
     name = Literal(value=tree.expression.name, type=VARCHAR, position=position)
     return build.call("field", [bind(tree.this), name], position)
 
@@ -73,7 +78,10 @@ def _slice(bind: Bind, tree: Any, position: Position | None) -> Expression:
     """`a[i:j]`; what is left out is NULL."""
     part = tree.expressions[0]
     nothing = Literal(value=None, type=BIGINT)
-    bounds = [nothing if bound is None else bind(bound) for bound in (part.this, part.args.get("expression"))]
+    bounds = [
+        nothing if bound is None else bind(bound)
+        for bound in (part.this, part.args.get("expression"))
+    ]
     return build.call("array_slice", [bind(tree.this), *bounds], position)
 
 
@@ -105,12 +113,15 @@ def _try_cast(bind: Bind, tree: Any, position: Position | None) -> Expression:
 
 
 def _overlaps(bind: Bind, tree: Any, position: Position | None) -> Expression:
-    """(s1, e1) OVERLAPS (s2, e2): half-open periods in which start and end may be the other way round; an end may be an
-    interval. One with start = end is a point."""
+    """(s1, e1) OVERLAPS (s2, e2): half-open periods in which start and end may be the other way
+    round; an end may be an interval. One with start = end is a point."""
     periods = []
     for side in (tree.this, tree.expression):
         if not isinstance(side, exp.Tuple) or len(side.expressions) != 2:
-            raise ProgrammingError("OVERLAPS compares two periods: (start, end) OVERLAPS (start, end)", position=position)
+            raise ProgrammingError(
+                "OVERLAPS compares two periods: (start, end) OVERLAPS (start, end)",
+                position=position,
+            )
         begin, end = (bind(item) for item in side.expressions)
         if end.type.is_interval:
             end = build.call("add", [begin, end], position)
@@ -133,7 +144,9 @@ def fields_of(row: Expression, position: Position | None) -> list[tuple[Expressi
     return [(build.call("field", [row, name], position), str(name.value)) for name in names]
 
 
-def worded_call(bind: Bind, tree: Any, name: str, arguments: list[Any], position: Position | None) -> Expression:
+def worded_call(
+    bind: Bind, tree: Any, name: str, arguments: list[Any], position: Position | None
+) -> Expression:
     """A call of a JSON function, MAP[…] or X'…'."""
     if name == "X'":
         return binary_literal(tree, position)
@@ -153,7 +166,9 @@ def binary_literal(tree: Any, position: Position | None) -> Expression:
         return Literal(value=bytes.fromhex(digits), type=VARBINARY, position=position)
     except ValueError:
         raise ProgrammingError(
-            f"X'{tree.expressions[0].name}' is no binary value", hint="write pairs of the digits 0-9 and a-f", position=position
+            f"X'{tree.expressions[0].name}' is no binary value",
+            hint="write pairs of the digits 0-9 and a-f",
+            position=position,
         ) from None
 
 

@@ -1,4 +1,5 @@
-"""Binding of ASOF JOIN and of FOR SYSTEM_TIME AS OF: equalities are keys, and one comparison of times picks the row."""
+"""Binding of ASOF JOIN and of FOR SYSTEM_TIME AS OF: equalities are keys, and one comparison of
+times picks the row."""
 
 from __future__ import annotations
 
@@ -18,12 +19,22 @@ _HINT = "write ASOF JOIN b ON a.k = b.k AND a.ts >= b.ts"
 
 
 def as_of(
-    kind: JoinKind, left: Relation, right: Relation, condition: Expression, position: Position | None, is_temporal: bool = False
+    kind: JoinKind,
+    left: Relation,
+    right: Relation,
+    condition: Expression,
+    position: Position | None,
+    is_temporal: bool = False,
 ) -> Relation:
-    """The join whose condition has equalities between the sides and one comparison of their times."""
+    """The join whose condition has equalities between the sides and one comparison of their
+    times."""
     name = "FOR SYSTEM_TIME AS OF" if is_temporal else "ASOF JOIN"
     if kind not in (JoinKind.INNER, JoinKind.LEFT):
-        raise NotSupportedError(f"{kind.name} JOIN with {name} is not supported", hint="use INNER or LEFT", position=position)
+        raise NotSupportedError(
+            f"{kind.name} JOIN with {name} is not supported",
+            hint="use INNER or LEFT",
+            position=position,
+        )
     width = len(left.fields)
     keys: list[tuple[Expression, Expression]] = []
     times: list[tuple[str, Expression, Expression]] = []
@@ -31,7 +42,8 @@ def as_of(
         found = _sides(part, width)
         if found is None or (found[0] != "eq" and times):
             raise NotSupportedError(
-                f"{name} takes equalities between both sides" + ("" if is_temporal else " and one comparison of their times"),
+                f"{name} takes equalities between both sides"
+                + ("" if is_temporal else " and one comparison of their times"),
                 hint="put other conditions into WHERE" if found is None else _HINT,
                 position=part.position or position,
             )
@@ -44,7 +56,8 @@ def as_of(
     function, first, second = times[0]
     if not (first.type.is_integer or first.type.is_temporal) or first.type.kind.name == "TIME":
         raise NotSupportedError(
-            f"{name} compares integers, dates and timestamps, not {first.type}", position=first.position or position
+            f"{name} compares integers, dates and timestamps, not {first.type}",
+            position=first.position or position,
         )
     return AsOfJoin(
         left=left,
@@ -67,7 +80,10 @@ def _sides(part: Expression, width: int) -> tuple[str, Expression, Expression] |
     first, second = part.arguments
     if first.type != second.type or first.type.is_nested:
         return None
-    for function, mine, other in ((part.function, first, second), (_FLIPPED[part.function], second, first)):
+    for function, mine, other in (
+        (part.function, first, second),
+        (_FLIPPED[part.function], second, first),
+    ):
         reads, others = columns_of(mine), columns_of(other)
         if reads and others and max(reads) < width <= min(others):
             return function, mine, other
@@ -77,7 +93,10 @@ def _sides(part: Expression, width: int) -> tuple[str, Expression, Expression] |
 def version_of(tree: Any, position: Position | None) -> Any:
     """The expression of a table's FOR SYSTEM_TIME AS OF."""
     version = tree.args["version"]
-    if version.name.upper() != "TIMESTAMP" or str(version.args.get("kind") or "").upper() != "AS OF":
+    if (
+        version.name.upper() != "TIMESTAMP"
+        or str(version.args.get("kind") or "").upper() != "AS OF"
+    ):
         raise NotSupportedError(
             "of the versions of a table only FOR SYSTEM_TIME AS OF is supported",
             hint="write JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency",
@@ -86,8 +105,11 @@ def version_of(tree: Any, position: Position | None) -> Any:
     return version.expression
 
 
-def at_version(left: Relation, right: Relation, moment: Expression, on: Expression, position: Position | None) -> Expression:
-    """The condition of a join with the version of the right side that was valid at `moment`, over the columns of both."""
+def at_version(
+    left: Relation, right: Relation, moment: Expression, on: Expression, position: Position | None
+) -> Expression:
+    """The condition of a join with the version of the right side that was valid at `moment`, over
+    the columns of both."""
     width = len(left.fields)
     place = _time_column(right)
     if place is None:
@@ -103,6 +125,12 @@ def at_version(left: Relation, right: Relation, moment: Expression, on: Expressi
 
 def _time_column(relation: Relation) -> int | None:
     if isinstance(relation, Scan):
-        return None if relation.table.event_time is None else relation.columns.index(relation.table.event_time.column)
-    places: Sequence[int] = [place for place, bound in sorted(time_bounds(relation).items()) if not bound.offset]
+        return (
+            None
+            if relation.table.event_time is None
+            else relation.columns.index(relation.table.event_time.column)
+        )
+    places: Sequence[int] = [
+        place for place, bound in sorted(time_bounds(relation).items()) if not bound.offset
+    ]
     return places[0] if places else None

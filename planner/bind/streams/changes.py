@@ -22,9 +22,17 @@ def changes_of(binder: Binder, arguments: list[Any], position: Position | None) 
         tree = tree.expression
     table = named_table(tree) if isinstance(tree, exp.Subquery) else None
     if table is None:
-        raise ProgrammingError("CHANGES takes the name of one mapping", hint="write TABLE(CHANGES(TABLE m))", position=position)
+        raise ProgrammingError(
+            "CHANGES takes the name of one mapping",
+            hint="write TABLE(CHANGES(TABLE m))",
+            position=position,
+        )
     found = binder.lookup(binder.unqualified(table), position)
-    stream = found.table.changes() if not isinstance(found, View) and isinstance(found.table, KeyedTable) else None
+    stream = (
+        found.table.changes()
+        if not isinstance(found, View) and isinstance(found.table, KeyedTable)
+        else None
+    )
     if stream is None:
         kind = "a view" if isinstance(found, View) else f"of type {found.table.connector}"
         raise NotSupportedError(

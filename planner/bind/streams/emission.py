@@ -1,7 +1,8 @@
-"""Binding of EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO: they go to the aggregation of the SELECT that they end.
+"""Binding of EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO: they go to the aggregation of the
+SELECT that they end.
 
-LATE DATA INTO may also go to a window or an ORDER BY: to the lowest, for what it gives is in time for those above; or to the
-joins of streams.
+LATE DATA INTO may also go to a window or an ORDER BY: to the lowest, for what it gives is in time
+for those above; or to the joins of streams.
 """
 
 from __future__ import annotations
@@ -24,7 +25,18 @@ from runnel.planner.parse.query.allow_list import position_of
 from runnel.planner.parse.syntax import EmissionClauses, Name
 from runnel.planner.rewriting import project_columns
 from runnel.planner.rules.constant_folding import fold
-from runnel.relation.nodes import Aggregate, Expand, Filter, Limit, Project, Relation, Sort, Union, references, walk
+from runnel.relation.nodes import (
+    Aggregate,
+    Expand,
+    Filter,
+    Limit,
+    Project,
+    Relation,
+    Sort,
+    Union,
+    references,
+    walk,
+)
 from runnel.relation.over import Window
 from runnel.relation.streams import WINDOW_COLUMNS, Emission
 from runnel.relation.subqueries import SUBQUERIES
@@ -32,29 +44,43 @@ from runnel.sqltypes import BIGINT, Kind
 
 
 def with_emission(binder: Binder, relation: Relation, clauses: EmissionClauses) -> Relation:
-    """The relation of the SELECT, its aggregation told when to give results, or what else may find rows late where they go.
-    NotSupportedError where it has none."""
+    """The relation of the SELECT, its aggregation told when to give results, or what else may find
+    rows late where they go. NotSupportedError where it has none."""
     found = _lowest(relation, clauses)
-    if found is None and clauses.late_table is not None and clauses.every is None and clauses.lateness is None:
+    if (
+        found is None
+        and clauses.late_table is not None
+        and clauses.every is None
+        and clauses.lateness is None
+    ):
         # Loaded on first use: few joins have it.
-        from runnel.planner.bind.streams.late_joins import has_joins, with_late_of_joins, with_subqueries_as_joins
+        from runnel.planner.bind.streams.late_joins import (
+            has_joins,
+            with_late_of_joins,
+            with_subqueries_as_joins,
+        )
 
         if _asks_a_stream(relation):
             relation = with_subqueries_as_joins(relation)
         if has_joins(relation):
-            return with_late_of_joins(relation, _late_table(binder, clauses.late_table), clauses.late_table)
+            return with_late_of_joins(
+                relation, _late_table(binder, clauses.late_table), clauses.late_table
+            )
     if found is None:
         raise _nothing_to_tell(relation, clauses)
     return _with_told(binder, relation, found, clauses)
 
 
 def check_told(relation: Relation, clauses: EmissionClauses) -> None:
-    """NotSupportedError where a rewrite has lost the join that was to say where its late rows go; `relation` is the result."""
+    """NotSupportedError where a rewrite has lost the join that was to say where its late rows go;
+    `relation` is the result."""
     if clauses.late_table is None or not relation.is_unbounded:
         return
     for node in walk(relation):
         emission = getattr(node, "emission", None)
-        if getattr(node, "late", None) is not None or (emission is not None and emission.late_table is not None):
+        if getattr(node, "late", None) is not None or (
+            emission is not None and emission.late_table is not None
+        ):
             return
     raise NotSupportedError(
         "LATE DATA INTO can't follow the rows of this join",
@@ -65,8 +91,8 @@ def check_told(relation: Relation, clauses: EmissionClauses) -> None:
 
 
 def _lowest(relation: Relation, clauses: EmissionClauses) -> Relation | None:
-    """The operator that the clauses are for: the aggregation, or if there is none the lowest window or ORDER BY, which can
-    only be told where late rows go."""
+    """The operator that the clauses are for: the aggregation, or if there is none the lowest window
+    or ORDER BY, which can only be told where late rows go."""
     only_late = clauses.every is None and clauses.lateness is None
     found: Relation | None = None
     while isinstance(relation, Project | Filter) or (only_late and _keeps_time(relation)):
@@ -84,12 +110,19 @@ def _nothing_to_tell(relation: Relation, clauses: EmissionClauses) -> NotSupport
     if clauses.every is not None or clauses.lateness is not None:
         return NotSupportedError(
             "EMIT EVERY and ALLOWED LATENESS go with GROUP BY over windows",
-            detail="the SELECT that they end has no aggregation, or has DISTINCT, OVER, ORDER BY or LIMIT above it",
-            hint="put the aggregation into this SELECT: SELECT window_end, COUNT(*) … GROUP BY window_end EMIT EVERY …",
+            detail=(
+                "the SELECT that they end has no aggregation, or has DISTINCT, OVER, ORDER BY or "
+                "LIMIT above it"
+            ),
+            hint=(
+                "put the aggregation into this SELECT: SELECT window_end, COUNT(*) … "
+                "GROUP BY window_end EMIT EVERY …"
+            ),
             position=clauses.position,
         )
     return NotSupportedError(
-        "LATE DATA INTO goes with GROUP BY over windows, joins of streams, OVER, DISTINCT ON and ORDER BY",
+        "LATE DATA INTO goes with GROUP BY over windows, joins of streams, OVER, "
+        "DISTINCT ON and ORDER BY",
         detail="for nothing else a row can be late: all others take rows as they come",
         hint="leave LATE DATA INTO out",
         position=clauses.position,
@@ -106,7 +139,9 @@ def _asks_a_stream(relation: Relation) -> bool:
     return False
 
 
-def _with_told(binder: Binder, relation: Relation, found: Relation, clauses: EmissionClauses) -> Relation:
+def _with_told(
+    binder: Binder, relation: Relation, found: Relation, clauses: EmissionClauses
+) -> Relation:
     if relation is found:
         if isinstance(found, Aggregate):
             return _told(binder, found, clauses)
@@ -118,10 +153,16 @@ def _with_told(binder: Binder, relation: Relation, found: Relation, clauses: Emi
 
 def _told(binder: Binder, relation: Aggregate, clauses: EmissionClauses) -> Relation:
     every = None if clauses.every is None else _every(binder, clauses.every)
-    lateness = Literal(value=0, type=BIGINT) if clauses.lateness is None else _lateness(binder, clauses.lateness)
+    lateness = (
+        Literal(value=0, type=BIGINT)
+        if clauses.lateness is None
+        else _lateness(binder, clauses.lateness)
+    )
     emission = Emission(every=every, lateness=lateness, position=clauses.position)
     if clauses.late_table is not None:
-        emission = _with_late_rows(binder, emission, clauses.late_table, _columns_of_from(relation.input))
+        emission = _with_late_rows(
+            binder, emission, clauses.late_table, _columns_of_from(relation.input)
+        )
     return replace(relation, emission=emission)
 
 
@@ -136,12 +177,17 @@ def _columns_of_from(relation: Relation) -> Sequence[Column]:
     return found
 
 
-def _diverting(binder: Binder, relation: Window | Sort, name: Name, position: Position | None) -> Relation:
-    """Late rows have the columns of FROM, also where the select list stands below: they are taken past it."""
+def _diverting(
+    binder: Binder, relation: Window | Sort, name: Name, position: Position | None
+) -> Relation:
+    """Late rows have the columns of FROM, also where the select list stands below: they are taken
+    past it."""
     emission = Emission(every=None, lateness=Literal(value=0, type=BIGINT), position=position)
     below = relation.input
     if not isinstance(below, Project):
-        return replace(relation, emission=_with_late_rows(binder, emission, name, references(below.fields)))
+        return replace(
+            relation, emission=_with_late_rows(binder, emission, name, references(below.fields))
+        )
     width, source = len(below.fields), below.input
     both = replace(
         below,
@@ -158,7 +204,9 @@ def _constant(binder: Binder, tree: Any, clause: str) -> Literal:
     value = fold(ExpressionBinder(binder, Scope(), clause).bind(tree))
     if not isinstance(value, Literal) or value.value is None:
         raise NotSupportedError(
-            f"{clause} takes a constant", hint="write INTERVAL '1' SECOND", position=position_of(tree, binder.sql)
+            f"{clause} takes a constant",
+            hint="write INTERVAL '1' SECOND",
+            position=position_of(tree, binder.sql),
         )
     return value
 
@@ -178,20 +226,26 @@ def _every(binder: Binder, tree: Any) -> int:
 def _lateness(binder: Binder, tree: Any) -> Literal:
     value = _constant(binder, tree, "ALLOWED LATENESS")
     is_interval = value.type.kind is Kind.INTERVAL
-    if not (is_interval or value.type.is_integer) or value.value < (timedelta(0) if is_interval else 0):
+    if not (is_interval or value.type.is_integer) or value.value < (
+        timedelta(0) if is_interval else 0
+    ):
         raise ProgrammingError(
-            "ALLOWED LATENESS takes an interval of days or less, or a number for an integer time column, not negative",
+            "ALLOWED LATENESS takes an interval of days or less, or a number for an integer time "
+            "column, not negative",
             hint="write ALLOWED LATENESS INTERVAL '10' SECOND",
             position=position_of(tree, binder.sql),
         )
     return value
 
 
-def _with_late_rows(binder: Binder, emission: Emission, name: Name, found: Sequence[Column]) -> Emission:
+def _with_late_rows(
+    binder: Binder, emission: Emission, name: Name, found: Sequence[Column]
+) -> Emission:
     table = _late_table(binder, name)
     columns, sources = _matched(table, name, found)
     assigned = tuple(
-        build.assign(source, table.columns[i].type, table.columns[i].name) for i, source in zip(columns, sources, strict=True)
+        build.assign(source, table.columns[i].type, table.columns[i].name)
+        for i, source in zip(columns, sources, strict=True)
     )
     return replace(emission, late_table=table, late_columns=columns, late=assigned)
 
@@ -203,12 +257,17 @@ def _late_table(binder: Binder, name: Name) -> WritableTable:
 def _inserts(binder: Binder, name: Name) -> bool:
     """Late rows are added; to a map, where the same key may come again, they are put."""
     table = getattr(binder.lookup(name.text, name.position), "table", None)
-    modes = table.write_modes if isinstance(table, WritableTable) else frozenset((WriteMode.INSERT,))
+    modes = (
+        table.write_modes if isinstance(table, WritableTable) else frozenset((WriteMode.INSERT,))
+    )
     return WriteMode.SINK not in modes
 
 
-def _matched(table: WritableTable, name: Name, found: Sequence[Column]) -> tuple[tuple[int, ...], list[Expression]]:
-    """The mapping's columns, and for each the column of the late rows: by name where all are found, else by position."""
+def _matched(
+    table: WritableTable, name: Name, found: Sequence[Column]
+) -> tuple[tuple[int, ...], list[Expression]]:
+    """The mapping's columns, and for each the column of the late rows: by name where all are found,
+    else by position."""
     targets = tuple(i for i, column in enumerate(table.columns) if not column.hidden)
     by_name = {column.name.lower(): column for column in reversed(found)}
     wanted = [table.columns[i].name for i in targets]

@@ -1,7 +1,8 @@
 """Binding of LATE DATA INTO for joins of streams.
 
-A late row is a row of one side: a column of the mapping takes the side's column of that name, and NULL where the side has none.
-Of several joins each is told of the streams that it joins, so that a row is written once.
+A late row is a row of one side: a column of the mapping takes the side's column of that name, and
+NULL where the side has none. Of several joins each is told of the streams that it joins, so that a
+row is written once.
 """
 
 from __future__ import annotations
@@ -15,13 +16,22 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.parse.syntax import Name
 from runnel.planner.rules.decorrelation.subqueries import subqueries_to_joins
-from runnel.relation.nodes import LEFT_ONLY, MARKS, Filter, Join, Limit, Project, Relation, references
+from runnel.relation.nodes import (
+    LEFT_ONLY,
+    MARKS,
+    Filter,
+    Join,
+    Limit,
+    Project,
+    Relation,
+    references,
+)
 from runnel.relation.streams import AsOfJoin, LateSides
 
 
 def with_subqueries_as_joins(relation: Relation) -> Relation:
-    """The SELECT with joins in the place of subqueries. The rows of a subquery have all columns of its stream, as its late rows
-    may go to a mapping that has them."""
+    """The SELECT with joins in the place of subqueries. The rows of a subquery have all columns of
+    its stream, as its late rows may go to a mapping that has them."""
     return _with_columns_of_streams(subqueries_to_joins(relation))
 
 
@@ -29,12 +39,17 @@ def _with_columns_of_streams(relation: Relation) -> Relation:
     if isinstance(relation, Project | Filter | Limit):
         return relation.with_inputs((_with_columns_of_streams(relation.input),))
     if isinstance(relation, Join) and relation.kind in (*LEFT_ONLY, *MARKS):
-        return replace(relation, left=_with_columns_of_streams(relation.left), right=_with_columns(relation.right))
+        return replace(
+            relation,
+            left=_with_columns_of_streams(relation.left),
+            right=_with_columns(relation.right),
+        )
     return relation
 
 
 def _with_columns(side: Relation) -> Relation:
-    """The columns of what is projected come last, so that the others stay where they are, and are found by their names."""
+    """The columns of what is projected come last, so that the others stay where they are, and are
+    found by their names."""
     if not isinstance(side, Project):
         return side
     columns = references(side.input.fields)
@@ -48,8 +63,8 @@ def has_joins(relation: Relation) -> bool:
 
 
 def with_late_of_joins(relation: Relation, table: WritableTable, name: Name) -> Relation:
-    """The SELECT, its joins of streams told where their late rows go. NotSupportedError where there is a stream, but no join of
-    two; ProgrammingError where the mapping can't take the rows."""
+    """The SELECT, its joins of streams told where their late rows go. NotSupportedError where there
+    is a stream, but no join of two; ProgrammingError where the mapping can't take the rows."""
     targets = tuple(i for i, column in enumerate(table.columns) if not column.hidden)
     sides = _streams(relation)
     known = {field.name.lower() for side in sides for field in side.fields}
@@ -58,13 +73,17 @@ def with_late_of_joins(relation: Relation, table: WritableTable, name: Name) -> 
         raise ProgrammingError(
             f'mapping "{name.text}" can\'t take the late rows: they have no column '
             + ", ".join(f'"{item}"' for item in missing),
-            detail="late rows have the columns " + " or ".join(f"({_names(side)})" for side in sides),
-            hint="give the mapping columns with the names of columns of the streams that are joined",
+            detail="late rows have the columns "
+            + " or ".join(f"({_names(side)})" for side in sides),
+            hint=(
+                "give the mapping columns with the names of columns of the streams that are joined"
+            ),
             position=name.position,
         )
     if not sides and relation.is_unbounded:
         raise NotSupportedError(
-            "LATE DATA INTO goes with joins of two streams, GROUP BY over windows, OVER, DISTINCT ON and ORDER BY",
+            "LATE DATA INTO goes with joins of two streams, GROUP BY over windows, OVER, "
+            "DISTINCT ON and ORDER BY",
             detail="a stream that is joined with a table has no late rows",
             hint="leave LATE DATA INTO out",
             position=name.position,
@@ -98,7 +117,9 @@ def _streams(relation: Relation) -> list[Relation]:
     return found
 
 
-def _told(relation: Relation, table: WritableTable, targets: tuple[int, ...], name: Name) -> Relation:
+def _told(
+    relation: Relation, table: WritableTable, targets: tuple[int, ...], name: Name
+) -> Relation:
     if isinstance(relation, Project | Filter | Limit):
         return relation.with_inputs((_told(relation.input, table, targets, name),))
     if not _is_join(relation):
@@ -107,13 +128,20 @@ def _told(relation: Relation, table: WritableTable, targets: tuple[int, ...], na
     joined = replace(relation, left=left, right=right)
     if not _waits(relation):
         return joined
-    values = [() if _is_join(_below(side)) else _values(side, table, targets, name) for side in (left, right)]
+    values = [
+        () if _is_join(_below(side)) else _values(side, table, targets, name)
+        for side in (left, right)
+    ]
     if not any(values):
         return joined
-    return replace(joined, late=LateSides(table=table, columns=targets, left=values[0], right=values[1]))
+    return replace(
+        joined, late=LateSides(table=table, columns=targets, left=values[0], right=values[1])
+    )
 
 
-def _values(side: Relation, table: WritableTable, targets: tuple[int, ...], name: Name) -> tuple[Expression, ...]:
+def _values(
+    side: Relation, table: WritableTable, targets: tuple[int, ...], name: Name
+) -> tuple[Expression, ...]:
     """What the columns of the mapping get of a late row of a side."""
     by_name = {column.name.lower(): column for column in reversed(references(side.fields))}
     keys = set(table.key_columns) if isinstance(table, KeyedTable) else set()
@@ -125,10 +153,14 @@ def _values(side: Relation, table: WritableTable, targets: tuple[int, ...], name
             found.append(build.assign(source, target.type, target.name))
         elif place in keys:
             raise ProgrammingError(
-                f'mapping "{name.text}" can\'t take the late rows of both streams: its key "{target.name}" is a column of one '
+                f'mapping "{name.text}" can\'t take the late rows of both streams: its key '
+                f'"{target.name}" is a column of one '
                 "only",
                 detail=f"the other one has the columns ({_names(side)})",
-                hint="give the mapping a key that both have, or a connector without keys, such as TYPE File",
+                hint=(
+                    "give the mapping a key that both have, or a connector without keys, "
+                    "such as TYPE File"
+                ),
                 position=name.position,
             )
         else:

@@ -18,12 +18,15 @@ START = Position(1, 1, 0)
 
 
 def divert_of(binder: Binder, table: ReadableTable, position: Position | None) -> Divert:
-    """The way of a table's malformed records. Columns match by name; other columns of the mapping become NULL."""
+    """The way of a table's malformed records. Columns match by name; other columns of the mapping
+    become NULL."""
     assert table.divert_to is not None
     name = Name(table.divert_to, position or START)
     found = binder.lookup(name.text, name.position)
     target = getattr(found, "table", None)
-    modes = target.write_modes if isinstance(target, WritableTable) else frozenset((WriteMode.INSERT,))
+    modes = (
+        target.write_modes if isinstance(target, WritableTable) else frozenset((WriteMode.INSERT,))
+    )
     mode = WriteMode.SINK if WriteMode.SINK in modes else WriteMode.INSERT
     written = writable(binder, name, mode)
     places, fields = [], []
@@ -31,7 +34,8 @@ def divert_of(binder: Binder, table: ReadableTable, position: Position | None) -
         if column.name.lower() in FIELDS:
             if column.type != VARCHAR:
                 raise ProgrammingError(
-                    f'column "{column.name}" of "{name.text}", to which "{table.name}" diverts malformed records, must be '
+                    f'column "{column.name}" of "{name.text}", to which "{table.name}" diverts '
+                    "malformed records, must be "
                     f"VARCHAR, not {column.type}",
                     position=position,
                 )
@@ -39,7 +43,8 @@ def divert_of(binder: Binder, table: ReadableTable, position: Position | None) -
             fields.append(column.name.lower())
     if not fields:
         raise ProgrammingError(
-            f'"{name.text}", to which "{table.name}" diverts malformed records, has no column for them',
+            f'"{name.text}", to which "{table.name}" diverts malformed records, '
+            "has no column for them",
             hint="give it some of the columns place, record and reason, all VARCHAR",
             position=position,
         )

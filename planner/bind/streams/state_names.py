@@ -1,4 +1,5 @@
-"""`SELECT /*+ STATE(name) */ …`: the name of what a SELECT of a job keeps, by which another query finds it again."""
+"""`SELECT /*+ STATE(name) */ …`: the name of what a SELECT of a job keeps, by which another query
+finds it again."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ _NAME = re.compile(r"\(\s*([A-Za-z_]\w*)\s*\)\s*")
 
 
 def with_state_name(relation: Relation, tree: Any, sql: str) -> Relation:
-    """The relation of a SELECT, in which the steps that keep something have the name that its hint gives, or an empty one;
-    those of other SELECTs in it got theirs when these were bound."""
+    """The relation of a SELECT, in which the steps that keep something have the name that its hint
+    gives, or an empty one; those of other SELECTs in it got theirs when these were bound."""
     return _named(relation, _name_of(tree, sql) or "")
 
 
@@ -30,13 +31,19 @@ def _named(node: Relation, name: str) -> Relation:
 
 
 def _name_of(tree: Any, sql: str) -> str | None:
-    found = [match.group(1) for comment in tree.comments or () if (match := _HINT.fullmatch(comment.rstrip()))]
+    found = [
+        match.group(1)
+        for comment in tree.comments or ()
+        if (match := _HINT.fullmatch(comment.rstrip()))
+    ]
     if not found:
         return None
     name = _NAME.fullmatch(found[0] + " ")
     if name is None or len(found) > 1:
         raise ProgrammingError(
-            "the hint STATE has one name", hint="write SELECT /*+ STATE(counts) */ …", position=position_of(tree, sql)
+            "the hint STATE has one name",
+            hint="write SELECT /*+ STATE(counts) */ …",
+            position=position_of(tree, sql),
         )
     return name.group(1).lower()
 

@@ -1,7 +1,8 @@
 """Binding of IMPOSE_ORDER, TUMBLE, HOP, CUMULATE and SESSION in FROM.
 
-Their tables are queries by now, and a PARTITION BY is a call among the arguments: see `table_arguments`. Sizes are settled
-here, since the rest of the planner reasons with them: so they are constants, not parameters.
+Their tables are queries by now, and a PARTITION BY is a call among the arguments: see
+`table_arguments`. Sizes are settled here, since the rest of the planner reasons with them: so they
+are constants, not parameters.
 """
 
 from __future__ import annotations
@@ -35,12 +36,23 @@ _PARAMETERS = {
     "CUMULATE": ("input", "time_col", "step", "window_size", "offset"),
     "SESSION": ("input", "time_col", "gap"),
 }
-_OTHER_NAMES = {"data": "input", "timecol": "time_col", "size": "window_size", "slide_size": "slide"}
+_OTHER_NAMES = {
+    "data": "input",
+    "timecol": "time_col",
+    "size": "window_size",
+    "slide_size": "slide",
+}
 _EXAMPLES = {
     "IMPOSE_ORDER": "TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(time), INTERVAL '5' SECOND))",
     "TUMBLE": "TABLE(TUMBLE(TABLE t, DESCRIPTOR(time), INTERVAL '10' SECOND))",
-    "HOP": "TABLE(HOP(TABLE t, DESCRIPTOR(time), INTERVAL '10' SECOND, INTERVAL '1' SECOND)), the size before the slide",
-    "CUMULATE": "TABLE(CUMULATE(TABLE t, DESCRIPTOR(time), INTERVAL '1' MINUTE, INTERVAL '1' HOUR)), the step before the size",
+    "HOP": (
+        "TABLE(HOP(TABLE t, DESCRIPTOR(time), INTERVAL '10' SECOND, INTERVAL '1' SECOND)), the "
+        "size before the slide"
+    ),
+    "CUMULATE": (
+        "TABLE(CUMULATE(TABLE t, DESCRIPTOR(time), INTERVAL '1' MINUTE, INTERVAL '1' HOUR)), the "
+        "step before the size"
+    ),
     "SESSION": "TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(time), INTERVAL '10' SECOND))",
 }
 _LARGEST = 2**63 - 1
@@ -60,7 +72,8 @@ class _Call:
 
 
 class WindowBinder:
-    """Binds one item of FROM that is such a call, and those within it; `items` binds the tables that they are over."""
+    """Binds one item of FROM that is such a call, and those within it; `items` binds the tables
+    that they are over."""
 
     def __init__(self, binder: Binder, items: FromBinder, outer: Scope | None) -> None:
         self._binder = binder
@@ -68,7 +81,8 @@ class WindowBinder:
         self._outer = outer
 
     def bind(self, tree: Any) -> Bound:
-        """The relation of a call, and its columns under the names of those of its input: a `TABLE t` gives them its name."""
+        """The relation of a call, and its columns under the names of those of its input: a
+        `TABLE t` gives them its name."""
         call = self._call(tree)
         bound = self._input(call)
         time = self._time(call, bound)
@@ -86,7 +100,10 @@ class WindowBinder:
         width = len(bound.relation.fields)
         owners = {column.qualifier for column in bound.scope.columns}
         owner = owners.pop() if len(owners) == 1 else None
-        added = [ScopeColumn(item.name, item.type, width + i, owner) for i, item in enumerate(windows.fields[width:])]
+        added = [
+            ScopeColumn(item.name, item.type, width + i, owner)
+            for i, item in enumerate(windows.fields[width:])
+        ]
         return Bound(windows, Scope((*bound.scope.columns, *added), self._outer))
 
     def _at(self, tree: Any) -> Position | None:
@@ -130,7 +147,10 @@ class WindowBinder:
                 key, value, named = argument.this.name.lower(), argument.expression, True
                 key = _OTHER_NAMES.get(key, key)
             elif named:
-                raise ProgrammingError("a named argument can't be followed by one without a name", position=self._at(argument))
+                raise ProgrammingError(
+                    "a named argument can't be followed by one without a name",
+                    position=self._at(argument),
+                )
             else:
                 key, value = self._next_parameter(name, len(given), argument), argument
             if key not in parameters:
@@ -140,12 +160,16 @@ class WindowBinder:
                     position=self._at(argument),
                 )
             if key in given:
-                raise ProgrammingError(f'argument "{key}" of {name} is given twice', position=self._at(argument))
+                raise ProgrammingError(
+                    f'argument "{key}" of {name} is given twice', position=self._at(argument)
+                )
             given[key] = value
         missing = next((key for key in parameters if key not in given and key != "offset"), None)
         if missing is not None:
             raise ProgrammingError(
-                f'{name} needs the argument "{missing}"', hint=f"write {_EXAMPLES[name]}", position=self._at(tree)
+                f'{name} needs the argument "{missing}"',
+                hint=f"write {_EXAMPLES[name]}",
+                position=self._at(tree),
             )
         return _Call(name, given, keys or (), self._at(tree))
 
@@ -159,7 +183,9 @@ class WindowBinder:
             )
         return parameters[given]
 
-    def _keys(self, name: str, keys: list[Any], before: tuple[Any, ...] | None, tree: Any) -> tuple[Any, ...]:
+    def _keys(
+        self, name: str, keys: list[Any], before: tuple[Any, ...] | None, tree: Any
+    ) -> tuple[Any, ...]:
         if name != "SESSION":
             raise ProgrammingError(
                 f"{name} has no PARTITION BY",
@@ -209,18 +235,24 @@ class WindowBinder:
         return time
 
     def _shape(self, call: _Call, time: Column) -> WindowShape:
-        sizes = {key: self._constant(call, key, time) for key in call.arguments if key not in ("input", "time_col")}
+        sizes = {
+            key: self._constant(call, key, time)
+            for key in call.arguments
+            if key not in ("input", "time_col")
+        }
         for key, value in sizes.items():
             if value <= 0 and key != "offset":
                 raise ProgrammingError(
-                    f'argument "{key}" of {call.name} must be positive', position=self._at(call.arguments[key]) or call.position
+                    f'argument "{key}" of {call.name} must be positive',
+                    position=self._at(call.arguments[key]) or call.position,
                 )
         kind = WindowKind[call.name]
         size = sizes["gap"] if kind is WindowKind.SESSION else sizes["window_size"]
         step = sizes.get("slide", sizes.get("step", 0))
         if kind is WindowKind.HOP and step > size:
             raise ProgrammingError(
-                "the slide of HOP is larger than the size of its windows, so rows between them would be lost",
+                "the slide of HOP is larger than the size of its windows, "
+                "so rows between them would be lost",
                 hint="HOP takes the size first, then the slide",
                 position=self._at(call.arguments["slide"]),
             )
@@ -236,7 +268,8 @@ class WindowBinder:
                 hint="make the size less, or the step more",
                 position=call.position,
             )
-        # Windows repeat, and so do their offsets: none needs to be larger than the distance of two of them.
+        # Windows repeat, and so do their offsets: none needs to be larger than the distance of two
+        # of them.
         period = step if kind is WindowKind.HOP else size
         return WindowShape(kind, size, step, sizes.get("offset", 0) % period)
 
@@ -254,7 +287,8 @@ class WindowBinder:
         is_number = time.type.is_integer and value.type.is_integer
         if not is_number and not (time.type.kind in _MOMENTS and value.type.kind is Kind.INTERVAL):
             raise ProgrammingError(
-                f"the descriptor column type ({time.type}) and the interval type ({value.type}) do not match",
+                f"the descriptor column type ({time.type}) and the interval type ({value.type}) do "
+                "not match",
                 hint=_remedy(time),
                 position=position,
             )
@@ -265,10 +299,18 @@ class WindowBinder:
                 position=position,
             )
         if value.value is None:
-            raise ProgrammingError(f'argument "{key}" of {call.name} can\'t be NULL', position=position)
-        units = value.value // timedelta(microseconds=1) if value.type.kind is Kind.INTERVAL else int(value.value)
+            raise ProgrammingError(
+                f'argument "{key}" of {call.name} can\'t be NULL', position=position
+            )
+        units = (
+            value.value // timedelta(microseconds=1)
+            if value.type.kind is Kind.INTERVAL
+            else int(value.value)
+        )
         if abs(units) > _LARGEST:
-            raise ProgrammingError(f'argument "{key}" of {call.name} is out of range', position=position)
+            raise ProgrammingError(
+                f'argument "{key}" of {call.name} is out of range', position=position
+            )
         return int(units)
 
 
@@ -284,8 +326,8 @@ def _remedy(time: Expression) -> str:
 
 
 def without_order(relation: Relation) -> tuple[Relation, int | None]:
-    """The relation without the order that its table, or a view of it, has: another one is to take its place. The idle time-out,
-    which is the mapping's, stays."""
+    """The relation without the order that its table, or a view of it, has: another one is to take
+    its place. The idle time-out, which is the mapping's, stays."""
     if isinstance(relation, ImposeOrder):
         return without_order(relation.input)[0], relation.idle_timeout
     if isinstance(relation, Project | Filter):
@@ -295,9 +337,12 @@ def without_order(relation: Relation) -> tuple[Relation, int | None]:
 
 
 def named_table(tree: Any) -> Any:
-    """The table of `(SELECT * FROM table)`, which is what TABLE and a name have become; None for another query."""
+    """The table of `(SELECT * FROM table)`, which is what TABLE and a name have become; None for
+    another query."""
     query = tree.this
-    if not isinstance(query, exp.Select) or any(tree.args.get(key) for key in ("alias", "joins", "order", "limit", "offset")):
+    if not isinstance(query, exp.Select) or any(
+        tree.args.get(key) for key in ("alias", "joins", "order", "limit", "offset")
+    ):
         return None
     clauses = {key for key, value in query.args.items() if value}
     plain = clauses == {"expressions", "from_"} and len(query.expressions) == 1

@@ -1,7 +1,7 @@
 """Binding of WATERMARK FOR in CREATE MAPPING: `column`, or `column - constant`.
 
-The columns of a mapping are known only once its connector has opened it, so whether the constant fits the column is found
-out there.
+The columns of a mapping are known only once its connector has opened it, so whether the constant
+fits the column is found out there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from runnel.planner.bind.scalars.intervals import parse_interval
 from runnel.planner.parse.query.allow_list import position_of, unwrapped
 from runnel.planner.parse.syntax import MappingWatermark
 
-_FORMS = "write WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, AS ts - 5 for an integer column, or AS ts"
+_FORMS = (
+    "write WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, AS ts - 5 for an integer column, or AS ts"
+)
 _LARGEST = 2**62
 """No delay is longer: a watermark stays within int64."""
 
@@ -30,14 +32,20 @@ def watermark_clause(watermark: MappingWatermark, sql: str) -> WatermarkClause:
         value = unwrapped(value.this)
     elif isinstance(value, exp.Add):
         raise ProgrammingError(
-            "a watermark can't run ahead of the event times", hint=_FORMS, position=position_of(value, sql) or column.position
+            "a watermark can't run ahead of the event times",
+            hint=_FORMS,
+            position=position_of(value, sql) or column.position,
         )
     position = position_of(value, sql) or column.position
     if not isinstance(value, exp.Column) or value.args.get("table") is not None:
-        raise NotSupportedError("a watermark is the time column less a constant", hint=_FORMS, position=position)
+        raise NotSupportedError(
+            "a watermark is the time column less a constant", hint=_FORMS, position=position
+        )
     if value.name.lower() != column.text.lower():
         raise ProgrammingError(
-            f'WATERMARK FOR "{column}" must be made of that column, not of "{value.name}"', hint=_FORMS, position=position
+            f'WATERMARK FOR "{column}" must be made of that column, not of "{value.name}"',
+            hint=_FORMS,
+            position=position,
         )
     return WatermarkClause(column.text, lag, is_interval, column.position)
 
@@ -57,12 +65,16 @@ def _constant(tree: Any, sql: str) -> tuple[int, bool]:
     number = tree.this if is_negative else tree
     if isinstance(number, exp.Literal) and not number.is_string and number.name.isdecimal():
         return _checked(-int(number.name) if is_negative else int(number.name), position), False
-    raise NotSupportedError("the delay of a watermark must be a constant", hint=_FORMS, position=position)
+    raise NotSupportedError(
+        "the delay of a watermark must be a constant", hint=_FORMS, position=position
+    )
 
 
 def _checked(lag: int, position: Position | None) -> int:
     if lag < 0:
-        raise ProgrammingError("the delay of a watermark can't be negative", hint=_FORMS, position=position)
+        raise ProgrammingError(
+            "the delay of a watermark can't be negative", hint=_FORMS, position=position
+        )
     if lag > _LARGEST:
         raise ProgrammingError("the delay of a watermark is out of range", position=position)
     return lag

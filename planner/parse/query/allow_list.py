@@ -1,7 +1,7 @@
 """The allow-list: which sqlglot nodes, with which of their arguments, the binder understands.
 
-Whatever isn't listed here is refused with its position, so that neither new syntax in a sqlglot release nor a clause that
-nobody thought of can be run as if it weren't there.
+Whatever isn't listed here is refused with its position, so that neither new syntax in a sqlglot
+release nor a clause that nobody thought of can be run as if it weren't there.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ _ALLOWED_ARGUMENTS: dict[str, str] = {
     "JSONExtract": "this expression only_json_types",
     "JSONExtractScalar": "this expression only_json_types scalar_only",
     "JSON": "this",
-    **dict.fromkeys(("RegexpLike", "RegexpILike", "SimilarTo", "Overlaps", "Pow", "IntDiv"), _BINARY),
+    **dict.fromkeys(
+        ("RegexpLike", "RegexpILike", "SimilarTo", "Overlaps", "Pow", "IntDiv"), _BINARY
+    ),
     **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseLeftShift", "BitwiseRightShift"), _BINARY),
     **dict.fromkeys(("ArrayContainsAll", "ArrayOverlaps"), _BINARY),
     "BitwiseNot": "this",
@@ -77,7 +79,10 @@ _ALLOWED_ARGUMENTS: dict[str, str] = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Mod"), _BINARY),
     "Div": "this expression typed safe",
     "DPipe": "this expression safe",
-    **dict.fromkeys(("And", "Or", "EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ", "Is"), _BINARY),
+    **dict.fromkeys(
+        ("And", "Or", "EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ", "Is"),
+        _BINARY,
+    ),
     "Between": "this low high symmetric",
     "In": "this expressions query",
     "Exists": "this",
@@ -103,7 +108,9 @@ _ALLOWED_ARGUMENTS: dict[str, str] = {
     "RespectNulls": "this",
     "Kwarg": "this expression",
 }
-ALLOWED: dict[str, frozenset[str]] = {name: frozenset(text.split()) for name, text in _ALLOWED_ARGUMENTS.items()}
+ALLOWED: dict[str, frozenset[str]] = {
+    name: frozenset(text.split()) for name, text in _ALLOWED_ARGUMENTS.items()
+}
 """For each node class, by name, the arguments that may be set."""
 
 _NODE_NAMES = {
@@ -210,7 +217,8 @@ _HINTS = {
 
 
 def check(tree: Any, sql: str) -> None:
-    """NotSupportedError, naming the clause in SQL's words and with its position, for anything that isn't on the list."""
+    """NotSupportedError, naming the clause in SQL's words and with its position, for anything that
+    isn't on the list."""
     for node in tree.walk():
         name = type(node).__name__
         allowed = ALLOWED.get(name)
@@ -220,7 +228,9 @@ def check(tree: Any, sql: str) -> None:
             if value and key not in allowed:
                 place = value[0] if isinstance(value, list) else value
                 at = position_of(place, sql) if isinstance(place, exp.Expr) else None
-                what = _ARGUMENT_NAMES.get((name, key), f"{key.strip('_').upper()} in {name.upper()}")
+                what = _ARGUMENT_NAMES.get(
+                    (name, key), f"{key.strip('_').upper()} in {name.upper()}"
+                )
                 raise refused(what, at or _place_of(node, sql))
         found = complaint(node)
         if found is not None:
@@ -229,7 +239,8 @@ def check(tree: Any, sql: str) -> None:
 
 
 def depth_of(tree: Any) -> int:
-    """How deep a tree is, where a chain of AND, of OR, of || or of set operations counts as one level."""
+    """How deep a tree is, where a chain of AND, of OR, of || or of set operations counts as one
+    level."""
     deepest = 0
     stack = [(tree, 1)]
     while stack:
@@ -251,8 +262,8 @@ def _sql_name(node: Any) -> str:
 
 
 def position_of(node: Any, sql: str) -> Position | None:
-    """Where a sqlglot node stands: from its first to its last part that has a place in the text; None where no part has
-    one (NULL and TRUE have none)."""
+    """Where a sqlglot node stands: from its first to its last part that has a place in the text;
+    None where no part has one (NULL and TRUE have none)."""
     first, last = len(sql), -1
     for part in (node,) if isinstance(node, exp.Literal) else node.walk():
         start = part.meta_get("start")
@@ -275,15 +286,18 @@ def _place_of(node: Any, sql: str) -> Position | None:
 
 
 def function_call(node: Any) -> tuple[str, list[Any]] | None:
-    """The name in upper case and the arguments, both as written, of a function call; None where `node` is something else.
+    """The name in upper case and the arguments, both as written, of a function call; None where
+    `node` is something else.
 
-    TRIM([LEADING | TRAILING | BOTH] [c FROM] s) is LTRIM, RTRIM or BTRIM with (s) or (s, c). The arguments may be exp.Star,
-    exp.Distinct or exp.Kwarg: see `parse_query`.
+    TRIM([LEADING | TRAILING | BOTH] [c FROM] s) is LTRIM, RTRIM or BTRIM with (s) or (s, c). The
+    arguments may be exp.Star, exp.Distinct or exp.Kwarg: see `parse_query`.
     """
     if isinstance(node, exp.Anonymous):
         return node.name.upper(), list(node.expressions)
     if isinstance(node, exp.Trim):
-        name = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(str(node.args.get("position") or ""), "BTRIM")
+        name = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(
+            str(node.args.get("position") or ""), "BTRIM"
+        )
         characters = node.args.get("expression")
         return name, [node.this] if characters is None else [node.this, characters]
     return None
@@ -296,4 +310,12 @@ def unwrapped(tree: Any) -> Any:
     return tree
 
 
-__all__ = ["ALLOWED", "check", "function_call", "position_of", "refused", "sql_type_of", "unwrapped"]
+__all__ = [
+    "ALLOWED",
+    "check",
+    "function_call",
+    "position_of",
+    "refused",
+    "sql_type_of",
+    "unwrapped",
+]

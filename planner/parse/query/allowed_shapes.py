@@ -1,4 +1,5 @@
-"""The second half of the allow-list: nodes whose class and arguments are on it, but not in every place or combination."""
+"""The second half of the allow-list: nodes whose class and arguments are on it, but not in every
+place or combination."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from sqlglot import exp
 
 
 class Complaint(NamedTuple):
-    """What is wrong with a node. `is_wrong`: no engine would take it; otherwise it is SQL that Runnel hasn't."""
+    """What is wrong with a node. `is_wrong`: no engine would take it; otherwise it is SQL that
+    Runnel hasn't."""
 
     is_wrong: bool
     message: str
@@ -34,7 +36,9 @@ def _unsupported(what: str, hint: str | None = None) -> Complaint:
 
 
 def _select(node: Any) -> Verdict:
-    return None if node.expressions else _wrong("SELECT lists no columns", "write * for all columns")
+    return (
+        None if node.expressions else _wrong("SELECT lists no columns", "write * for all columns")
+    )
 
 
 def _group(node: Any) -> Verdict:
@@ -84,7 +88,10 @@ def _window_spec(node: Any) -> Verdict:
         if value is None and name == "end":
             continue
         if value is None or (value != "CURRENT ROW" and side not in ("PRECEDING", "FOLLOWING")):
-            return _wrong("the bounds of a frame are UNBOUNDED, CURRENT ROW or an offset with PRECEDING or FOLLOWING")
+            return _wrong(
+                "the bounds of a frame are UNBOUNDED, "
+                "CURRENT ROW or an offset with PRECEDING or FOLLOWING"
+            )
     return None
 
 
@@ -92,7 +99,11 @@ def _nulls_option(node: Any) -> Verdict:
     parent = node.parent
     while isinstance(parent, exp.Anonymous | exp.Filter):
         parent = parent.parent
-    return None if isinstance(parent, exp.Window) else _wrong("IGNORE NULLS and RESPECT NULLS need a window function")
+    return (
+        None
+        if isinstance(parent, exp.Window)
+        else _wrong("IGNORE NULLS and RESPECT NULLS need a window function")
+    )
 
 
 def _distinct(node: Any) -> Verdict:
@@ -107,22 +118,43 @@ def _distinct(node: Any) -> Verdict:
 def _star(node: Any) -> Verdict:
     parent = node.parent
     if not all(isinstance(item, exp.Alias) for item in node.args.get("replace") or ()):
-        return _wrong("REPLACE lists expressions with the columns' names", "write REPLACE (expression AS column)")
+        return _wrong(
+            "REPLACE lists expressions with the columns' names",
+            "write REPLACE (expression AS column)",
+        )
     if isinstance(parent, exp.Column):
-        return None if isinstance(parent.parent, exp.Select) else _unsupported("t.* here", "name the columns")
+        return (
+            None
+            if isinstance(parent.parent, exp.Select)
+            else _unsupported("t.* here", "name the columns")
+        )
     if isinstance(parent, exp.Select | exp.Distinct):
         return None
     if isinstance(parent, exp.Dot):
         above = parent.parent
-        return None if isinstance(above, exp.Select) else _unsupported("(row).* here", "name the fields")
-    if isinstance(parent, exp.Anonymous) and parent.name.upper() == "COUNT" and len(parent.expressions) == 1:
+        return (
+            None
+            if isinstance(above, exp.Select)
+            else _unsupported("(row).* here", "name the fields")
+        )
+    if (
+        isinstance(parent, exp.Anonymous)
+        and parent.name.upper() == "COUNT"
+        and len(parent.expressions) == 1
+    ):
         return None
     return _wrong("* can't stand here", "* is for SELECT * and COUNT(*)")
 
 
 def _array(node: Any) -> Verdict:
-    in_brackets = node.args.get("value_constructor") is not None or node.args.get("bracket_notation")
-    if not in_brackets and len(node.expressions) != 1 and any(isinstance(item, exp.Query) for item in node.expressions):
+    in_brackets = node.args.get("value_constructor") is not None or node.args.get(
+        "bracket_notation"
+    )
+    if (
+        not in_brackets
+        and len(node.expressions) != 1
+        and any(isinstance(item, exp.Query) for item in node.expressions)
+    ):
         return _wrong("ARRAY takes one query", "write ARRAY(SELECT …)")
     return None
 
@@ -140,7 +172,9 @@ def _bracket(node: Any) -> Verdict:
 def _join(node: Any) -> Verdict:
     kind, side = str(node.args.get("kind") or ""), str(node.args.get("side") or "")
     if kind not in ("", "INNER", "OUTER", "CROSS") or side not in ("", "LEFT", "RIGHT", "FULL"):
-        return _unsupported(f"{side} {kind} JOIN".strip(), "use IN or EXISTS" if kind in ("SEMI", "ANTI") else None)
+        return _unsupported(
+            f"{side} {kind} JOIN".strip(), "use IN or EXISTS" if kind in ("SEMI", "ANTI") else None
+        )
     method = str(node.args.get("method") or "")
     if method not in ("", "NATURAL", "ASOF"):
         return _unsupported(f"{method} JOIN")
@@ -148,10 +182,18 @@ def _join(node: Any) -> Verdict:
     if kind == "CROSS" and condition:
         return _wrong("CROSS JOIN has no condition", "use JOIN … ON")
     if method == "ASOF" and not condition:
-        return _wrong("ASOF JOIN needs ON or USING", "write ASOF JOIN b ON a.k = b.k AND a.ts >= b.ts")
+        return _wrong(
+            "ASOF JOIN needs ON or USING", "write ASOF JOIN b ON a.k = b.k AND a.ts >= b.ts"
+        )
     if method == "NATURAL" and condition:
         return _wrong("NATURAL JOIN has no condition", "use JOIN … USING")
-    if not condition and not method and kind != "CROSS" and (kind or side) and not isinstance(node.this, exp.Unnest):
+    if (
+        not condition
+        and not method
+        and kind != "CROSS"
+        and (kind or side)
+        and not isinstance(node.this, exp.Unnest)
+    ):
         return _wrong("this JOIN needs ON or USING", "or write CROSS JOIN")
     return None
 
@@ -162,9 +204,16 @@ def _set_operation(node: Any) -> Verdict:
             return _wrong("both sides of a set operation must be queries")
         if isinstance(operand, exp.Subquery):
             continue
-        for clause, name in (("order", "ORDER BY"), ("limit", "LIMIT"), ("offset", "OFFSET"), ("with_", "WITH")):
+        for clause, name in (
+            ("order", "ORDER BY"),
+            ("limit", "LIMIT"),
+            ("offset", "OFFSET"),
+            ("with_", "WITH"),
+        ):
             if operand.args.get(clause) is not None:
-                return _wrong(f"{name} in a part of {node.key.upper()} needs parentheses around that part")
+                return _wrong(
+                    f"{name} in a part of {node.key.upper()} needs parentheses around that part"
+                )
     return None
 
 
@@ -172,12 +221,18 @@ def _interval(node: Any) -> Verdict:
     if not isinstance(node.this, exp.Literal):
         return _unsupported("INTERVAL of an expression", "write a literal: INTERVAL '1' DAY")
     if node.args.get("unit") is None:
-        return _unsupported("INTERVAL without a unit", "write INTERVAL '1' DAY or INTERVAL '1:30' HOUR TO MINUTE")
+        return _unsupported(
+            "INTERVAL without a unit", "write INTERVAL '1' DAY or INTERVAL '1:30' HOUR TO MINUTE"
+        )
     return None
 
 
 def _alias(node: Any) -> Verdict:
-    return None if isinstance(node.parent, exp.Select | exp.Star) else _wrong("an alias can't stand here")
+    return (
+        None
+        if isinstance(node.parent, exp.Select | exp.Star)
+        else _wrong("an alias can't stand here")
+    )
 
 
 def _table(node: Any) -> Verdict:
@@ -191,7 +246,11 @@ def _exists(node: Any) -> Verdict:
 
 
 def _escape(node: Any) -> Verdict:
-    return None if isinstance(node.this, exp.Like | exp.ILike | exp.SimilarTo) else _wrong("ESCAPE belongs to LIKE")
+    return (
+        None
+        if isinstance(node.this, exp.Like | exp.ILike | exp.SimilarTo)
+        else _wrong("ESCAPE belongs to LIKE")
+    )
 
 
 def _filter(node: Any) -> Verdict:
@@ -200,15 +259,25 @@ def _filter(node: Any) -> Verdict:
 
 
 def _within_group(node: Any) -> Verdict:
-    return None if isinstance(node.this, exp.Anonymous) else _wrong("WITHIN GROUP belongs to an aggregate function")
+    return (
+        None
+        if isinstance(node.this, exp.Anonymous)
+        else _wrong("WITHIN GROUP belongs to an aggregate function")
+    )
 
 
 def _kwarg(node: Any) -> Verdict:
-    return None if isinstance(node.parent, exp.Anonymous) else _wrong("a named argument can't stand here")
+    return (
+        None
+        if isinstance(node.parent, exp.Anonymous)
+        else _wrong("a named argument can't stand here")
+    )
 
 
 def _limit(node: Any) -> Verdict:
-    return _unsupported("LIMIT within a function") if isinstance(node.parent, exp.Anonymous) else None
+    return (
+        _unsupported("LIMIT within a function") if isinstance(node.parent, exp.Anonymous) else None
+    )
 
 
 def _order(node: Any) -> Verdict:
@@ -218,14 +287,24 @@ def _order(node: Any) -> Verdict:
 
 
 def _data_type(node: Any) -> Verdict:
-    # sqlglot takes DATE 5 for a typed literal; the types that may stand there have been read before.
-    return None if "sql_type" in node.meta else _wrong("a type can't stand here", "write CAST(… AS type)")
+    # sqlglot takes DATE 5 for a typed literal; the types that may stand there have been read
+    # before.
+    return (
+        None
+        if "sql_type" in node.meta
+        else _wrong("a type can't stand here", "write CAST(… AS type)")
+    )
 
 
 def _var(node: Any) -> Verdict:
     if isinstance(node.parent, exp.Kwarg | exp.Interval | exp.IntervalSpan):
         return None
-    if isinstance(node.parent, exp.WindowSpec) and node.name.upper() in ("NO OTHERS", "CURRENT ROW", "GROUP", "TIES"):
+    if isinstance(node.parent, exp.WindowSpec) and node.name.upper() in (
+        "NO OTHERS",
+        "CURRENT ROW",
+        "GROUP",
+        "TIES",
+    ):
         return None
     if isinstance(node.parent, exp.Ordered) and node.name.upper() == "ALL":
         return None

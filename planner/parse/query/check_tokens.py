@@ -1,4 +1,5 @@
-"""Checks of a query's tokens before and after sqlglot's parser, which lets some wrong texts pass and reads over parts."""
+"""Checks of a query's tokens before and after sqlglot's parser, which lets some wrong texts pass
+and reads over parts."""
 
 from __future__ import annotations
 
@@ -14,14 +15,27 @@ from runnel.planner.parse.query.rewrite_tokens import TYPE
 from runnel.planner.parse.tokens import position_at, word_of
 
 _PLAIN = {TokenType.STRING, TokenType.NUMBER}
-_CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "FETCH", "UNION", "INTERSECT", "EXCEPT")
+_CLAUSES = (
+    "FROM",
+    "WHERE",
+    "GROUP BY",
+    "HAVING",
+    "ORDER BY",
+    "LIMIT",
+    "OFFSET",
+    "FETCH",
+    "UNION",
+    "INTERSECT",
+    "EXCEPT",
+)
 _FRAMES = ("ROWS", "RANGE", "GROUPS")
 _TIGHTER = ("||", "+", "-", "*", "/", "%", "^", "::", "[")
 
 
 def check_tokens(tokens: Sequence[Token], sql: str) -> None:
-    """Refuses what sqlglot's parser lets pass, or takes for something else: a comma before an end, `a IS NULL + b` (where
-    it loses IS or takes it for `a IS (NULL + b)`), `alias: expression`, BigQuery's WITH OFFSET."""
+    """Refuses what sqlglot's parser lets pass, or takes for something else: a comma before an end,
+    `a IS NULL + b` (where it loses IS or takes it for `a IS (NULL + b)`), `alias: expression`,
+    BigQuery's WITH OFFSET."""
     opened: list[bool] = []
     for index, token in enumerate(tokens):
         if token.token_type in _PLAIN:
@@ -30,14 +44,20 @@ def check_tokens(tokens: Sequence[Token], sql: str) -> None:
         word, after = word_of(token), "" if following is None else word_of(following)
         blamed = following
         if word in ("(", "["):
-            opened.append(word == "[" or (index > 0 and word_of(tokens[index - 1]) in json_clauses.PAIRS))
+            opened.append(
+                word == "[" or (index > 0 and word_of(tokens[index - 1]) in json_clauses.PAIRS)
+            )
         elif word in (")", "]") and opened:
             opened.pop()
         if word == ",":
             is_name = index + 2 < len(tokens) and tokens[index + 2].token_type is TokenType.FARROW
-            is_wrong = (after in _CLAUSES and not is_name) or after in (")", "]", "}") or following is None
+            is_wrong = (
+                (after in _CLAUSES and not is_name) or after in (")", "]", "}") or following is None
+            )
         elif word in ("NULL", "TRUE", "FALSE", "UNKNOWN", "ISNULL", "NOTNULL"):
-            is_wrong = after in _TIGHTER and (word in ("ISNULL", "NOTNULL") or _follows_is(tokens, index))
+            is_wrong = after in _TIGHTER and (
+                word in ("ISNULL", "NOTNULL") or _follows_is(tokens, index)
+            )
         elif word == "WITH":
             is_wrong = after == "OFFSET"
         elif word in _FRAMES and after == "BETWEEN":
@@ -54,7 +74,8 @@ def check_tokens(tokens: Sequence[Token], sql: str) -> None:
 
 
 def _has_and(tokens: Sequence[Token]) -> bool:
-    """Whether AND comes before the bracket around is closed: a frame with BETWEEN needs it, and sqlglot doesn't mind."""
+    """Whether AND comes before the bracket around is closed: a frame with BETWEEN needs it, and
+    sqlglot doesn't mind."""
     depth = 0
     for token in tokens:
         if token.token_type is TokenType.AND and depth == 0:
@@ -71,25 +92,80 @@ def _follows_is(tokens: Sequence[Token], index: int) -> bool:
 
 
 _NOISE = {
-    *("CAST", "TRY_CAST", "AT", "ZONE", "TRIM", "BOTH", "LEADING", "TRAILING", "SYMMETRIC", "ASYMMETRIC", "MATERIALIZED"),
-    *("NULLS", "FIRST", "LAST", "TO", "YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "QUARTER", "WEEK"),
-    *("YEARS", "MONTHS", "DAYS", "HOURS", "MINUTES", "SECONDS", "QUARTERS", "WEEKS", "MILLISECOND", "MICROSECOND"),
+    *(
+        "CAST",
+        "TRY_CAST",
+        "AT",
+        "ZONE",
+        "TRIM",
+        "BOTH",
+        "LEADING",
+        "TRAILING",
+        "SYMMETRIC",
+        "ASYMMETRIC",
+        "MATERIALIZED",
+    ),
+    *(
+        "NULLS",
+        "FIRST",
+        "LAST",
+        "TO",
+        "YEAR",
+        "MONTH",
+        "DAY",
+        "HOUR",
+        "MINUTE",
+        "SECOND",
+        "QUARTER",
+        "WEEK",
+    ),
+    *(
+        "YEARS",
+        "MONTHS",
+        "DAYS",
+        "HOURS",
+        "MINUTES",
+        "SECONDS",
+        "QUARTERS",
+        "WEEKS",
+        "MILLISECOND",
+        "MICROSECOND",
+    ),
     *("MILLISECONDS", "MICROSECONDS", "SCALAR", "VALUE", "SYSTEM_TIME", "OF"),
-    *("ROWS", "RANGE", "GROUPS", "UNBOUNDED", "PRECEDING", "FOLLOWING", "EXCLUDE", "TIES", "NO", "OTHERS", "IGNORE", "RESPECT"),
+    *(
+        "ROWS",
+        "RANGE",
+        "GROUPS",
+        "UNBOUNDED",
+        "PRECEDING",
+        "FOLLOWING",
+        "EXCLUDE",
+        "TIES",
+        "NO",
+        "OTHERS",
+        "IGNORE",
+        "RESPECT",
+    ),
     *("CURRENT", "ROLLUP", "CUBE", "GROUPING", "SETS", "WITHIN", "GROUP"),
 }
 _NAMED = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER}
 
 
 def check_nothing_lost(tokens: Sequence[Token], tree: Any, sql: str) -> None:
-    """Makes sure that every name, number and string of the rewritten tokens is in the tree: sqlglot reads over some."""
+    """Makes sure that every name, number and string of the rewritten tokens is in the tree: sqlglot
+    reads over some."""
     known = {node.meta_get("start") for node in tree.walk()}
     for index, token in enumerate(tokens):
         if token.token_type not in _NAMED or token.start in known or word_of(token) in _NOISE:
             continue
         # `.5` loses its place, and INTERVAL '1 day' is taken apart.
-        if token.text.startswith(TYPE) or (index > 0 and word_of(tokens[index - 1]) in ("INTERVAL", ".")):
+        if token.text.startswith(TYPE) or (
+            index > 0 and word_of(tokens[index - 1]) in ("INTERVAL", ".")
+        ):
             continue
         if index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.FARROW:
             continue
-        raise ProgrammingError(f'syntax error at "{sql[token.start : token.end + 1]}"', position=position_at(token, sql))
+        raise ProgrammingError(
+            f'syntax error at "{sql[token.start : token.end + 1]}"',
+            position=position_at(token, sql),
+        )

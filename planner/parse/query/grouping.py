@@ -1,5 +1,5 @@
-"""Conditions as elements of ROLLUP, CUBE and GROUPING SETS: sqlglot's parser reads them only within parentheses, so they get
-some, as tokens."""
+"""Conditions as elements of ROLLUP, CUBE and GROUPING SETS: sqlglot's parser reads them only within
+parentheses, so they get some, as tokens."""
 
 from __future__ import annotations
 
@@ -12,8 +12,24 @@ _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
 GROUPINGS = {TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS}
 _CONDITIONS = {
-    *(TokenType.LT, TokenType.GT, TokenType.LTE, TokenType.GTE, TokenType.EQ, TokenType.NEQ, TokenType.NULLSAFE_EQ),
-    *(TokenType.IS, TokenType.ISNULL, TokenType.NOTNULL, TokenType.IN, TokenType.BETWEEN, TokenType.LIKE, TokenType.ILIKE),
+    *(
+        TokenType.LT,
+        TokenType.GT,
+        TokenType.LTE,
+        TokenType.GTE,
+        TokenType.EQ,
+        TokenType.NEQ,
+        TokenType.NULLSAFE_EQ,
+    ),
+    *(
+        TokenType.IS,
+        TokenType.ISNULL,
+        TokenType.NOTNULL,
+        TokenType.IN,
+        TokenType.BETWEEN,
+        TokenType.LIKE,
+        TokenType.ILIKE,
+    ),
     *(TokenType.SIMILAR_TO, TokenType.AND, TokenType.OR, TokenType.NOT),
 }
 
@@ -21,8 +37,8 @@ _CONDITIONS = {
 def with_parentheses(tokens: Sequence[Token]) -> list[Token]:
     """The tokens with parentheses around those elements that are conditions."""
     output: list[Token] = []
-    # For each bracket that is open: where the element begins in the output (None where elements are no matter), and
-    # whether it is a condition.
+    # For each bracket that is open: where the element begins in the output (None where elements are
+    # no matter), and whether it is a condition.
     begins: list[int | None] = []
     conditions: list[bool] = []
     for number, token in enumerate(tokens):
@@ -40,7 +56,11 @@ def with_parentheses(tokens: Sequence[Token]) -> list[Token]:
             conditions[-1] = True
         output.append(token)
         if kind in _OPENING:
-            is_grouping = kind is TokenType.L_PAREN and number > 0 and tokens[number - 1].token_type in GROUPINGS
+            is_grouping = (
+                kind is TokenType.L_PAREN
+                and number > 0
+                and tokens[number - 1].token_type in GROUPINGS
+            )
             begins.append(len(output) if is_grouping else None)
             conditions.append(False)
         elif is_list and kind is TokenType.COMMA:

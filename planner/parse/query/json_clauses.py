@@ -1,9 +1,10 @@
 """The words within JSON functions, as arguments: sqlglot reads them in its own way, or not at all.
 
-`JSON_VALUE(j, p RETURNING t DEFAULT e ON EMPTY)` becomes JSON_VALUE(j, p, '\\0RETURNING', CAST(NULL AS t), '\\0DEFAULT', e,
-'\\0ON EMPTY'): a clause is a text that begins with a character that no SQL text can hold, followed by what belongs to it.
-`JSON_OBJECT(KEY k VALUE v, k : v)` becomes JSON_OBJECT(k, v, k, v). For aggregates, whose arguments may end with ORDER BY, the
-clause goes to the name: JSON_ARRAYAGG(x NULL ON NULL) is "JSON_ARRAYAGG NULL"(x). `bind_json` reads it all.
+`JSON_VALUE(j, p RETURNING t DEFAULT e ON EMPTY)` becomes JSON_VALUE(j, p, '\\0RETURNING', CAST(NULL
+AS t), '\\0DEFAULT', e, '\\0ON EMPTY'): a clause is a text that begins with a character that no SQL
+text can hold, followed by what belongs to it. `JSON_OBJECT(KEY k VALUE v, k : v)` becomes
+JSON_OBJECT(k, v, k, v). For aggregates, whose arguments may end with ORDER BY, the clause goes to
+the name: JSON_ARRAYAGG(x NULL ON NULL) is "JSON_ARRAYAGG NULL"(x). `bind_json` reads it all.
 """
 
 from __future__ import annotations
@@ -20,16 +21,32 @@ CLAUSE = "\0"
 
 PAIRS = frozenset({"JSON_OBJECT", "JSON_OBJECTAGG"})
 AGGREGATES = frozenset({"JSON_OBJECTAGG", "JSON_ARRAYAGG"})
-FUNCTIONS = frozenset({"JSON_QUERY", "JSON_VALUE", "JSON_ARRAY", "JSON_EXISTS"}) | PAIRS | AGGREGATES
+FUNCTIONS = (
+    frozenset({"JSON_QUERY", "JSON_VALUE", "JSON_ARRAY", "JSON_EXISTS"}) | PAIRS | AGGREGATES
+)
 
 _WRAPPERS = (
     ("WITHOUT", "ARRAY", "WRAPPER"),
     ("WITHOUT", "WRAPPER"),
     ("WITH", "WRAPPER"),
     ("WITH", "ARRAY", "WRAPPER"),
-    *(("WITH", kind, *rest) for kind in ("CONDITIONAL", "UNCONDITIONAL") for rest in (("ARRAY", "WRAPPER"), ("WRAPPER",))),
+    *(
+        ("WITH", kind, *rest)
+        for kind in ("CONDITIONAL", "UNCONDITIONAL")
+        for rest in (("ARRAY", "WRAPPER"), ("WRAPPER",))
+    ),
 )
-_ANSWERS = (("NULL",), ("ERROR",), ("EMPTY",), ("EMPTY", "ARRAY"), ("EMPTY", "OBJECT"), ("TRUE",), ("FALSE",), ("UNKNOWN",), ())
+_ANSWERS = (
+    ("NULL",),
+    ("ERROR",),
+    ("EMPTY",),
+    ("EMPTY", "ARRAY"),
+    ("EMPTY", "OBJECT"),
+    ("TRUE",),
+    ("FALSE",),
+    ("UNKNOWN",),
+    (),
+)
 _PHRASES = (
     *_WRAPPERS,
     *((*answer, "ON", event) for answer in _ANSWERS for event in ("EMPTY", "ERROR")),
@@ -84,7 +101,9 @@ def _pair(reader: TokenReader, output: Output, *, is_start: bool) -> bool:
     if is_start and word == "KEY" and reader.peek(1) not in (":", "VALUE", ",", ")", ".", "("):
         reader.next()
         return True
-    if not is_start and (word == "VALUE" or word == ":" or reader.tokens[reader.index].token_type is TokenType.COLON):
+    if not is_start and (
+        word == "VALUE" or word == ":" or reader.tokens[reader.index].token_type is TokenType.COLON
+    ):
         output.comma(reader.next())
         return True
     return False

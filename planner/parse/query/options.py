@@ -17,7 +17,8 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def split_options(tokens: Sequence[Token], sql: str) -> tuple[Sequence[Token], bool]:
-    """The tokens of the query before its OPTIONS, if it has any, and whether it may keep rows for ever."""
+    """The tokens of the query before its OPTIONS, if it has any, and whether it may keep rows for
+    ever."""
     start = _start(tokens)
     if start is None:
         return tokens, False
@@ -27,11 +28,15 @@ def split_options(tokens: Sequence[Token], sql: str) -> tuple[Sequence[Token], b
         if option.name.text != UNBOUNDED_STATE:
             raise ProgrammingError(
                 f'a query has no option "{option.name.text}"',
-                hint=suggest(option.name.text, (UNBOUNDED_STATE,), f"its option is '{UNBOUNDED_STATE}'"),
+                hint=suggest(
+                    option.name.text, (UNBOUNDED_STATE,), f"its option is '{UNBOUNDED_STATE}'"
+                ),
                 position=option.name.position,
             )
         if option.value.lower() not in _BOOLEANS:
-            raise ProgrammingError(f"option '{UNBOUNDED_STATE}' is 'true' or 'false'", position=option.name.position)
+            raise ProgrammingError(
+                f"option '{UNBOUNDED_STATE}' is 'true' or 'false'", position=option.name.position
+            )
         allowed = _BOOLEANS[option.value.lower()]
     reader.finish()
     return tokens[:start], allowed

@@ -1,34 +1,46 @@
 """Queries and scalar expressions: from tokens to the sqlglot trees that the binder reads.
 
-Shapes that the binder meets, beside the plain ones (supported.py lists every node class and argument that can occur):
+Shapes that the binder meets, beside the plain ones (supported.py lists every node class and
+argument that can occur):
 
 - a parameter is `exp.Parameter(this=Literal)`, its number (from 0) is `int(node.name)`;
-- a function call, aggregates too, is `exp.Anonymous(this=name as written, expressions=arguments as written)`, or one of a
-  few node classes with syntax of their own; `supported.function_call(node)` gives (NAME, arguments) for all of them.
-  `COUNT(*)` has an `exp.Star` argument; `f(DISTINCT a, b)` has a single argument `exp.Distinct(expressions=[a, b])`;
-  `f(a, b ORDER BY c)` has `exp.Order(this=b, expressions=[exp.Ordered])` as its last argument (around the exp.Distinct, if
-  there is one), `f(a) WITHIN GROUP (ORDER BY c)` is `exp.WithinGroup(this=f(a), expression=exp.Order)`;
-  `f(…) FILTER (WHERE c)` is `exp.Filter(this=f(…), expression=exp.Where(this=c))`; `f(name => x)` has
+- a function call, aggregates too, is `exp.Anonymous(this=name as written, expressions=arguments as
+  written)`, or one of a few node classes with syntax of their own; `supported.function_call(node)`
+  gives (NAME, arguments) for all of them. `COUNT(*)` has an `exp.Star` argument; `f(DISTINCT a, b)`
+  has a single argument `exp.Distinct(expressions=[a, b])`; `f(a, b ORDER BY c)` has
+  `exp.Order(this=b, expressions=[exp.Ordered])` as its last argument (around the exp.Distinct, if
+  there is one), `f(a) WITHIN GROUP (ORDER BY c)` is
+  `exp.WithinGroup(this=f(a), expression=exp.Order)`; `f(…) FILTER (WHERE c)` is
+  `exp.Filter(this=f(…), expression=exp.Where(this=c))`; `f(name => x)` has
   `exp.Kwarg(this=Var, expression=x)`;
-- `ROW(a, b)` is a call of ROW, `(a, b)` an `exp.Tuple`; CURRENT_DATE and its like are calls without arguments;
-- `EXTRACT(year FROM t)` is EXTRACT('year', t), `SUBSTRING(s FROM i FOR n)` SUBSTRING(s, i, n), `POSITION(x IN s)`
-  POSITION(x, s);
-- `CAST(x AS t)` and `x::t` are `exp.Cast`, `supported.sql_type_of(cast.args["to"])` its type; a typed literal such as
-  DATE '2020-01-01' is an exp.Cast of a string literal too; `INTERVAL '1' DAY` is `exp.Interval(this=Literal, unit=Var)`, or
-  `unit=exp.IntervalSpan(this=Var, expression=Var)` for HOUR TO MINUTE;
+- `ROW(a, b)` is a call of ROW, `(a, b)` an `exp.Tuple`; CURRENT_DATE and its like are calls without
+  arguments;
+- `EXTRACT(year FROM t)` is EXTRACT('year', t), `SUBSTRING(s FROM i FOR n)` SUBSTRING(s, i, n),
+  `POSITION(x IN s)` POSITION(x, s);
+- `CAST(x AS t)` and `x::t` are `exp.Cast`, `supported.sql_type_of(cast.args["to"])` its type; a
+  typed literal such as DATE '2020-01-01' is an exp.Cast of a string literal too; `INTERVAL '1' DAY`
+  is `exp.Interval(this=Literal, unit=Var)`, or `unit=exp.IntervalSpan(this=Var, expression=Var)`
+  for HOUR TO MINUTE;
 - `a[i]` is `exp.Bracket(this=a, expressions=[i])`, i as written (from 1);
-- `exp.Ordered` has `desc` and `nulls_first`, the latter with our default (NULL smallest) where nothing is written;
-- `a NOT LIKE b` is `exp.Like` with `negate`, likewise ILike; ESCAPE is an `exp.Escape(this=Like, expression)` around;
-  NOT IN, NOT BETWEEN and IS NOT are `exp.Not` around; IS [NOT] DISTINCT FROM is NullSafeNEQ / NullSafeEQ;
-- a call with OVER is `exp.Window(this=call, partition_by, order, spec=exp.WindowSpec, alias=base, over="OVER")`, the call
-  within exp.Filter, exp.IgnoreNulls or exp.RespectNulls (these may also be around its last argument); a definition of the
-  WINDOW clause is an exp.Window whose `this` is its name. Bounds of a frame are texts ("UNBOUNDED", "CURRENT ROW") or trees;
-- GROUP BY has exp.Rollup, exp.Cube, exp.GroupingSets and exp.Tuple (which may be empty) among its `expressions`, or `all`;
-- a table function is `exp.Table(this=Anonymous, alias)`, `UNNEST(a) [WITH ORDINALITY] AS t(w[, o])` is
-  `exp.Unnest(expressions=[a], alias=TableAlias(this=t, columns=[w, o]), offset=True)`; a comma in FROM is a Join without
-  kind, side, `on` and `using`, a plain JOIN has the kind INNER; a parenthesised join is `exp.Subquery(this=Table with joins)`;
-- LIMIT is `exp.Limit(expression)` or `exp.Fetch(count)`, the latter's `count` absent for one row; both under `limit`;
-- AND, OR and set operations lean to the left and may be thousands deep: flatten them, don't recurse.
+- `exp.Ordered` has `desc` and `nulls_first`, the latter with our default (NULL smallest) where
+  nothing is written;
+- `a NOT LIKE b` is `exp.Like` with `negate`, likewise ILike; ESCAPE is an
+  `exp.Escape(this=Like, expression)` around; NOT IN, NOT BETWEEN and IS NOT are `exp.Not` around;
+  IS [NOT] DISTINCT FROM is NullSafeNEQ / NullSafeEQ;
+- a call with OVER is `exp.Window(this=call, partition_by, order, spec=exp.WindowSpec, alias=base,
+  over="OVER")`, the call within exp.Filter, exp.IgnoreNulls or exp.RespectNulls (these may also be
+  around its last argument); a definition of the WINDOW clause is an exp.Window whose `this` is its
+  name. Bounds of a frame are texts ("UNBOUNDED", "CURRENT ROW") or trees;
+- GROUP BY has exp.Rollup, exp.Cube, exp.GroupingSets and exp.Tuple (which may be empty) among its
+  `expressions`, or `all`;
+- a table function is `exp.Table(this=Anonymous, alias)`, `UNNEST(a) [WITH ORDINALITY] AS t(w[, o])`
+  is `exp.Unnest(expressions=[a], alias=TableAlias(this=t, columns=[w, o]),
+  offset=True)`; a comma in FROM is a Join without kind, side, `on` and `using`, a plain JOIN has
+  the kind INNER; a parenthesised join is `exp.Subquery(this=Table with joins)`;
+- LIMIT is `exp.Limit(expression)` or `exp.Fetch(count)`, the latter's `count` absent for one row;
+  both under `limit`;
+- AND, OR and set operations lean to the left and may be thousands deep: flatten them, don't
+  recurse.
 """
 
 from __future__ import annotations
@@ -52,7 +64,8 @@ MAX_DEPTH = 100
 """How deep parentheses, CASE and prefix operators may nest, and how deep a tree may be."""
 
 MAX_DOTS = 20
-"""How many names a chain such as `f(a).g(b).c` may have: sqlglot's time grows with the cube of it."""
+"""How many names a chain such as `f(a).g(b).c` may have: sqlglot's time grows with the cube of
+it."""
 
 _OPERANDS = {
     TokenType.VAR,
@@ -79,14 +92,17 @@ _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType
 
 
 def parse_query(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]) -> Any:
-    """The tree of a query: exp.Select, SetOperation, Values or Subquery. All errors have a position."""
+    """The tree of a query: exp.Select, SetOperation, Values or Subquery. All errors have a
+    position."""
     tree = _parse(tokens, sql, parameters, None)
     if not isinstance(tree, exp.Query | exp.Values):
         raise ProgrammingError("a query was expected", position=position_at(tokens[0], sql))
     return tree
 
 
-def parse_expression(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], end: Position) -> Any:
+def parse_expression(
+    tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], end: Position
+) -> Any:
     """The tree of a scalar expression; `end` is where to complain if there are no tokens."""
     if not tokens:
         raise ProgrammingError("an expression is missing", position=end)
@@ -106,14 +122,20 @@ def _parse(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], int
     rewritten = rewriter.rewrite()
     parser = DIALECT.parser()
     try:
-        trees = parser.parse(rewritten, sql) if into is None else parser.parse_into(into, rewritten, sql)
+        trees = (
+            parser.parse(rewritten, sql)
+            if into is None
+            else parser.parse_into(into, rewritten, sql)
+        )
     except SqlglotError as error:
         raise _syntax_error(error, tokens, sql) from None
     except RecursionError:
         raise too_deep(Position.at(sql, tokens[0].start)) from None
     except (TypeError, ValueError, AttributeError, IndexError, KeyError) as error:
         # The compiled build meets some malformed texts with such an error of its own.
-        raise ProgrammingError("syntax error", detail=str(error), position=position_at(tokens[0], sql)) from None
+        raise ProgrammingError(
+            "syntax error", detail=str(error), position=position_at(tokens[0], sql)
+        ) from None
     if len(trees) != 1 or trees[0] is None:
         raise ProgrammingError("syntax error", position=position_at(tokens[0], sql))
     tree = _finish_tree(trees[0], rewriter.types, parameters)
@@ -132,8 +154,9 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
 def _finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, int]) -> Any:
-    """The tree for the binder: parameters as exp.Parameter, types in place, marks gone from names that aren't functions,
-    the column names of UNNEST … WITH ORDINALITY together, VALUES after IN as a query."""
+    """The tree for the binder: parameters as exp.Parameter, types in place, marks gone from names
+    that aren't functions, the column names of UNNEST … WITH ORDINALITY together, VALUES after IN as
+    a query."""
     offsets = {number: offset for offset, number in parameters.items()}
     for node in list(tree.walk()):
         if isinstance(node, exp.Identifier):
@@ -151,7 +174,11 @@ def _finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, i
             _put_in_place(node, parameter)
         elif isinstance(node, exp.DataType):
             _place_type(node, types)
-        elif isinstance(node, exp.In) and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
+        elif (
+            isinstance(node, exp.In)
+            and len(node.expressions) == 1
+            and isinstance(node.expressions[0], exp.Values)
+        ):
             node.set("query", exp.Subquery(this=node.expressions[0]))
             node.set("expressions", None)
         elif isinstance(node, exp.Unnest) and isinstance(node.args.get("offset"), exp.Identifier):
@@ -162,7 +189,8 @@ def _finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, i
 
 
 def _put_in_place(old: Any, new: Any) -> None:
-    """As sqlglot's `replace`, which takes time for all nodes beside the old one: a list may have thousands of parameters."""
+    """As sqlglot's `replace`, which takes time for all nodes beside the old one: a list may have
+    thousands of parameters."""
     parent, key, index = old.parent, old.arg_key, old.index
     if index is None:
         old.replace(new)
@@ -189,9 +217,11 @@ def _place_type(node: Any, types: Sequence[SqlType]) -> None:
 _CLAUSE = re.compile(r"([A-Z ]+) (is not supported|lists )")
 
 
-def _clause_position(message: str, tokens: Sequence[Token], sql: str, near: Position | None) -> Position | None:
-    """Where the keywords stand that a message names ("FOR UPDATE is not supported"), if they do: the nodes of a tree know
-    no keywords. Of several places, the one nearest to `near`."""
+def _clause_position(
+    message: str, tokens: Sequence[Token], sql: str, near: Position | None
+) -> Position | None:
+    """Where the keywords stand that a message names ("FOR UPDATE is not supported"), if they do:
+    the nodes of a tree know no keywords. Of several places, the one nearest to `near`."""
     match = _CLAUSE.match(message)
     if match is None or near is None:
         return near
@@ -199,7 +229,9 @@ def _clause_position(message: str, tokens: Sequence[Token], sql: str, near: Posi
     words = [(word, token) for token in tokens for word in word_of(token).split() or [""]]
     wanted = match[1].split()
     found = [
-        Position.at(sql, words[at][1].start, words[at + len(wanted) - 1][1].end + 1 - words[at][1].start)
+        Position.at(
+            sql, words[at][1].start, words[at + len(wanted) - 1][1].end + 1 - words[at][1].start
+        )
         for at in range(len(words) - len(wanted) + 1)
         if [word for word, _ in words[at : at + len(wanted)]] == wanted
     ]
@@ -247,12 +279,19 @@ def _check_with(tokens: Sequence[Token], sql: str) -> None:
     before = None
     for token in tokens:
         kind = token.token_type
-        if waiting and waiting[-1] == depth and before is TokenType.R_PAREN and kind not in (TokenType.ALIAS, TokenType.COMMA):
+        if (
+            waiting
+            and waiting[-1] == depth
+            and before is TokenType.R_PAREN
+            and kind not in (TokenType.ALIAS, TokenType.COMMA)
+        ):
             waiting.pop()
             if word_of(token) not in _MAIN:
                 text = sql[token.start : token.end + 1]
                 raise ProgrammingError(
-                    f'syntax error at "{text}"', detail="expected a query after WITH", position=position_at(token, sql)
+                    f'syntax error at "{text}"',
+                    detail="expected a query after WITH",
+                    position=position_at(token, sql),
                 )
         if kind is TokenType.WITH and before in _BEFORE_WITH:
             waiting.append(depth)
@@ -280,7 +319,9 @@ def _syntax_error(error: SqlglotError, tokens: Sequence[Token], sql: str) -> Err
     blamed = _blamed_token(details, tokens)
     if description.endswith("does not support CTE"):
         return NotSupportedError(
-            "WITH is not supported here", hint="write SELECT * FROM (VALUES …)", position=position_at(blamed or tokens[0], sql)
+            "WITH is not supported here",
+            hint="write SELECT * FROM (VALUES …)",
+            position=position_at(blamed or tokens[0], sql),
         )
     wanted = _EXPECTING.match(description)
     detail: str | None
@@ -295,9 +336,15 @@ def _syntax_error(error: SqlglotError, tokens: Sequence[Token], sql: str) -> Err
     else:
         detail = description
     if blamed is None:
-        return ProgrammingError("the statement ends too early", detail=detail, position=Position.at(sql, tokens[-1].end + 1))
+        return ProgrammingError(
+            "the statement ends too early",
+            detail=detail,
+            position=Position.at(sql, tokens[-1].end + 1),
+        )
     text = sql[blamed.start : blamed.end + 1]
-    return ProgrammingError(f'syntax error at "{text}"', detail=detail, position=position_at(blamed, sql))
+    return ProgrammingError(
+        f'syntax error at "{text}"', detail=detail, position=position_at(blamed, sql)
+    )
 
 
 def _blamed_token(details: Mapping[str, Any], tokens: Sequence[Token]) -> Token | None:

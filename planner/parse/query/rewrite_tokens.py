@@ -1,20 +1,26 @@
 """The rewriting of a query's tokens before sqlglot's parser sees them.
 
-sqlglot knows some thousand functions: it renames them, reorders their arguments and takes some apart, and it drops what a
-type says beyond its name. So that a tree says what the user wrote,
+sqlglot knows some thousand functions: it renames them, reorders their arguments and takes some
+apart, and it drops what a type says beyond its name. So that a tree says what the user wrote,
 
-- the name of every function call gets a mark in front, which makes it an exp.Anonymous with the arguments as written;
+- the name of every function call gets a mark in front, which makes it an exp.Anonymous with the
+  arguments as written;
 - a word that is a function without parentheses (CURRENT_DATE) becomes a call without arguments;
-- the word syntax of EXTRACT, SUBSTRING, POSITION and OVERLAY becomes commas (TRIM stays, sqlglot has a node for it);
-- the types in CAST and `::` are parsed here, and replaced by a word that stands for them; a typed literal (DATE '…')
-  becomes a CAST of the string, since sqlglot would let a `::` behind it bind more tightly;
+- the word syntax of EXTRACT, SUBSTRING, POSITION and OVERLAY becomes commas (TRIM stays, sqlglot
+  has a node for it);
+- the types in CAST and `::` are parsed here, and replaced by a word that stands for them; a typed
+  literal (DATE '…') becomes a CAST of the string, since sqlglot would let a `::` behind it bind
+  more tightly;
 - every `?` becomes `$n`, n being its number in the whole statement from 0;
-- `TABLE(f(…))` becomes `f(…)`; tables among the arguments of a table function become queries, see `table_arguments`;
+- `TABLE(f(…))` becomes `f(…)`; tables among the arguments of a table function become queries, see
+  `table_arguments`;
 - a JOIN without a word before it becomes INNER JOIN, to differ from a comma;
-- `MAP[k, v]` becomes a call of "MAP[", `X'ff'` one of "X'"; `E'a\\n'` becomes the string that it means;
+- `MAP[k, v]` becomes a call of "MAP[", `X'ff'` one of "X'"; `E'a\\n'` becomes the string that it
+  means;
 - the words within JSON functions become arguments, see `json_clauses`.
 
-Rewritten tokens keep their place in the text. `parse_query` turns the tree that comes out into the one that the binder sees.
+Rewritten tokens keep their place in the text. `parse_query` turns the tree that comes out into the
+one that the binder sees.
 """
 
 from __future__ import annotations
@@ -41,16 +47,58 @@ _PARSER: Any = type(DIALECT.parser())
 _SYNTAX_TYPES = {
     getattr(TokenType, name)
     for name in (
-        *("ALL", "ANY", "ARRAY", "COLLATE", "EXISTS", "FILTER", "GLOB", "ILIKE", "INTERVAL", "ISNULL", "LIKE", "OFFSET"),
-        *("NULL", "PRIMARY_KEY", "RLIKE", "SOME", "TABLE", "UNION", "UNKNOWN", "UNNEST", "WINDOW", "XOR"),
+        *(
+            "ALL",
+            "ANY",
+            "ARRAY",
+            "COLLATE",
+            "EXISTS",
+            "FILTER",
+            "GLOB",
+            "ILIKE",
+            "INTERVAL",
+            "ISNULL",
+            "LIKE",
+            "OFFSET",
+        ),
+        *(
+            "NULL",
+            "PRIMARY_KEY",
+            "RLIKE",
+            "SOME",
+            "TABLE",
+            "UNION",
+            "UNKNOWN",
+            "UNNEST",
+            "WINDOW",
+            "XOR",
+        ),
     )
 }
 _CALLABLE = (_PARSER.FUNC_TOKENS | {TokenType.IDENTIFIER}) - _SYNTAX_TYPES
 _WITHOUT_PARENTHESES = set(_PARSER.NO_PAREN_FUNCTIONS)
 _CASTS = ("CAST", "TRY_CAST")
 _SYNTAX_WORDS = {*_CASTS, "TRIM", "SYMMETRIC", "ASYMMETRIC", "MATERIALIZED"}
-_AFTER = {("TIME", "ZONE"), ("GROUPING", "SETS"), ("WITHIN", "GROUP"), ("FETCH", "FIRST"), ("FETCH", "NEXT")}
-_JOIN_WORDS = ("INNER", "OUTER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF", "POSITIONAL")
+_AFTER = {
+    ("TIME", "ZONE"),
+    ("GROUPING", "SETS"),
+    ("WITHIN", "GROUP"),
+    ("FETCH", "FIRST"),
+    ("FETCH", "NEXT"),
+}
+_JOIN_WORDS = (
+    "INNER",
+    "OUTER",
+    "LEFT",
+    "RIGHT",
+    "FULL",
+    "CROSS",
+    "NATURAL",
+    "SEMI",
+    "ANTI",
+    "ASOF",
+    "POSITIONAL",
+)
 _SEPARATORS = {
     "EXTRACT": ("FROM",),
     "SUBSTRING": ("FROM", "FOR"),
@@ -67,15 +115,20 @@ _BEFORE_COLON = {*_OPERANDS, TokenType.L_BRACKET, TokenType.NULL, TokenType.TRUE
 
 
 def number_parameters(tokens: Sequence[Token], sql: str) -> dict[int, int]:
-    """The number of each `?`, by its offset in the text; ProgrammingError for parameters of another style."""
+    """The number of each `?`, by its offset in the text; ProgrammingError for parameters of another
+    style."""
     numbers: dict[int, int] = {}
     before = None
     for token in tokens:
         if token.token_type is TokenType.PLACEHOLDER:
             numbers[token.start] = len(numbers)
-        elif token.token_type is TokenType.PARAMETER or (token.token_type is TokenType.COLON and before not in _BEFORE_COLON):
+        elif token.token_type is TokenType.PARAMETER or (
+            token.token_type is TokenType.COLON and before not in _BEFORE_COLON
+        ):
             raise ProgrammingError(
-                f'syntax error at "{token.text}"', hint="parameters are written as ?", position=position_at(token, sql)
+                f'syntax error at "{token.text}"',
+                hint="parameters are written as ?",
+                position=position_at(token, sql),
             )
         before = token.token_type
     return numbers
@@ -87,7 +140,8 @@ _BEFORE_STAR = ("SELECT", "DISTINCT", "ALL", ",", ".")
 
 
 class TokenRewriter:
-    """Rewrites the tokens of one query or expression; afterwards `types` are the types that its casts name."""
+    """Rewrites the tokens of one query or expression; afterwards `types` are the types that its
+    casts name."""
 
     def __init__(self, tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]) -> None:
         self._reader = TokenReader(tokens, sql)
@@ -122,7 +176,11 @@ class TokenRewriter:
                 self._closing(reader.next())
             elif self._is_separator():
                 self._separator(reader.next())
-            elif self._open and self._open[-1] in json_clauses.FUNCTIONS and json_clauses.rewrite(self._open[-1], reader, self):
+            elif (
+                self._open
+                and self._open[-1] in json_clauses.FUNCTIONS
+                and json_clauses.rewrite(self._open[-1], reader, self)
+            ):
                 continue
             elif token.token_type in (TokenType.L_BRACKET, TokenType.R_BRACKET):
                 self._bracket(reader.next())
@@ -142,7 +200,8 @@ class TokenRewriter:
         return has_units(reader.tokens[reader.index].text, reader.peek(1))
 
     def _whole_interval(self, token: Token) -> None:
-        """sqlglot reads the first number and unit of such a string only; with marks within it doesn't see them."""
+        """sqlglot reads the first number and unit of such a string only; with marks within it
+        doesn't see them."""
         self._output.append(_like(token, TokenType.STRING, MARK.join(["", *token.text])))
         self._output.append(_like(token, TokenType.VAR, "SECOND"))
 
@@ -166,7 +225,13 @@ class TokenRewriter:
         reader = self._reader
         if reader.peek() not in TYPE_WORDS:
             return False
-        ahead = 4 if reader.peek(1) in ("WITH", "WITHOUT") and reader.peek(2) == "TIME" and reader.peek(3) == "ZONE" else 1
+        ahead = (
+            4
+            if reader.peek(1) in ("WITH", "WITHOUT")
+            and reader.peek(2) == "TIME"
+            and reader.peek(3) == "ZONE"
+            else 1
+        )
         at = reader.index + ahead
         return at < len(reader.tokens) and reader.tokens[at].token_type is TokenType.STRING
 
@@ -187,7 +252,12 @@ class TokenRewriter:
     def _opening(self, token: Token) -> None:
         reader = self._reader
         before = word_of(reader.tokens[reader.index - 2]) if reader.index >= 2 else ""
-        if before == "TABLE" and not reader.at_end and reader.peek(1) == "(" and reader.peek() not in ("SELECT", "WITH"):
+        if (
+            before == "TABLE"
+            and not reader.at_end
+            and reader.peek(1) == "("
+            and reader.peek() not in ("SELECT", "WITH")
+        ):
             self._output.pop()
             self._open.append("TABLE")
             self._names.append(0)
@@ -226,13 +296,15 @@ class TokenRewriter:
             self._output.append(_like(token, TokenType.NUMBER, "1"))
 
     def _escaped_string(self, token: Token) -> None:
-        """E'…' with its escapes read, from the text itself: the tokeniser has dealt with some of them."""
+        """E'…' with its escapes read, from the text itself: the tokeniser has dealt with some of
+        them."""
         body = self._reader.sql[token.start : token.end + 1].strip()[2:-1].replace("''", "'")
         try:
             text = _ESCAPE.sub(_escaped, body)
         except (ValueError, OverflowError):
             raise ProgrammingError(
-                "an escape in a string is no character", position=position_at(token, self._reader.sql)
+                "an escape in a string is no character",
+                position=position_at(token, self._reader.sql),
             ) from None
         self._output.append(_like(token, TokenType.STRING, text))
 
@@ -325,7 +397,9 @@ class TokenRewriter:
                 and word not in _SYNTAX_WORDS
                 and (before, word) not in _AFTER
             )
-            self._output.append(_like(token, TokenType.VAR, MARK + token.text) if is_call else token)
+            self._output.append(
+                _like(token, TokenType.VAR, MARK + token.text) if is_call else token
+            )
         elif word == "JOIN" and before not in _JOIN_WORDS:
             self._output.append(_like(token, TokenType.INNER, "INNER"))
             self._output.append(token)
@@ -338,7 +412,8 @@ class TokenRewriter:
 
 
 def _follows_star(tokens: Sequence[Token], index: int) -> bool:
-    """Whether the word at `index` belongs to the * of a select list, not to a product or to what DISTINCT ON (…) selects."""
+    """Whether the word at `index` belongs to the * of a select list, not to a product or to what
+    DISTINCT ON (…) selects."""
     index -= 1
     if index < 1:
         return False
@@ -348,8 +423,11 @@ def _follows_star(tokens: Sequence[Token], index: int) -> bool:
         index = _opening_of(tokens, index)
     elif tokens[index].token_type is not TokenType.IDENTIFIER and not is_word(tokens[index]):
         return False
-    # What stood there is the list of another such word, as in `* EXCLUDE (a) REPLACE (…)`, or its one name.
-    return index > 0 and word_of(tokens[index - 1]) in _STAR_WORDS and _follows_star(tokens, index - 1)
+    # What stood there is the list of another such word, as in `* EXCLUDE (a) REPLACE (…)`, or its
+    # one name.
+    return (
+        index > 0 and word_of(tokens[index - 1]) in _STAR_WORDS and _follows_star(tokens, index - 1)
+    )
 
 
 def _closes_distinct_on(tokens: Sequence[Token], index: int) -> bool:
@@ -364,14 +442,18 @@ def _opening_of(tokens: Sequence[Token], index: int) -> int:
     """The index of the bracket that the one at `index` closes; 0 where there is none."""
     depth = 0
     for at in range(index, 0, -1):
-        depth += (tokens[at].token_type is TokenType.R_PAREN) - (tokens[at].token_type is TokenType.L_PAREN)
+        depth += (tokens[at].token_type is TokenType.R_PAREN) - (
+            tokens[at].token_type is TokenType.L_PAREN
+        )
         if depth == 0:
             return at
     return 0
 
 
 _BRACKETS = ("[", "MAP[")
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{1,2})|([0-7]{1,3})|(.))", re.DOTALL)
+_ESCAPE = re.compile(
+    r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{1,2})|([0-7]{1,3})|(.))", re.DOTALL
+)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 

@@ -1,7 +1,9 @@
-"""Tables as arguments of table functions, in tokens: sqlglot knows no `TABLE t` there, and no PARTITION BY behind it.
+"""Tables as arguments of table functions, in tokens: sqlglot knows no `TABLE t` there, and no
+PARTITION BY behind it.
 
-`TUMBLE(TABLE t, …)` becomes TUMBLE((SELECT * FROM t), …), and `SESSION(TABLE t PARTITION BY a, b, DESCRIPTOR(c), …)` becomes
-SESSION((SELECT * FROM t), "PARTITION BY OF A TABLE"(a, b), DESCRIPTOR(c), …). `bind_windows` reads it all.
+`TUMBLE(TABLE t, …)` becomes TUMBLE((SELECT * FROM t), …), and
+`SESSION(TABLE t PARTITION BY a, b, DESCRIPTOR(c), …)` becomes SESSION((SELECT * FROM t), "PARTITION
+BY OF A TABLE"(a, b), DESCRIPTOR(c), …). `bind_windows` reads it all.
 """
 
 from __future__ import annotations
@@ -41,13 +43,20 @@ class Output(Protocol):
 
 
 def rewrite(function: str, reader: TokenReader, output: Output) -> bool:
-    """Rewrites what comes next within `function` where it is a table or a PARTITION BY; whether it was."""
+    """Rewrites what comes next within `function` where it is a table or a PARTITION BY; whether it
+    was."""
     token = reader.tokens[reader.index]
     if function == PARTITION:
-        if token.token_type is TokenType.R_PAREN or (token.token_type is TokenType.COMMA and _ends_list(reader)):
+        if token.token_type is TokenType.R_PAREN or (
+            token.token_type is TokenType.COMMA and _ends_list(reader)
+        ):
             output.close_call(token)
         return False
-    if token.token_type is TokenType.TABLE and word_of(reader.tokens[reader.index - 1]) in ("(", ",", "=>"):
+    if token.token_type is TokenType.TABLE and word_of(reader.tokens[reader.index - 1]) in (
+        "(",
+        ",",
+        "=>",
+    ):
         return _table(reader, output)
     if reader.peek(1) == "=>" and is_word(token):
         # OFFSET is one that sqlglot has other plans for.
@@ -63,10 +72,20 @@ def rewrite(function: str, reader: TokenReader, output: Output) -> bool:
 
 
 def check_takes_tables(function: str, reader: TokenReader) -> None:
-    """ProgrammingError where the first argument of `function` is TABLE and a name, and it isn't one that takes tables."""
-    if function in FUNCTIONS or reader.peek(1) == "(" or word_of(reader.tokens[reader.index - 1]) != "(":
+    """ProgrammingError where the first argument of `function` is TABLE and a name, and it isn't one
+    that takes tables."""
+    if (
+        function in FUNCTIONS
+        or reader.peek(1) == "("
+        or word_of(reader.tokens[reader.index - 1]) != "("
+    ):
         return
-    if reader.index < 3 or word_of(reader.tokens[reader.index - 3]) not in ("(", "FROM", "JOIN", ","):
+    if reader.index < 3 or word_of(reader.tokens[reader.index - 3]) not in (
+        "(",
+        "FROM",
+        "JOIN",
+        ",",
+    ):
         return
     raise ProgrammingError(
         f"there is no table function {function} that takes a table",

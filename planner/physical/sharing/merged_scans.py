@@ -1,7 +1,8 @@
-"""Scans of one table without end, made one scan: it reads the columns that any of them wants, and each goes on from there.
+"""Scans of one table without end, made one scan: it reads the columns that any of them wants, and
+each goes on from there.
 
-Scans belong together where their event times come about in the same way; one without an event time goes with any. What they
-all filter by stays in the scan, everything else is a calculation above it.
+Scans belong together where their event times come about in the same way; one without an event time
+goes with any. What they all filter by stays in the scan, everything else is a calculation above it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ UNWANTED = -1
 
 
 def merged_scans(scans: Iterable[SourceScan]) -> dict[int, Physical]:
-    """What takes the place of the scans that can be one, by their `id`: over scans that are equal but for the number of their
-    watermark."""
+    """What takes the place of the scans that can be one, by their `id`: over scans that are equal
+    but for the number of their watermark."""
     groups: dict[tuple[int, int], list[SourceScan]] = {}
     for scan in scans:
         groups.setdefault((id(scan.table), id(scan.divert)), []).append(scan)
@@ -54,15 +55,27 @@ def _by_time(scans: list[SourceScan]) -> list[list[SourceScan]]:
 def _merged(scans: list[SourceScan]) -> dict[int, Physical]:
     columns = tuple(dict.fromkeys(column for scan in scans for column in scan.request.columns))
     places = {column: place for place, column in enumerate(columns)}
-    moves = [{own: places[column] for own, column in enumerate(scan.request.columns)} for scan in scans]
-    conditions = [_renumbered(scan.condition, move) for scan, move in zip(scans, moves, strict=True)]
-    is_common = all(item == conditions[0] for item in conditions) and not _is_volatile(conditions[0])
+    moves = [
+        {own: places[column] for own, column in enumerate(scan.request.columns)} for scan in scans
+    ]
+    conditions = [
+        _renumbered(scan.condition, move) for scan, move in zip(scans, moves, strict=True)
+    ]
+    is_common = all(item == conditions[0] for item in conditions) and not _is_volatile(
+        conditions[0]
+    )
     predicate = scans[0].request.predicate
     if not is_common or any(scan.request.predicate != predicate for scan in scans):
         predicate = None
     table = scans[0].table
-    fields = tuple(Field(table.columns[column].name, table.columns[column].type) for column in columns)
-    timed = next((scan, move) for scan, move in zip(scans, moves, strict=True) if scan.time is not None or _no_time(scans))
+    fields = tuple(
+        Field(table.columns[column].name, table.columns[column].type) for column in columns
+    )
+    timed = next(
+        (scan, move)
+        for scan, move in zip(scans, moves, strict=True)
+        if scan.time is not None or _no_time(scans)
+    )
     rule = None if timed[0].time is None else _moved(timed[0].time, timed[1])
     merged: dict[int, Physical] = {}
     for scan, move, condition in zip(scans, moves, conditions, strict=True):
@@ -80,7 +93,9 @@ def _merged(scans: list[SourceScan]) -> dict[int, Physical]:
     return merged
 
 
-def _above(scan: SourceScan, below: SourceScan, condition: Expression | None, move: Mapping[int, int]) -> Physical:
+def _above(
+    scan: SourceScan, below: SourceScan, condition: Expression | None, move: Mapping[int, int]
+) -> Physical:
     """What `scan` gives, over `below`, which has its columns at other places."""
     kept: tuple[Expression, ...]
     if scan.projections is None:
@@ -97,7 +112,13 @@ def _above(scan: SourceScan, below: SourceScan, condition: Expression | None, mo
     if is_identity and condition is None:
         return below
     projections = None if is_identity else kept
-    return Calc(fields=scan.fields, rows=scan.rows, input=below, condition=condition, projections=projections)
+    return Calc(
+        fields=scan.fields,
+        rows=scan.rows,
+        input=below,
+        condition=condition,
+        projections=projections,
+    )
 
 
 def _no_time(scans: list[SourceScan]) -> bool:
@@ -105,7 +126,9 @@ def _no_time(scans: list[SourceScan]) -> bool:
 
 
 def _moved(rule: TimeRule, move: Mapping[int, int]) -> TimeRule:
-    return replace(rule, time=renumber(rule.time, move), condition=_renumbered(rule.condition, move))
+    return replace(
+        rule, time=renumber(rule.time, move), condition=_renumbered(rule.condition, move)
+    )
 
 
 def _renumbered(expression: Expression | None, move: Mapping[int, int]) -> Expression | None:

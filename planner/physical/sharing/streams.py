@@ -1,12 +1,13 @@
-"""What a query on streams would do twice is done once: the scan of a stream that occurs several times, and what is the same
-above it.
+"""What a query on streams would do twice is done once: the scan of a stream that occurs several
+times, and what is the same above it.
 
-Two references to a stream see the same rows and the same watermark then, and a common table that is used twice is worked out
-once. Parts are the same where they differ in the numbers of their watermarks only, which the edges to those who use them
-rename; nothing in them may be volatile.
+Two references to a stream see the same rows and the same watermark then, and a common table that is
+used twice is worked out once. Parts are the same where they differ in the numbers of their
+watermarks only, which the edges to those who use them rename; nothing in them may be volatile.
 
-Not shared is what stands on a side of a join that is read to its end before the other side is touched: if both came from one
-scan it would be stopped by the queue of the other side, and the first side would never end. Such a scan is one of its own.
+Not shared is what stands on a side of a join that is read to its end before the other side is
+touched: if both came from one scan it would be stopped by the queue of the other side, and the
+first side would never end. Such a scan is one of its own.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def _is_shareable_scan(node: Physical) -> bool:
 
 
 def _free_inputs(node: Physical) -> dict[str, Physical]:
-    """The inputs, by the names of their fields, that nothing has to wait for; those of a Union by their numbers."""
+    """The inputs, by the names of their fields, that nothing has to wait for; those of a Union by
+    their numbers."""
     if isinstance(node, physical.Union):
         return {str(number): part for number, part in enumerate(node.parts)}
     if isinstance(node, physical.Recursion):
@@ -88,7 +90,9 @@ def _with_inputs(node: Physical, inputs: Mapping[str, Physical]) -> Physical:
 def _replaced(node: Physical, by_id: Mapping[int, Physical]) -> Physical:
     if id(node) in by_id:
         return by_id[id(node)]
-    return _with_inputs(node, {name: _replaced(item, by_id) for name, item in _free_inputs(node).items()})
+    return _with_inputs(
+        node, {name: _replaced(item, by_id) for name, item in _free_inputs(node).items()}
+    )
 
 
 class _Part:
@@ -166,7 +170,11 @@ class _Sharing:
             part.numbers = found.numbers
             self._shared += 1
             part.number = self._shared
-        renamed = {own: number for own, number in zip(part.numbers, found.numbers, strict=True) if number != UNWANTED}
+        renamed = {
+            own: number
+            for own, number in zip(part.numbers, found.numbers, strict=True)
+            if number != UNWANTED
+        }
         return Shared(
             fields=part.built.fields,
             rows=node.rows,
@@ -177,20 +185,26 @@ class _Sharing:
         )
 
     def _with_built_inputs(self, node: Physical) -> Physical:
-        return _with_inputs(node, {name: self.built(item) for name, item in _free_inputs(node).items()})
+        return _with_inputs(
+            node, {name: self.built(item) for name, item in _free_inputs(node).items()}
+        )
 
 
 def _key_of_node(node: Physical, numbers: list[int]) -> Any:
-    """What two nodes have in common that do the same with the same input, whatever they call its result. `numbers` are those of
-    the watermarks so far."""
+    """What two nodes have in common that do the same with the same input, whatever they call its
+    result. `numbers` are those of the watermarks so far."""
     left_out = ("input", "rows", "fields")
-    parts = [key_of(getattr(node, item.name), numbers) for item in fields(node) if item.name not in left_out]
+    parts = [
+        key_of(getattr(node, item.name), numbers)
+        for item in fields(node)
+        if item.name not in left_out
+    ]
     return (type(node), *(item.type for item in node.fields), *parts)
 
 
 def key_of(value: Any, numbers: list[int]) -> Any:
-    """What equal parts of two nodes have in common, whatever they are: numbers of watermarks by where they occur first. Raises
-    VolatileError for what gives something else each time."""
+    """What equal parts of two nodes have in common, whatever they are: numbers of watermarks by
+    where they occur first. Raises VolatileError for what gives something else each time."""
     if isinstance(value, PythonFunction) and not value.is_deterministic:
         raise VolatileError
     if isinstance(value, TimeBound):
@@ -209,7 +223,10 @@ def _plain_key(value: Any, numbers: list[int]) -> Any:
     if isinstance(value, tuple):
         return (type(value), *(key_of(item, numbers) for item in value))
     if is_dataclass(value) and not isinstance(value, type):
-        return (type(value), *(key_of(getattr(value, item.name), numbers) for item in fields(value) if item.compare))
+        return (
+            type(value),
+            *(key_of(getattr(value, item.name), numbers) for item in fields(value) if item.compare),
+        )
     if value is None or isinstance(value, str | int | bytes):
         return type(value), value
     # Tables, connectors' and users' functions, members of an Enum: the same where they are one.

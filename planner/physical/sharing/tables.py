@@ -1,9 +1,10 @@
-"""What a query on tables would do twice is done once: a common table that is used twice, a file whose text would be parsed
-twice. (Of queries on streams see `sharing`.)
+"""What a query on tables would do twice is done once: a common table that is used twice, a file
+whose text would be parsed twice. (Of queries on streams see `sharing`.)
 
-A join reads one of its inputs to its end before the other one. If both came from one producer, that would be stopped by the
-full queue of the input that waits. So where a use may have to wait, a `Hold` stands between, which takes all rows at once and
-keeps them, in a file if they are many. To keep rows costs something too: what is as quick to read again isn't shared.
+A join reads one of its inputs to its end before the other one. If both came from one producer, that
+would be stopped by the full queue of the input that waits. So where a use may have to wait, a
+`Hold` stands between, which takes all rows at once and keeps them, in a file if they are many. To
+keep rows costs something too: what is as quick to read again isn't shared.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ _TAKE_ALL = (
 
 
 def share_tables(plan: Physical, commons: Mapping[int, Physical] | None = None) -> Physical:
-    """The plan of a query on tables, in which what occurs several times, and is worth it, is a `Shared` each. `commons`: the
-    plans of its common tables that run once, by number."""
+    """The plan of a query on tables, in which what occurs several times, and is worth it, is a
+    `Shared` each. `commons`: the plans of its common tables that run once, by number."""
     commons = commons or {}
     plan, *common_plans = _with_merged_scans([plan, *commons.values()])
     sharing = _Sharing(dict(zip(commons, common_plans, strict=True)))
@@ -120,7 +121,8 @@ def _inputs_by_name(node: Physical) -> dict[str, Physical]:
 
 
 class _Part:
-    """Something that occurs in a plan; `uses` counts those who read it. `is_worth`: whether sharing it is worth it."""
+    """Something that occurs in a plan; `uses` counts those who read it. `is_worth`: whether sharing
+    it is worth it."""
 
     def __init__(self, is_worth: bool) -> None:
         self.uses = 0
@@ -160,7 +162,9 @@ class _Sharing:
             if item is not None:
                 item.uses += 1
         if key is not None:
-            is_worth = isinstance(node, _WORTH_KEEPING) or (isinstance(node, SourceScan) and node.table.reads_slowly)
+            is_worth = isinstance(node, _WORTH_KEEPING) or (
+                isinstance(node, SourceScan) and node.table.reads_slowly
+            )
             part = _Part(is_worth or any(item is not None and item.is_worth for item in below))
             self._parts[key] = self._places[id(node)] = part
         return part
@@ -179,7 +183,11 @@ class _Sharing:
             return None
         left_out = {"rows", "fields", "parts", *_inputs_by_name(node)}
         try:
-            own = [key_of(getattr(node, item.name), []) for item in fields(node) if item.name not in left_out]
+            own = [
+                key_of(getattr(node, item.name), [])
+                for item in fields(node)
+                if item.name not in left_out
+            ]
         except VolatileError:
             return None
         return (type(node), *(item.type for item in node.fields), *own, *map(id, below))
@@ -194,12 +202,15 @@ class _Sharing:
         found = self._reaches.get(id(node))
         if found is None:
             part = self._places.get(id(node))
-            found = (part is not None and part.is_shared) or any(map(self._reaches_shared, node.inputs))
+            found = (part is not None and part.is_shared) or any(
+                map(self._reaches_shared, node.inputs)
+            )
             self._reaches[id(node)] = found
         return found
 
     def built(self, node: Physical, waits: bool) -> Physical:
-        """The node over what is shared; `waits`: whether it may be left standing while others read what is shared."""
+        """The node over what is shared; `waits`: whether it may be left standing while others read
+        what is shared."""
         if isinstance(node, physical.CommonRows):
             return self.built(self._commons[node.number], waits)
         part = self._places.get(id(node))
@@ -211,17 +222,26 @@ class _Sharing:
             self._shared += 1
             part.number = self._shared
         shared = Shared(
-            fields=node.fields, rows=node.rows, shared=part.made, number=part.number, is_first=is_first, watermarks=()
+            fields=node.fields,
+            rows=node.rows,
+            shared=part.made,
+            number=part.number,
+            is_first=is_first,
+            watermarks=(),
         )
         return Hold(fields=node.fields, rows=node.rows, input=shared) if waits else shared
 
     def _over_built(self, node: Physical, waits: bool) -> Physical:
         if isinstance(node, physical.Recursion):
             return node
-        made = with_inputs(node, [self.built(item, self._waits(node, item, waits)) for item in node.inputs])
+        made = with_inputs(
+            node, [self.built(item, self._waits(node, item, waits)) for item in node.inputs]
+        )
         if isinstance(made, physical.Calc) and isinstance(made.input, Hold):
             # What it leaves out needn't be kept.
-            return Hold(fields=made.fields, rows=made.rows, input=replace(made, input=made.input.input))
+            return Hold(
+                fields=made.fields, rows=made.rows, input=replace(made, input=made.input.input)
+            )
         return made
 
     def _waits(self, node: Physical, item: Physical, waits: bool) -> bool:

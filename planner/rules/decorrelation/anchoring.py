@@ -1,4 +1,5 @@
-"""Giving an uncorrelated relation the values of outer columns: the domain, and what is made of parts with it."""
+"""Giving an uncorrelated relation the values of outer columns: the domain, and what is made of
+parts with it."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class Anchoring(ABC):
 
     @abstractmethod
     def pull(self, node: Relation) -> Pulled:
-        """The relation without its correlation. Subqueries and LATERAL in it are taken apart already."""
+        """The relation without its correlation. Subqueries and LATERAL in it are taken apart
+        already."""
 
     def rows(self, node: Relation) -> Pulled:
         """`pull`, without defaults."""
@@ -55,10 +57,18 @@ class Anchoring(ABC):
         ]
         return distinct, columns
 
-    def anchor(self, pulled: Pulled, needed: Iterable[int] = (), *, reached: bool = False, plain: bool = False) -> Pulled:
-        """The same with parts that only equate outer expressions with inner ones, or are about the outer row alone. The columns
-        at `needed` are among those that the relation has. `reached`: only rows that belong to an outer row. `plain`: each
-        part equates one outer column, each one once."""
+    def anchor(
+        self,
+        pulled: Pulled,
+        needed: Iterable[int] = (),
+        *,
+        reached: bool = False,
+        plain: bool = False,
+    ) -> Pulled:
+        """The same with parts that only equate outer expressions with inner ones, or are about the
+        outer row alone. The columns at `needed` are among those that the relation has. `reached`:
+        only rows that belong to an outer row. `plain`: each part equates one outer column, each one
+        once."""
         wanted, found = set(needed), provided(pulled.parts)
         if plain:
             fits = len(found) == len(pulled.parts)
@@ -78,10 +88,15 @@ class Anchoring(ABC):
         parts = tuple(same_as(column, values[column.index]) for column in columns)
         return Pulled(relation, pulled.columns, parts, None, True)
 
-    def ready(self, pulled: Pulled, expressions: Iterable[Expression], *, plain: bool = False) -> Pulled:
-        """Anchored so that the expressions (over the relation and outer columns) can be computed in it."""
+    def ready(
+        self, pulled: Pulled, expressions: Iterable[Expression], *, plain: bool = False
+    ) -> Pulled:
+        """Anchored so that the expressions (over the relation and outer columns) can be computed in
+        it."""
         listed = list(expressions)
-        return self.anchor(pulled, outer_indexes(listed), reached=any(map(fails, listed)), plain=plain)
+        return self.anchor(
+            pulled, outer_indexes(listed), reached=any(map(fails, listed)), plain=plain
+        )
 
     def complete(self, pulled: Pulled) -> Pulled:
         """The same without defaults: they are rows of the relation."""
@@ -92,7 +107,9 @@ class Anchoring(ABC):
         indexes = outer_indexes((*pulled.parts, *pulled.columns, *pulled.defaults))
         domain, columns = self.domain(indexes)
         width = len(columns)
-        values: dict[int, Expression] = dict(zip(sorted(indexes), references(domain.fields), strict=True))
+        values: dict[int, Expression] = dict(
+            zip(sorted(indexes), references(domain.fields), strict=True)
+        )
         right = marked(pulled.relation)
         condition = conjunction(with_outer(shift(part, width), values) for part in pulled.parts)
         relation = Join(kind=JoinKind.LEFT, left=domain, right=right, condition=condition)
@@ -114,18 +131,35 @@ class Anchoring(ABC):
         width = len(fields)
         relation = Project(
             input=pulled.relation,
-            expressions=(*references(fields), *(with_outer(item, values) for item in pulled.columns)),
-            names=(*(item.name for item in fields), *(f"$value{i}" for i in range(len(pulled.columns)))),
+            expressions=(
+                *references(fields),
+                *(with_outer(item, values) for item in pulled.columns),
+            ),
+            names=(
+                *(item.name for item in fields),
+                *(f"$value{i}" for i in range(len(pulled.columns))),
+            ),
         )
         return replace(pulled, relation=relation, columns=references(relation.fields)[width:])
 
 
 def _without_nulls(pulled: Pulled) -> Pulled:
-    """The same without the rows that fulfil no part because a NULL equals nothing: for parts to be made null-safe."""
-    pairs = [pair_of(part) for part in pulled.parts if isinstance(part, Call) and part.function == "eq"]
-    tests = (Call(function="is_not_null", arguments=(pair[1],), type=BOOLEAN) for pair in pairs if pair is not None)
+    """The same without the rows that fulfil no part because a NULL equals nothing: for parts to be
+    made null-safe."""
+    pairs = [
+        pair_of(part) for part in pulled.parts if isinstance(part, Call) and part.function == "eq"
+    ]
+    tests = (
+        Call(function="is_not_null", arguments=(pair[1],), type=BOOLEAN)
+        for pair in pairs
+        if pair is not None
+    )
     condition = conjunction(tests)
-    return pulled if condition is None else replace(pulled, relation=Filter(input=pulled.relation, condition=condition))
+    return (
+        pulled
+        if condition is None
+        else replace(pulled, relation=Filter(input=pulled.relation, condition=condition))
+    )
 
 
 def _check_domain(outer: Relation) -> None:
@@ -140,7 +174,8 @@ def _check_domain(outer: Relation) -> None:
     for node in relations_of(outer):
         if any(is_volatile(item) for item in node.own_expressions):
             raise NotSupportedError(
-                "this correlated subquery is not supported over rows that a volatile function makes",
+                "this correlated subquery is not supported over rows that a volatile function "
+                "makes",
                 detail="the outer rows are read twice, and would differ",
                 hint="write the rows to a mapping first",
                 position=node.position or position,

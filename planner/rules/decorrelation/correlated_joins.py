@@ -61,14 +61,23 @@ def _inner_join(to: Anchoring, node: Join) -> Pulled:
             staying.append(moved)
     together = conjunction(staying)
     kind = JoinKind.CROSS if together is None else JoinKind.INNER
-    relation = Join(kind=kind, left=left.relation, right=right.relation, condition=together, position=node.position)
+    relation = Join(
+        kind=kind,
+        left=left.relation,
+        right=right.relation,
+        condition=together,
+        position=node.position,
+    )
     return Pulled(relation, columns, tuple(parts), None, is_reached and len(parts) == inherited)
 
 
 def _turned(node: Join) -> Relation:
     """A RIGHT join as a LEFT one, its columns in their old order."""
     left, right = len(node.left.fields), len(node.right.fields)
-    places = [Column(index=i + right if i < left else i - left, name="", type=f.type) for i, f in enumerate(node.fields)]
+    places = [
+        Column(index=i + right if i < left else i - left, name="", type=f.type)
+        for i, f in enumerate(node.fields)
+    ]
     turned = replace(
         node,
         kind=JoinKind.LEFT,
@@ -85,14 +94,16 @@ _WITH_RIGHT_COLUMNS = (JoinKind.LEFT, JoinKind.SINGLE)
 
 
 def _left_join(to: Anchoring, node: Join) -> Pulled:
-    """LEFT, SINGLE, SEMI, ANTI and the marks: the left side's parts rise; the right side's are for the left rows to fulfil,
-    which have the outer values if the right side needs any."""
+    """LEFT, SINGLE, SEMI, ANTI and the marks: the left side's parts rise; the right side's are for
+    the left rows to fulfil, which have the outer values if the right side needs any."""
     left, right = to.rows(node.left), to.rows(node.right)
     if node.kind in _WITH_RIGHT_COLUMNS:
         right = to.settled(right)
     right = to.ready(right, [substitute(key, right.columns) for key in node.right_keys])
     inner_values = provided(right.parts)
-    right_keys = tuple(with_outer(substitute(key, right.columns), inner_values) for key in node.right_keys)
+    right_keys = tuple(
+        with_outer(substitute(key, right.columns), inner_values) for key in node.right_keys
+    )
     left_keys = tuple(substitute(key, left.columns) for key in node.left_keys)
 
     def over_both(width: int) -> list[Expression]:
@@ -130,7 +141,10 @@ def _full_join(to: Anchoring, node: Join) -> Pulled:
     other = {index: shift(item, width) for index, item in provided(right.parts).items()}
     columns = _both(left, right)
     own = [with_outer(substitute(part, columns), mine) for part in conditions]
-    same = [Call(function="is_not_distinct", arguments=(mine[i], other[i]), type=BOOLEAN) for i in sorted(indexes)]
+    same = [
+        Call(function="is_not_distinct", arguments=(mine[i], other[i]), type=BOOLEAN)
+        for i in sorted(indexes)
+    ]
     relation = Join(
         kind=JoinKind.FULL,
         left=left.relation,
@@ -139,5 +153,7 @@ def _full_join(to: Anchoring, node: Join) -> Pulled:
         position=node.position,
     )
     outer = {column.index: column for part in left.parts for column in outer_sides(part)}
-    parts = tuple(same_as(outer[i], where_present(mine[i], mine[i], other[i])) for i in sorted(indexes))
+    parts = tuple(
+        same_as(outer[i], where_present(mine[i], mine[i], other[i])) for i in sorted(indexes)
+    )
     return Pulled(relation, columns, parts, None, True)

@@ -1,14 +1,18 @@
-"""Taking a correlated subquery apart, after Neumann and Kemper, "Unnesting Arbitrary Queries" (BTW 2015).
+"""Taking a correlated subquery apart, after Neumann and Kemper, "Unnesting Arbitrary Queries" (BTW
+2015).
 
-`Unnesting.pull` makes of a relation that reads columns of an outer row one that doesn't, and the conditions ("parts") under
-which a row of it belongs to an outer row. In WHERE clauses parts are conjuncts that rise to the top, where they become the
-condition of a join. What groups, numbers or compares rows (GROUP BY, LIMIT, OVER, UNION, …) must not mix those of different
-outer rows: there the parts are made equalities between outer columns and inner ones, and the inner ones join the keys. Often
-they are such equalities already. Otherwise the relation is joined with the *domain*, the distinct values of the outer columns:
-then each row carries the outer values that it belongs to. That takes the outer relation twice.
+`Unnesting.pull` makes of a relation that reads columns of an outer row one that doesn't, and the
+conditions ("parts") under which a row of it belongs to an outer row. In WHERE clauses parts are
+conjuncts that rise to the top, where they become the condition of a join. What groups, numbers or
+compares rows (GROUP BY, LIMIT, OVER, UNION, …) must not mix those of different outer rows: there
+the parts are made equalities between outer columns and inner ones, and the inner ones join the
+keys. Often they are such equalities already. Otherwise the relation is joined with the *domain*,
+the distinct values of the outer columns: then each row carries the outer values that it belongs to.
+That takes the outer relation twice.
 
-Select lists rise too, as expressions to be computed behind the join. So what fails in them fails for rows that an outer row
-reaches only; where something that can fail must be computed below, the domain is joined first.
+Select lists rise too, as expressions to be computed behind the join. So what fails in them fails
+for rows that an outer row reaches only; where something that can fail must be computed below, the
+domain is joined first.
 """
 
 from __future__ import annotations
@@ -20,7 +24,15 @@ from typing import Any
 from runnel.deadline import check_time
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Aggregate as AggregateCall
-from runnel.expressions.nodes import Column, Expression, Literal, SortKey, columns_of, conjuncts, walk
+from runnel.expressions.nodes import (
+    Column,
+    Expression,
+    Literal,
+    SortKey,
+    columns_of,
+    conjuncts,
+    walk,
+)
 from runnel.planner.rewriting import conjunction, is_trivial, substitute
 from runnel.planner.rules.decorrelation.anchoring import Anchoring
 from runnel.planner.rules.decorrelation.correlated_joins import pull_join
@@ -56,7 +68,13 @@ from runnel.relation.nodes import (
 from runnel.relation.nodes import walk as relations_of
 from runnel.relation.over import Window
 from runnel.relation.streams import AssignWindows, WindowKind
-from runnel.relation.subqueries import GroupLimit, OuterColumn, ScalarSubquery, Series, UnnestTogether
+from runnel.relation.subqueries import (
+    GroupLimit,
+    OuterColumn,
+    ScalarSubquery,
+    Series,
+    UnnestTogether,
+)
 from runnel.sqltypes import BIGINT
 
 ONE_ROW = Values(rows=((),), columns=())
@@ -64,14 +82,20 @@ ONE_ROW = Values(rows=((),), columns=())
 
 def is_correlated(relation: Relation) -> bool:
     """Whether anything in a relation (without subqueries) refers to the outer row."""
-    return any(is_outer(part) for node in relations_of(relation) for item in node.own_expressions for part in walk(item))
+    return any(
+        is_outer(part)
+        for node in relations_of(relation)
+        for item in node.own_expressions
+        for part in walk(item)
+    )
 
 
 class Unnesting(Anchoring):
     """Takes the correlation with the rows of `outer` out of relations."""
 
     def pull(self, node: Relation) -> Pulled:
-        """The relation without its correlation. Subqueries and LATERAL in it are taken apart already."""
+        """The relation without its correlation. Subqueries and LATERAL in it are taken apart
+        already."""
         check_time()
         if not is_correlated(node):
             return as_it_is(node)
@@ -83,7 +107,13 @@ class Unnesting(Anchoring):
 
 
 def _refused(node: Relation) -> NotSupportedError:
-    below = [part for r in relations_of(node) for e in r.own_expressions for part in walk(e) if is_outer(part)]
+    below = [
+        part
+        for r in relations_of(node)
+        for e in r.own_expressions
+        for part in walk(e)
+        if is_outer(part)
+    ]
     name = getattr(below[0], "name", "?")
     return NotSupportedError(
         f'the reference to the outer column "{name}" is not supported in this place',
@@ -103,7 +133,11 @@ def _filter(to: Anchoring, node: Filter) -> Pulled:
         else:
             staying.append(moved)
     condition = conjunction(staying)
-    relation = below.relation if condition is None else replace(node, input=below.relation, condition=condition)
+    relation = (
+        below.relation
+        if condition is None
+        else replace(node, input=below.relation, condition=condition)
+    )
     is_reached = below.is_reached and len(parts) == len(below.parts)
     return Pulled(relation, below.columns, tuple(parts), None, is_reached)
 
@@ -113,8 +147,13 @@ def _project(to: Anchoring, node: Project) -> Pulled:
 
 
 def _projected(to: Anchoring, below: Pulled, node: Project) -> Pulled:
-    uses = [part.index for item in node.expressions for part in walk(item) if isinstance(part, Column)]
-    if any(uses.count(i) > 1 and not is_trivial(item) and not is_outer(item) for i, item in enumerate(below.columns)):
+    uses = [
+        part.index for item in node.expressions for part in walk(item) if isinstance(part, Column)
+    ]
+    if any(
+        uses.count(i) > 1 and not is_trivial(item) and not is_outer(item)
+        for i, item in enumerate(below.columns)
+    ):
         below = to.settled(to.complete(below))
     columns = tuple(substitute(item, below.columns) for item in node.expressions)
     defaults = below.defaults
@@ -146,7 +185,9 @@ def _limit(to: Anchoring, node: Limit) -> Pulled:
     return pulled
 
 
-def _limited(to: Anchoring, pulled: Pulled, node: Limit | GroupLimit, order: tuple[SortKey, ...]) -> Pulled:
+def _limited(
+    to: Anchoring, pulled: Pulled, node: Limit | GroupLimit, order: tuple[SortKey, ...]
+) -> Pulled:
     moved = tuple(key.mapped(lambda item: substitute(item, pulled.columns)) for key in order)
     pulled = to.ready(pulled, [key.expression for key in moved])
     values = provided(pulled.parts)
@@ -166,7 +207,12 @@ def _limited(to: Anchoring, pulled: Pulled, node: Limit | GroupLimit, order: tup
 
 def _group_limit(to: Anchoring, node: GroupLimit) -> Pulled:
     pulled = to.rows(node.input)
-    return _limited(to, to.ready(pulled, [substitute(key, pulled.columns) for key in node.keys]), node, node.order)
+    return _limited(
+        to,
+        to.ready(pulled, [substitute(key, pulled.columns) for key in node.keys]),
+        node,
+        node.order,
+    )
 
 
 def keeps_a_row(limit: Limit) -> bool:
@@ -176,8 +222,8 @@ def keeps_a_row(limit: Limit) -> bool:
 
 
 def _aggregate(to: Anchoring, node: Aggregate) -> Pulled:
-    """The inner sides of the parts become further keys. Without keys of its own there is one row for an outer row without
-    inner ones too: the defaults."""
+    """The inner sides of the parts become further keys. Without keys of its own there is one row
+    for an outer row without inner ones too: the defaults."""
     below = to.rows(node.input)
     below = to.ready(below, [substitute(item, below.columns) for item in node.own_expressions])
     values = provided(below.parts)
@@ -196,13 +242,25 @@ def _aggregate(to: Anchoring, node: Aggregate) -> Pulled:
         if pair[1] not in keys[count:]:
             keys.append(pair[1])
         place = keys.index(pair[1], count)
-        parts.append(with_inner(part, Column(index=place, name=f"$outer{place}", type=pair[1].type)))
-    names = (*node.names[:count], *(f"$outer{i}" for i in range(count, len(keys))), *node.names[count:])
+        parts.append(
+            with_inner(part, Column(index=place, name=f"$outer{place}", type=pair[1].type))
+        )
+    names = (
+        *node.names[:count],
+        *(f"$outer{i}" for i in range(count, len(keys))),
+        *node.names[count:],
+    )
     calls = tuple(call.map_expressions(moved) for call in node.aggregates)
     relation = replace(node, input=below.relation, keys=tuple(keys), aggregates=calls, names=names)
     columns = references(relation.fields)
     defaults = None if count else tuple(_value_of_no_rows(call) for call in node.aggregates)
-    return Pulled(relation, (*columns[:count], *columns[len(keys) :]), tuple(parts), defaults, below.is_reached)
+    return Pulled(
+        relation,
+        (*columns[:count], *columns[len(keys) :]),
+        tuple(parts),
+        defaults,
+        below.is_reached,
+    )
 
 
 _NULL_WITHOUT_ROWS = ("sum", "avg", "min", "max", "any_value")
@@ -214,8 +272,12 @@ def _value_of_no_rows(call: AggregateCall) -> Expression:
     if call.function in _NULL_WITHOUT_ROWS:
         return Literal(value=None, type=call.type)
     # A literal is kept: it may be a constant of the call, such as a separator.
-    without = call.map_expressions(lambda item: Literal(value=None, type=item.type) if _varies(item) else item)
-    nothing = Aggregate(input=Values(rows=(), columns=()), keys=(), aggregates=(without,), names=("value",))
+    without = call.map_expressions(
+        lambda item: Literal(value=None, type=item.type) if _varies(item) else item
+    )
+    nothing = Aggregate(
+        input=Values(rows=(), columns=()), keys=(), aggregates=(without,), names=("value",)
+    )
     return ScalarSubquery(relation=nothing, type=call.type, position=call.position)
 
 
@@ -223,8 +285,11 @@ def _varies(item: Expression) -> bool:
     return bool(columns_of(item)) or any(isinstance(part, OuterColumn) for part in walk(item))
 
 
-def _branches(to: Anchoring, nodes: Iterable[Relation]) -> tuple[list[Relation], int, tuple[Expression, ...]]:
-    """The branches of a set operation with the outer values as further columns, how many columns there were, and the parts."""
+def _branches(
+    to: Anchoring, nodes: Iterable[Relation]
+) -> tuple[list[Relation], int, tuple[Expression, ...]]:
+    """The branches of a set operation with the outer values as further columns, how many columns
+    there were, and the parts."""
     pulled = [to.rows(node) for node in nodes]
     indexes = set().union(*(outer_indexes((*item.parts, *item.columns)) for item in pulled))
     relations: list[Relation] = []
@@ -241,7 +306,9 @@ def _branches(to: Anchoring, nodes: Iterable[Relation]) -> tuple[list[Relation],
         expressions = (*columns, *(values[i] for i in sorted(indexes)))
         relations.append(Project(input=anchored.relation, expressions=expressions, names=names))
     places = references(relations[0].fields)[count:]
-    parts = tuple(same_as(outer[i], place) for i, place in zip(sorted(indexes), places, strict=True))
+    parts = tuple(
+        same_as(outer[i], place) for i, place in zip(sorted(indexes), places, strict=True)
+    )
     return relations, count, parts
 
 
@@ -260,11 +327,15 @@ def _set_operation(to: Anchoring, node: SetOperation) -> Pulled:
 def _values(to: Anchoring, node: Values) -> Pulled:
     if len(node.rows) == 1:
         return Pulled(ONE_ROW, node.rows[0])
-    return to.pull(Union(parts=tuple(replace(node, rows=(row,)) for row in node.rows), position=node.position))
+    return to.pull(
+        Union(parts=tuple(replace(node, rows=(row,)) for row in node.rows), position=node.position)
+    )
 
 
 def _generate(to: Anchoring, node: Generate) -> Pulled:
-    series = Series(input=ONE_ROW, arguments=node.arguments, name=node.columns[0].name, position=node.position)
+    series = Series(
+        input=ONE_ROW, arguments=node.arguments, name=node.columns[0].name, position=node.position
+    )
     return to.pull(series)
 
 
@@ -299,11 +370,15 @@ def _assign_windows(to: Anchoring, node: AssignWindows) -> Pulled:
     below = to.rows(node.input)
     below = to.ready(below, [substitute(item, below.columns) for item in node.own_expressions])
     values = provided(below.parts)
-    time, *partition = (with_outer(substitute(item, below.columns), values) for item in node.own_expressions)
+    time, *partition = (
+        with_outer(substitute(item, below.columns), values) for item in node.own_expressions
+    )
     relation = below.relation
     if not isinstance(time, Column):
         names = (*(item.name for item in relation.fields), "$time")
-        relation = Project(input=relation, expressions=(*references(relation.fields), time), names=names)
+        relation = Project(
+            input=relation, expressions=(*references(relation.fields), time), names=names
+        )
         time = references(relation.fields)[-1]
     if node.shape.kind is WindowKind.SESSION:
         partition = [pair[1] for pair in map(pair_of, below.parts) if pair is not None] + partition
@@ -319,12 +394,15 @@ def _expand(to: Anchoring, node: Expand) -> Pulled:
     count = len(node.names)
     passed = [pair[1] for pair in map(pair_of, below.parts) if pair is not None]
     projections = tuple(
-        (*(with_outer(substitute(item, below.columns), values) for item in listed), *passed) for listed in node.projections
+        (*(with_outer(substitute(item, below.columns), values) for item in listed), *passed)
+        for listed in node.projections
     )
     names = (*node.names, *(f"$outer{i}" for i in range(len(passed))))
     relation = replace(node, input=below.relation, projections=projections, names=names)
     places = iter(references(relation.fields)[count:])
-    parts = tuple(part if pair_of(part) is None else with_inner(part, next(places)) for part in below.parts)
+    parts = tuple(
+        part if pair_of(part) is None else with_inner(part, next(places)) for part in below.parts
+    )
     return Pulled(relation, references(relation.fields)[:count], parts, None, below.is_reached)
 
 

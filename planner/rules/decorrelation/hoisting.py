@@ -1,4 +1,5 @@
-"""One subquery as a join: with the rows for which it holds, or beside the rows with a column for its value."""
+"""One subquery as a join: with the rows for which it holds, or beside the rows with a column for
+its value."""
 
 from __future__ import annotations
 
@@ -9,9 +10,27 @@ from runnel.expressions.nodes import Call, Case, Column, Expression, Literal, co
 from runnel.planner.rewriting import conjunction
 from runnel.planner.rules.constant_folding import fold_constants
 from runnel.planner.rules.decorrelation.correlation import Unnesting, is_correlated, keeps_a_row
-from runnel.planner.rules.decorrelation.pulled import Pulled, as_it_is, fails, joined, marked, outer_indexes, where_present
+from runnel.planner.rules.decorrelation.pulled import (
+    Pulled,
+    as_it_is,
+    fails,
+    joined,
+    marked,
+    outer_indexes,
+    where_present,
+)
 from runnel.planner.rules.decorrelation.subqueries import subqueries_to_joins
-from runnel.relation.nodes import Aggregate, Join, JoinKind, Limit, Project, Relation, Sort, Values, references
+from runnel.relation.nodes import (
+    Aggregate,
+    Join,
+    JoinKind,
+    Limit,
+    Project,
+    Relation,
+    Sort,
+    Values,
+    references,
+)
 from runnel.relation.subqueries import SUBQUERIES, Exists, InSubquery, ScalarSubquery, deepened
 from runnel.sqltypes import BIGINT, BOOLEAN
 
@@ -21,7 +40,8 @@ def has_subquery(expression: Expression) -> bool:
 
 
 def inner(relation: Relation) -> Relation:
-    """A subquery's relation without subqueries in it, as seen from the query around: that query's columns have depth 0."""
+    """A subquery's relation without subqueries in it, as seen from the query around: that query's
+    columns have depth 0."""
     return deepened(fold_constants(subqueries_to_joins(relation)), -1)
 
 
@@ -44,12 +64,14 @@ def exists_join(relation: Relation, node: Exists, kind: JoinKind) -> Relation | 
     if pulled.defaults is not None:
         return None
     condition = _condition(pulled, len(relation.fields))
-    return Join(kind=kind, left=relation, right=pulled.relation, condition=condition, position=node.position)
+    return Join(
+        kind=kind, left=relation, right=pulled.relation, condition=condition, position=node.position
+    )
 
 
 def _existence_only(relation: Relation) -> Relation:
-    """The subquery of an EXISTS without what doesn't change whether it has a row: the select list, GROUP BY, DISTINCT,
-    ORDER BY, a LIMIT of one or more."""
+    """The subquery of an EXISTS without what doesn't change whether it has a row: the select list,
+    GROUP BY, DISTINCT, ORDER BY, a LIMIT of one or more."""
     while (
         isinstance(relation, Project | Sort)
         or (isinstance(relation, Aggregate) and relation.keys)
@@ -65,7 +87,9 @@ def _values_only(relation: Relation) -> Relation:
         if isinstance(relation, Sort):
             relation = relation.input
         elif isinstance(relation, Aggregate) and relation.keys and not relation.aggregates:
-            relation = Project(input=relation.input, expressions=relation.keys, names=relation.names)
+            relation = Project(
+                input=relation.input, expressions=relation.keys, names=relation.names
+            )
         else:
             return relation
 
@@ -81,7 +105,13 @@ def in_join(relation: Relation, node: InSubquery, kind: JoinKind) -> Relation:
             for operand, column in zip(node.operands, columns, strict=True)
         ]
         condition = conjunction([*(joined(part, width) for part in pulled.parts), *equal])
-        return Join(kind=kind, left=relation, right=pulled.relation, condition=condition, position=node.position)
+        return Join(
+            kind=kind,
+            left=relation,
+            right=pulled.relation,
+            condition=condition,
+            position=node.position,
+        )
     pulled = unnesting.settled(pulled)
     return Join(
         kind=kind,
@@ -96,7 +126,9 @@ def in_join(relation: Relation, node: InSubquery, kind: JoinKind) -> Relation:
 
 def _is_deferred(pulled: Pulled) -> bool:
     """Whether a column needs the outer row, or can fail on rows that no outer row reaches."""
-    return bool(outer_indexes(pulled.columns)) or (bool(pulled.parts) and any(map(fails, pulled.columns)))
+    return bool(outer_indexes(pulled.columns)) or (
+        bool(pulled.parts) and any(map(fails, pulled.columns))
+    )
 
 
 class Hoisting:
@@ -106,7 +138,8 @@ class Hoisting:
         self.relation = relation
 
     def rewrite(self, expression: Expression, guard: Expression | None = None) -> Expression:
-        """The expression with such over `self.relation` in place of its subqueries. It is wanted where `guard` is true."""
+        """The expression with such over `self.relation` in place of its subqueries. It is wanted
+        where `guard` is true."""
         check_time()
         if not has_subquery(expression):
             return expression
@@ -116,7 +149,11 @@ class Hoisting:
         expression = expression.with_children(children)
         if isinstance(expression, Exists):
             found = exists_join(self.relation, expression, JoinKind.EXISTS_MARK)
-            return Literal(value=True, type=BOOLEAN) if found is None else self._last(found, expression)
+            return (
+                Literal(value=True, type=BOOLEAN)
+                if found is None
+                else self._last(found, expression)
+            )
         if isinstance(expression, InSubquery):
             return self._last(in_join(self.relation, expression, JoinKind.MARK), expression)
         if isinstance(expression, ScalarSubquery):
@@ -132,13 +169,19 @@ class Hoisting:
             conditions.append(taken)
             results.append(self.rewrite(result, conjunction([*waiting, taken])))
             waiting.append(Call(function="is_not_true", arguments=(taken,), type=BOOLEAN))
-        otherwise = None if node.otherwise is None else self.rewrite(node.otherwise, conjunction(waiting))
-        return replace(node, conditions=tuple(conditions), results=tuple(results), otherwise=otherwise)
+        otherwise = (
+            None if node.otherwise is None else self.rewrite(node.otherwise, conjunction(waiting))
+        )
+        return replace(
+            node, conditions=tuple(conditions), results=tuple(results), otherwise=otherwise
+        )
 
     def _scalar(self, node: ScalarSubquery, guard: Expression | None) -> Expression:
         subquery = inner(node.relation)
         if not is_correlated(subquery) and has_one_row(subquery):
-            cross = Join(kind=JoinKind.CROSS, left=self.relation, right=subquery, position=node.position)
+            cross = Join(
+                kind=JoinKind.CROSS, left=self.relation, right=subquery, position=node.position
+            )
             return self._last(cross, node)
         _, pulled = _pulled(self.relation, subquery)
         if not pulled.parts and has_one_row(pulled.relation):
@@ -158,9 +201,17 @@ class Hoisting:
         default = None if pulled.defaults is None else joined(pulled.defaults[0], width)
         return where_present(references(self.relation.fields)[-1], value, default)
 
-    def _beside(self, pulled: Pulled, kind: JoinKind, condition: Expression | None, node: ScalarSubquery) -> Expression:
+    def _beside(
+        self, pulled: Pulled, kind: JoinKind, condition: Expression | None, node: ScalarSubquery
+    ) -> Expression:
         width = len(self.relation.fields)
-        self.relation = Join(kind=kind, left=self.relation, right=pulled.relation, condition=condition, position=node.position)
+        self.relation = Join(
+            kind=kind,
+            left=self.relation,
+            right=pulled.relation,
+            condition=condition,
+            position=node.position,
+        )
         return joined(pulled.columns[0], width)
 
     def _last(self, joined: Relation, expression: Expression) -> Expression:
@@ -182,4 +233,8 @@ def has_one_row(relation: Relation) -> bool:
         return len(relation.rows) == 1
     if isinstance(relation, Project | Sort):
         return has_one_row(relation.input)
-    return isinstance(relation, Join) and relation.kind is JoinKind.CROSS and all(map(has_one_row, relation.inputs))
+    return (
+        isinstance(relation, Join)
+        and relation.kind is JoinKind.CROSS
+        and all(map(has_one_row, relation.inputs))
+    )

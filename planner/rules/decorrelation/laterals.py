@@ -1,7 +1,8 @@
 """LATERAL becomes joins.
 
-A right side that only computes with the left row (a projection, a filter, UNNEST, GENERATE_SERIES) is put on top of the left
-side, so that nothing is joined at all. Any other is taken apart by `correlation` and joined.
+A right side that only computes with the left row (a projection, a filter, UNNEST, GENERATE_SERIES)
+is put on top of the left side, so that nothing is joined at all. Any other is taken apart by
+`correlation` and joined.
 """
 
 from __future__ import annotations
@@ -12,21 +13,42 @@ from dataclasses import replace
 from runnel.expressions.nodes import Column, Expression, Literal, conjuncts
 from runnel.planner.rewriting import conjunction, is_trivial, substitute
 from runnel.planner.rules.decorrelation.correlation import Unnesting, is_correlated
-from runnel.planner.rules.decorrelation.pulled import joined, marked, outer_indexes, where_present, with_outer
-from runnel.relation.nodes import Expand, Field, Filter, Generate, Join, JoinKind, Project, Relation, Unnest, Values, references
+from runnel.planner.rules.decorrelation.pulled import (
+    joined,
+    marked,
+    outer_indexes,
+    where_present,
+    with_outer,
+)
+from runnel.relation.nodes import (
+    Expand,
+    Field,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    Project,
+    Relation,
+    Unnest,
+    Values,
+    references,
+)
 from runnel.relation.subqueries import DependentJoin, Series, UnnestTogether
 from runnel.sqltypes import BOOLEAN
 
 
 def dependent_join(node: DependentJoin, right: Relation) -> Relation:
-    """The join as one of plain relations. `right` is its right side, in which the left row's columns have depth 0."""
+    """The join as one of plain relations. `right` is its right side, in which the left row's
+    columns have depth 0."""
     is_left = node.kind is JoinKind.LEFT
     condition = None if _is_true(node.condition) else node.condition
     if not is_correlated(right):
         kind = node.kind if is_left else JoinKind.CROSS if condition is None else JoinKind.INNER
         if is_left and condition is None:
             condition = node.condition
-        return Join(kind=kind, left=node.left, right=right, condition=condition, position=node.position)
+        return Join(
+            kind=kind, left=node.left, right=right, condition=condition, position=node.position
+        )
     grafted = _grafted_outer(node.left, right) if is_left else _grafted(node.left, right)
     if grafted is not None and (not is_left or condition is None):
         return _where(_projected(grafted[0], node, grafted[1]), condition)
@@ -40,7 +62,11 @@ def _is_true(condition: Expression | None) -> bool:
 
 
 def _where(relation: Relation, condition: Expression | None) -> Relation:
-    return relation if condition is None else Filter(input=relation, condition=condition, position=condition.position)
+    return (
+        relation
+        if condition is None
+        else Filter(input=relation, condition=condition, position=condition.position)
+    )
 
 
 def _projected(relation: Relation, node: DependentJoin, right: Sequence[Expression]) -> Relation:
@@ -48,7 +74,12 @@ def _projected(relation: Relation, node: DependentJoin, right: Sequence[Expressi
     fields = node.fields
     width = len(node.left.fields)
     expressions = (*references(relation.fields)[:width], *right)
-    return Project(input=relation, expressions=expressions, names=tuple(item.name for item in fields), position=node.position)
+    return Project(
+        input=relation,
+        expressions=expressions,
+        names=tuple(item.name for item in fields),
+        position=node.position,
+    )
 
 
 def _paired(node: DependentJoin, right: Relation, is_left: bool) -> Relation:
@@ -58,7 +89,13 @@ def _paired(node: DependentJoin, right: Relation, is_left: bool) -> Relation:
     parts = [joined(part, width) for part in pulled.parts]
     if not is_left and pulled.defaults is None:
         kind = JoinKind.INNER if parts else JoinKind.CROSS
-        relation = Join(kind=kind, left=node.left, right=pulled.relation, condition=conjunction(parts), position=node.position)
+        relation = Join(
+            kind=kind,
+            left=node.left,
+            right=pulled.relation,
+            condition=conjunction(parts),
+            position=node.position,
+        )
         return _projected(relation, node, [joined(item, width) for item in pulled.columns])
     relation = Join(
         kind=JoinKind.LEFT,
@@ -86,7 +123,11 @@ def _left_where(node: DependentJoin, right: Relation, condition: Expression) -> 
     own = substitute(condition, (*references(node.left.fields), *columns))
     parts = [*(joined(part, width) for part in pulled.parts), *conjuncts(own)]
     relation = Join(
-        kind=JoinKind.LEFT, left=node.left, right=pulled.relation, condition=conjunction(parts), position=node.position
+        kind=JoinKind.LEFT,
+        left=node.left,
+        right=pulled.relation,
+        condition=conjunction(parts),
+        position=node.position,
     )
     return _projected(relation, node, columns)
 
@@ -95,13 +136,16 @@ _Grafted = tuple[Relation, list[Expression]]
 
 
 def _grafted(left: Relation, node: Relation) -> _Grafted | None:
-    """The left side with what `node` computes of each row, and `node`'s columns over that; None where it does more."""
+    """The left side with what `node` computes of each row, and `node`'s columns over that; None
+    where it does more."""
     if isinstance(node, Values):
         return _with_rows(left, node)
     if isinstance(node, Generate):
         if node.unbounded:
             return None
-        series = Series(input=left, arguments=node.arguments, name=node.columns[0].name, position=node.position)
+        series = Series(
+            input=left, arguments=node.arguments, name=node.columns[0].name, position=node.position
+        )
         moved = series.map_expressions(lambda item: _over(item, left, ()))
         return moved, [references(moved.fields)[-1]]
     if not isinstance(node, Project | Filter | Unnest | Series | UnnestTogether):
@@ -114,7 +158,9 @@ def _grafted(left: Relation, node: Relation) -> _Grafted | None:
         relation, columns = _settled(relation, columns)
         return relation, [_over(item, left, columns) for item in node.expressions]
     if isinstance(node, Filter):
-        return Filter(input=relation, condition=_over(node.condition, left, columns), position=node.position), columns
+        return Filter(
+            input=relation, condition=_over(node.condition, left, columns), position=node.position
+        ), columns
     width = len(relation.fields)
     moved = node.map_expressions(lambda item: _over(item, left, columns)).with_inputs((relation,))
     return moved, [*columns, *references(moved.fields)[width:]]
@@ -127,7 +173,12 @@ def _with_rows(left: Relation, node: Values) -> _Grafted | None:
         return (left, rows[0]) if rows else None
     columns = references(left.fields)
     names = tuple(item.name for item in (*left.fields, *node.columns))
-    expanded = Expand(input=left, projections=tuple((*columns, *row) for row in rows), names=names, position=node.position)
+    expanded = Expand(
+        input=left,
+        projections=tuple((*columns, *row) for row in rows),
+        names=names,
+        position=node.position,
+    )
     return expanded, list(references(expanded.fields)[len(columns) :])
 
 
@@ -147,16 +198,26 @@ def _over(expression: Expression, left: Relation, columns: Sequence[Expression])
 
 
 def _grafted_outer(left: Relation, node: Relation) -> _Grafted | None:
-    """`_grafted` for LEFT JOIN: a row of which nothing comes is kept. Only for UNNEST or GENERATE_SERIES of the row itself."""
+    """`_grafted` for LEFT JOIN: a row of which nothing comes is kept. Only for UNNEST or
+    GENERATE_SERIES of the row itself."""
     if isinstance(node, Project):
         if not all(isinstance(item, Column) for item in node.expressions):
             return None
         below = _grafted_outer(left, node.input)
-        return None if below is None else (below[0], [substitute(item, below[1]) for item in node.expressions])
+        return (
+            None
+            if below is None
+            else (below[0], [substitute(item, below[1]) for item in node.expressions])
+        )
     is_first = isinstance(node, Generate) or (
-        isinstance(node, Unnest | Series | UnnestTogether) and isinstance(node.input, Values) and len(node.input.rows) == 1
+        isinstance(node, Unnest | Series | UnnestTogether)
+        and isinstance(node.input, Values)
+        and len(node.input.rows) == 1
     )
-    if not is_first or (isinstance(node, Unnest | Series | UnnestTogether) and outer_indexes(node.input.own_expressions)):
+    if not is_first or (
+        isinstance(node, Unnest | Series | UnnestTogether)
+        and outer_indexes(node.input.own_expressions)
+    ):
         return None
     grafted = _grafted(left, node)
     if grafted is None or not isinstance(grafted[0], Unnest | Series | UnnestTogether):

@@ -1,7 +1,8 @@
 """Subqueries in the condition of an outer join.
 
-One that is not correlated is joined to the side whose columns it is about, none of whose rows that loses. Any other makes the
-join LATERAL: a left row is joined with the right rows for which the condition is true.
+One that is not correlated is joined to the side whose columns it is about, none of whose rows that
+loses. Any other makes the join LATERAL: a left row is joined with the right rows for which the
+condition is true.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from runnel.planner.rules.decorrelation.hoisting import Hoisting
 from runnel.planner.rules.decorrelation.laterals import dependent_join
 from runnel.planner.rules.decorrelation.subqueries import subqueries_to_joins
 from runnel.relation.nodes import Filter, Join, JoinKind, Relation
-from runnel.relation.subqueries import SUBQUERIES, DependentJoin, OuterColumn, deepened, map_outer_in, outer_columns
+from runnel.relation.subqueries import (
+    SUBQUERIES,
+    DependentJoin,
+    OuterColumn,
+    deepened,
+    map_outer_in,
+    outer_columns,
+)
 
 
 def outer_join(node: Join) -> Relation:
@@ -27,7 +35,11 @@ def outer_join(node: Join) -> Relation:
     if node.kind is JoinKind.RIGHT:
         return _turned(node)
     if node.kind is not JoinKind.LEFT:
-        found = [item for item in walk(node.condition) if isinstance(item, SUBQUERIES)] if node.condition else []
+        found = (
+            [item for item in walk(node.condition) if isinstance(item, SUBQUERIES)]
+            if node.condition
+            else []
+        )
         raise NotSupportedError(
             "a subquery in the condition of a FULL JOIN, over both its sides, is not supported",
             hint="put it in the select list of a derived table",
@@ -35,13 +47,18 @@ def outer_join(node: Join) -> Relation:
         )
     assert node.condition is not None
     condition = _from_the_right(node.condition, len(node.left.fields))
-    right = subqueries_to_joins(Filter(input=deepened(node.right, 1), condition=condition, position=node.position))
-    dependent = DependentJoin(kind=JoinKind.LEFT, left=node.left, right=right, position=node.position)
+    right = subqueries_to_joins(
+        Filter(input=deepened(node.right, 1), condition=condition, position=node.position)
+    )
+    dependent = DependentJoin(
+        kind=JoinKind.LEFT, left=node.left, right=right, position=node.position
+    )
     return dependent_join(dependent, deepened(fold_constants(right), -1))
 
 
 def _is_one_sided(part: Expression, node: Join) -> bool:
-    """Whether all subqueries of a part are about one side, and read nothing of this join themselves."""
+    """Whether all subqueries of a part are about one side, and read nothing of this join
+    themselves."""
     width = len(node.left.fields)
     sides: set[bool] = set()
     for item in walk(part):
@@ -53,7 +70,8 @@ def _is_one_sided(part: Expression, node: Join) -> bool:
 
 
 def _joined_to_sides(node: Join) -> Relation:
-    """Here right columns are numbered from _FAR while the sides grow; `_sides_swapped` turns to the right side's own view."""
+    """Here right columns are numbered from _FAR while the sides grow; `_sides_swapped` turns to the
+    right side's own view."""
     width = len(node.left.fields)
     left, right = Hoisting(node.left), Hoisting(node.right)
     parts = []
@@ -63,7 +81,9 @@ def _joined_to_sides(node: Join) -> Relation:
             apart = _mapped(right.rewrite(_mapped(apart, _sides_swapped)), _sides_swapped)
         parts.append(left.rewrite(apart))
     grown = len(left.relation.fields)
-    condition = conjunction(_mapped(part, lambda i: i if i < _FAR else i - _FAR + grown) for part in parts)
+    condition = conjunction(
+        _mapped(part, lambda i: i if i < _FAR else i - _FAR + grown) for part in parts
+    )
     joined = replace(node, left=left.relation, right=right.relation, condition=condition)
     return project_columns(joined, [*range(width), *range(grown, grown + len(node.right.fields))])
 
@@ -92,7 +112,9 @@ def _from_the_right(condition: Expression, width: int) -> Expression:
         if isinstance(item, Column) and not nesting:
             if item.index >= width:
                 return replace(item, index=item.index - width)
-            return OuterColumn(index=item.index, name=item.name, type=item.type, position=item.position)
+            return OuterColumn(
+                index=item.index, name=item.name, type=item.type, position=item.position
+            )
         if not isinstance(item, OuterColumn) or item.depth < nesting:
             return None
         if item.depth == nesting and item.index >= width:
@@ -107,7 +129,9 @@ def _turned(node: Join) -> Relation:
     left, right = len(node.left.fields), len(node.right.fields)
 
     def change(item: Expression, nesting: int) -> Expression | None:
-        is_own = (isinstance(item, Column) and not nesting) or (isinstance(item, OuterColumn) and 0 < nesting == item.depth)
+        is_own = (isinstance(item, Column) and not nesting) or (
+            isinstance(item, OuterColumn) and 0 < nesting == item.depth
+        )
         if not is_own or not isinstance(item, Column | OuterColumn):
             return None
         return replace(item, index=item.index + right if item.index < left else item.index - left)
@@ -115,5 +139,14 @@ def _turned(node: Join) -> Relation:
     assert node.condition is not None
     condition = map_outer_in(node.condition, change)
     late = None if node.late is None else node.late.turned
-    turned = outer_join(replace(node, kind=JoinKind.LEFT, left=node.right, right=node.left, condition=condition, late=late))
+    turned = outer_join(
+        replace(
+            node,
+            kind=JoinKind.LEFT,
+            left=node.right,
+            right=node.left,
+            condition=condition,
+            late=late,
+        )
+    )
     return project_columns(turned, [*range(right, right + left), *range(right)])

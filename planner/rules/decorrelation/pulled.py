@@ -1,4 +1,5 @@
-"""What is left of a subquery when its correlation is taken out: rows, columns, and the condition that pairs them.
+"""What is left of a subquery when its correlation is taken out: rows, columns, and the condition
+that pairs them.
 
 Outer columns are `OuterColumn`s of depth 0 here; those of queries further out keep a depth from 1.
 """
@@ -10,7 +11,16 @@ from dataclasses import replace
 
 from runnel.base.frozen import frozen
 from runnel.expressions.evaluate import can_fail
-from runnel.expressions.nodes import Call, Case, Column, Expression, Literal, columns_of, transform, walk
+from runnel.expressions.nodes import (
+    Call,
+    Case,
+    Column,
+    Expression,
+    Literal,
+    columns_of,
+    transform,
+    walk,
+)
 from runnel.planner.rewriting import shift
 from runnel.relation.nodes import Project, Relation, references
 from runnel.relation.subqueries import OuterColumn
@@ -19,11 +29,14 @@ from runnel.sqltypes import BOOLEAN
 
 @frozen
 class Pulled:
-    """A relation without correlation that stands for a correlated one. For an outer row the rows are those of `relation` for
-    which all `parts` are true, and `columns` are their values; both are over the relation's columns and the outer row's.
+    """A relation without correlation that stands for a correlated one. For an outer row the rows
+    are those of `relation` for which all `parts` are true, and `columns` are their values; both are
+    over the relation's columns and the outer row's.
 
-    Where no row is left and `defaults` (over outer columns) is given, these values are the one row that there is.
-    `is_reached`: each row of the relation belongs to some outer row, so what fails on it would have failed anyway.
+    Where no row is left and `defaults` (over outer columns) is given, these values are the one row
+    that there is.
+    `is_reached`: each row of the relation belongs to some outer row, so what fails on it would have
+    failed anyway.
     """
 
     relation: Relation
@@ -44,7 +57,12 @@ def is_outer(node: Expression) -> bool:
 
 def outer_indexes(expressions: Iterable[Expression]) -> set[int]:
     """The outer columns that the expressions read."""
-    return {node.index for item in expressions for node in walk(item) if isinstance(node, OuterColumn) and node.depth == 0}
+    return {
+        node.index
+        for item in expressions
+        for node in walk(item)
+        if isinstance(node, OuterColumn) and node.depth == 0
+    }
 
 
 def with_outer(expression: Expression, values: Mapping[int, Expression]) -> Expression:
@@ -57,7 +75,8 @@ def with_outer(expression: Expression, values: Mapping[int, Expression]) -> Expr
 
 
 def joined(expression: Expression, width: int) -> Expression:
-    """The expression over the `width` columns of the outer relation followed by the pulled one's."""
+    """The expression over the `width` columns of the outer relation followed by the pulled
+    one's."""
 
     def change(node: Expression) -> Expression:
         if isinstance(node, OuterColumn) and node.depth == 0:
@@ -71,20 +90,30 @@ def fails(expression: Expression) -> bool:
     """Whether there are rows on which the expression raises."""
 
     def change(node: Expression) -> Expression:
-        return Column(index=0, name=node.name, type=node.type) if isinstance(node, OuterColumn) else node
+        return (
+            Column(index=0, name=node.name, type=node.type)
+            if isinstance(node, OuterColumn)
+            else node
+        )
 
     return can_fail(transform(expression, change))
 
 
 def pair_of(part: Expression) -> tuple[Expression, Expression] | None:
-    """The outer and the inner side of a condition that says that they are equal; None for any other condition."""
+    """The outer and the inner side of a condition that says that they are equal; None for any other
+    condition."""
     if not isinstance(part, Call) or part.function not in ("eq", "is_not_distinct"):
         return None
     first, second = part.arguments
     if first.type != second.type:
         return None
     for outer, inner in ((first, second), (second, first)):
-        if outer_indexes([outer]) and not columns_of(outer) and columns_of(inner) and not outer_indexes([inner]):
+        if (
+            outer_indexes([outer])
+            and not columns_of(outer)
+            and columns_of(inner)
+            and not outer_indexes([inner])
+        ):
             return outer, inner
     return None
 
@@ -95,7 +124,8 @@ def is_outer_only(part: Expression) -> bool:
 
 
 def provided(parts: Sequence[Expression]) -> dict[int, Expression]:
-    """The outer columns whose values the relation has, by the parts, each with the inner expression that is equal."""
+    """The outer columns whose values the relation has, by the parts, each with the inner expression
+    that is equal."""
     found: dict[int, Expression] = {}
     for part in parts:
         pair = pair_of(part)
@@ -123,7 +153,8 @@ def with_inner(part: Expression, inner: Expression) -> Expression:
 
 
 def marked(relation: Relation) -> Relation:
-    """The relation with TRUE as a last column: behind an outer join it tells whether there was a row."""
+    """The relation with TRUE as a last column: behind an outer join it tells whether there was a
+    row."""
     fields = relation.fields
     true = Literal(value=True, type=BOOLEAN)
     names = (*(item.name for item in fields), "$present")
@@ -135,4 +166,10 @@ def where_present(mark: Expression, value: Expression, otherwise: Expression | N
     present = Call(function="is_not_null", arguments=(mark,), type=BOOLEAN)
     if isinstance(otherwise, Literal) and otherwise.value is None:
         otherwise = None
-    return Case(conditions=(present,), results=(value,), otherwise=otherwise, type=value.type, position=value.position)
+    return Case(
+        conditions=(present,),
+        results=(value,),
+        otherwise=otherwise,
+        type=value.type,
+        position=value.position,
+    )

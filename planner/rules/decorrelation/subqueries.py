@@ -1,11 +1,13 @@
-"""Subqueries and LATERAL become joins; afterwards no expression holds a relation, and no relation reads an outer row.
+"""Subqueries and LATERAL become joins; afterwards no expression holds a relation, and no relation
+reads an outer row.
 
-`EXISTS`, `IN` and `NOT IN` as conjuncts of a WHERE, HAVING or inner join condition become SEMI, ANTI and NULL_ANTI joins.
-Anywhere else each subquery becomes a join that adds columns, and an expression over these takes its place: MARK for IN,
-EXISTS_MARK for EXISTS, SINGLE for a scalar subquery (CROSS where it has exactly one row, LEFT where it has at most one for
-each outer row). Conjuncts keep their order, so one that can fail still sees only the rows that passed those before it; a
-scalar subquery in a branch of CASE is joined to the rows that take the branch. What is correlated is taken apart by
-`correlation`.
+`EXISTS`, `IN` and `NOT IN` as conjuncts of a WHERE, HAVING or inner join condition become SEMI,
+ANTI and NULL_ANTI joins. Anywhere else each subquery becomes a join that adds columns, and an
+expression over these takes its place: MARK for IN, EXISTS_MARK for EXISTS, SINGLE for a scalar
+subquery (CROSS where it has exactly one row, LEFT where it has at most one for each outer row).
+Conjuncts keep their order, so one that can fail still sees only the rows that passed those before
+it; a scalar subquery in a branch of CASE is joined to the rows that take the branch. What is
+correlated is taken apart by `correlation`.
 """
 
 from __future__ import annotations

@@ -13,10 +13,30 @@ from runnel.planner.rules.constant_folding import fold_constants
 from runnel.planner.rules.decorrelation.hoisting import Hoisting, exists_join, has_subquery, in_join
 from runnel.planner.rules.decorrelation.laterals import dependent_join
 from runnel.planner.rules.decorrelation.outer_join_subqueries import outer_join
-from runnel.relation.nodes import Aggregate, Filter, Join, JoinKind, Project, Relation, Sort, Union, Unnest, Values, transform
+from runnel.relation.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    JoinKind,
+    Project,
+    Relation,
+    Sort,
+    Union,
+    Unnest,
+    Values,
+    transform,
+)
 from runnel.relation.over import Window
 from runnel.relation.streams import AssignWindows
-from runnel.relation.subqueries import SUBQUERIES, DependentJoin, Exists, InSubquery, Series, UnnestTogether, deepened
+from runnel.relation.subqueries import (
+    SUBQUERIES,
+    DependentJoin,
+    Exists,
+    InSubquery,
+    Series,
+    UnnestTogether,
+    deepened,
+)
 from runnel.sqltypes import BOOLEAN
 
 
@@ -50,7 +70,8 @@ def _filter(node: Filter) -> Relation:
 
 
 def _filtered(relation: Relation, parts: list[Expression], width: int) -> Relation:
-    """The rows for which all parts are true, of which some hold subqueries; the first `width` columns."""
+    """The rows for which all parts are true, of which some hold subqueries; the first `width`
+    columns."""
     for part in map(_certain, parts):
         found = _as_join(relation, part)
         if found is not None:
@@ -63,7 +84,8 @@ def _filtered(relation: Relation, parts: list[Expression], width: int) -> Relati
 
 
 def _certain(part: Expression) -> Expression:
-    """A conjunct of a filter without the alternatives that are never true, such as `x AND NULL`: there NULL counts as false."""
+    """A conjunct of a filter without the alternatives that are never true, such as `x AND NULL`:
+    there NULL counts as false."""
     if not isinstance(part, Call) or part.function != "or":
         return part
     left = [item for item in part.arguments if not _never_true(item)]
@@ -85,7 +107,11 @@ def _as_join(relation: Relation, part: Expression) -> Relation | None:
     if isinstance(inner, Exists):
         found = exists_join(relation, inner, JoinKind.ANTI if negated else JoinKind.SEMI)
         if found is None:
-            return Filter(input=relation, condition=Literal(value=False, type=BOOLEAN)) if negated else relation
+            return (
+                Filter(input=relation, condition=Literal(value=False, type=BOOLEAN))
+                if negated
+                else relation
+            )
         return found
     if isinstance(inner, InSubquery) and not any(has_subquery(item) for item in inner.operands):
         return in_join(relation, inner, JoinKind.NULL_ANTI if negated else JoinKind.SEMI)
@@ -108,11 +134,14 @@ def _aggregate(node: Aggregate) -> Relation:
 def _sort(node: Sort) -> Relation:
     hoisting = Hoisting(node.input)
     keys = tuple(key._replace(expression=hoisting.rewrite(key.expression)) for key in node.keys)
-    return project_columns(replace(node, input=hoisting.relation, keys=keys), range(len(node.fields)))
+    return project_columns(
+        replace(node, input=hoisting.relation, keys=keys), range(len(node.fields))
+    )
 
 
 def _with_added(node: Any) -> Relation:
-    """A node that gives its input's columns and adds some: those of the hoisted subqueries in between are left out."""
+    """A node that gives its input's columns and adds some: those of the hoisted subqueries in
+    between are left out."""
     hoisting = Hoisting(node.input)
     rewritten = node.map_expressions(hoisting.rewrite).with_inputs((hoisting.relation,))
     width, added = len(node.input.fields), len(hoisting.relation.fields)
@@ -125,7 +154,9 @@ def _values(node: Values) -> Relation:
     for row in node.rows:
         one: Relation = Values(rows=((),), columns=(), position=node.position)
         names = tuple(item.name for item in node.columns)
-        parts.append(_project(Project(input=one, expressions=row, names=names, position=node.position)))
+        parts.append(
+            _project(Project(input=one, expressions=row, names=names, position=node.position))
+        )
     return parts[0] if len(parts) == 1 else Union(parts=tuple(parts), position=node.position)
 
 

@@ -24,7 +24,9 @@ class RegisteredConformance(ReadingConformance):
     types = ARROW_TYPES
 
     def filled(self, path: Path, columns: Columns, rows: Sequence[Row]) -> ReadableTable:
-        table = registered_table("t", self.object_of(path, pa.Table.from_batches([batch_of(columns, rows)])))
+        table = registered_table(
+            "t", self.object_of(path, pa.Table.from_batches([batch_of(columns, rows)]))
+        )
         assert isinstance(table, ReadableTable)
         return table
 
@@ -44,7 +46,11 @@ class TestSmallChunks(RegisteredConformance):
 
 class TestRecordBatch(RegisteredConformance):
     def object_of(self, path: Path, table: Any) -> Any:
-        return table.to_batches()[0] if table.num_rows else pa.RecordBatch.from_pylist([], schema=table.schema)
+        return (
+            table.to_batches()[0]
+            if table.num_rows
+            else pa.RecordBatch.from_pylist([], schema=table.schema)
+        )
 
 
 class TestReader(RegisteredConformance):
@@ -63,7 +69,9 @@ class TestDataset(RegisteredConformance):
 
 
 POLARS_TYPES = tuple(
-    item for item in ARROW_TYPES if item.kind not in (Kind.MAP, Kind.DECIMAL, Kind.TIMESTAMP_TZ) or item.precision == 38
+    item
+    for item in ARROW_TYPES
+    if item.kind not in (Kind.MAP, Kind.DECIMAL, Kind.TIMESTAMP_TZ) or item.precision == 38
 )
 
 

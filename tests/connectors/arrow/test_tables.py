@@ -20,7 +20,13 @@ from runnel.connector import BATCH_ROWS, ReadableTable, ScanRequest
 from runnel.connectors.arrow.tables import registered_table, unique_names
 from runnel.errors import DataError, NotSupportedError, OperationalError, ProgrammingError
 from runnel.sqltypes import BIGINT, NULL, VARCHAR
-from tests.connectors.conformance import at_least, job_context, read_batches, read_partition, read_rows
+from tests.connectors.conformance import (
+    at_least,
+    job_context,
+    read_batches,
+    read_partition,
+    read_rows,
+)
 from tests.connectors.imap.maps import allocated
 
 
@@ -39,12 +45,27 @@ ARROW_VALUES: list[tuple[pa.DataType, list[Any], str, list[Any]]] = [
     (pa.uint64(), [2**64 - 1], "DECIMAL(20, 0)", [2**64 - 1]),
     (pa.float16(), [1.5], "REAL", [1.5]),
     (pa.large_string(), ["a", None], "VARCHAR", ["a", None]),
-    (pa.string_view(), ["a", None, "a long text that isn't inlined"], "VARCHAR", ["a", None, "a long text that isn't inlined"]),
-    (pa.dictionary(pa.int8(), pa.string()), ["a", "b", "a", None], "VARCHAR", ["a", "b", "a", None]),
+    (
+        pa.string_view(),
+        ["a", None, "a long text that isn't inlined"],
+        "VARCHAR",
+        ["a", None, "a long text that isn't inlined"],
+    ),
+    (
+        pa.dictionary(pa.int8(), pa.string()),
+        ["a", "b", "a", None],
+        "VARCHAR",
+        ["a", "b", "a", None],
+    ),
     (pa.large_binary(), [b"\0"], "VARBINARY", [b"\0"]),
     (pa.binary(2), [b"ab"], "VARBINARY", [b"ab"]),
     (pa.timestamp("s"), [datetime(2024, 2, 29)], "TIMESTAMP", [datetime(2024, 2, 29)]),
-    (pa.timestamp("ns"), [datetime(2024, 2, 29, 0, 0, 0, 1)], "TIMESTAMP", [datetime(2024, 2, 29, 0, 0, 0, 1)]),
+    (
+        pa.timestamp("ns"),
+        [datetime(2024, 2, 29, 0, 0, 0, 1)],
+        "TIMESTAMP",
+        [datetime(2024, 2, 29, 0, 0, 0, 1)],
+    ),
     (
         pa.timestamp("ms", "Europe/Berlin"),
         [datetime(2024, 2, 29, tzinfo=UTC)],
@@ -59,7 +80,9 @@ ARROW_VALUES: list[tuple[pa.DataType, list[Any], str, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("arrow", "values", "name", "expected"), ARROW_VALUES, ids=lambda item: str(item)[:30])
+@pytest.mark.parametrize(
+    ("arrow", "values", "name", "expected"), ARROW_VALUES, ids=lambda item: str(item)[:30]
+)
 def test_arrow_types(arrow: pa.DataType, values: list[Any], name: str, expected: list[Any]) -> None:
     table = register(pa.table({"v": pa.array(values, arrow)}))
     assert shape(table) == [("v", name)]
@@ -88,7 +111,12 @@ def test_batches_in_canonical_types_are_not_copied() -> None:
 
 
 def test_only_columns_asked_for_are_converted() -> None:
-    data = pa.table({"a": pa.array(["x" * 100] * 10_000, pa.large_string()), "b": pa.array(range(10_000), pa.uint32())})
+    data = pa.table(
+        {
+            "a": pa.array(["x" * 100] * 10_000, pa.large_string()),
+            "b": pa.array(range(10_000), pa.uint32()),
+        }
+    )
     table = register(data)
     before = allocated()
     kept = read_batches(table, (1,))
@@ -116,7 +144,13 @@ def test_a_pandas_column_of_mixed_objects_is_refused_only_when_used() -> None:
 
 
 def test_polars_columns_that_arrow_cannot_take_are_refused_only_when_used() -> None:
-    frame = pl.DataFrame({"a": [1], "i": pl.Series([1], dtype=pl.Int128), "o": pl.Series([object()], dtype=pl.Object)})
+    frame = pl.DataFrame(
+        {
+            "a": [1],
+            "i": pl.Series([1], dtype=pl.Int128),
+            "o": pl.Series([object()], dtype=pl.Object),
+        }
+    )
     table = register(frame)
     assert shape(table) == [("a", "BIGINT"), ("i", "NULL"), ("o", "NULL")]
     assert read_rows(table, (0,)) == [(1,)]
@@ -137,7 +171,10 @@ def test_a_duckdb_relation_leaves_its_connection_free() -> None:
 
 
 def test_a_column_asked_for_twice() -> None:
-    for obj in (pa.table({"a": [1], "b": pa.array(["x"], pa.large_string())}), pd.DataFrame({"a": [1], "b": ["x"]})):
+    for obj in (
+        pa.table({"a": [1], "b": pa.array(["x"], pa.large_string())}),
+        pd.DataFrame({"a": [1], "b": ["x"]}),
+    ):
         assert read_rows(register(obj), (1, 0, 1)) == [("x", 1, "x")]
 
 
@@ -191,7 +228,16 @@ def test_pandas_types() -> None:
         "BIGINT[]",
     ]
     first, second = read_rows(table)
-    assert first == (1.5, "a", True, datetime(2024, 2, 29), datetime(2024, 2, 29, tzinfo=UTC), "x", 1, [1])
+    assert first == (
+        1.5,
+        "a",
+        True,
+        datetime(2024, 2, 29),
+        datetime(2024, 2, 29, tzinfo=UTC),
+        "x",
+        1,
+        [1],
+    )
     assert second == (None, None, False, None, None, "y", None, [2, 3])
 
 
@@ -207,7 +253,9 @@ def test_series_and_arrays_are_one_column() -> None:
     assert shape(register(pd.Series([1.5]))) == [("value", "DOUBLE")]
     assert shape(register(pl.Series("n", ["a"]))) == [("n", "VARCHAR")]
     assert read_rows(register(pa.array([1, None]))) == [(1,), (None,)]
-    assert shape(register(pa.chunked_array([pa.array([1]), pa.array([2])]))) == [("value", "BIGINT")]
+    assert shape(register(pa.chunked_array([pa.array([1]), pa.array([2])]))) == [
+        ("value", "BIGINT")
+    ]
 
 
 def test_an_array_of_structs_is_a_table() -> None:
@@ -247,7 +295,9 @@ def test_an_object_whose_own_code_fails() -> None:
 def test_a_reader_is_read_once() -> None:
     table = register(pa.table({"a": [1, 2, 3]}).to_reader())
     assert read_rows(table) == [(1,), (2,), (3,)]
-    with pytest.raises(OperationalError, match='the registered reader "t" can be read only once') as caught:
+    with pytest.raises(
+        OperationalError, match='the registered reader "t" can be read only once'
+    ) as caught:
         read_rows(table)
     assert caught.value.hint == 'register a table instead: con.register("t", reader.read_all())'
 
@@ -287,7 +337,9 @@ def test_a_stream_that_breaks_off_is_our_own_error() -> None:
         raise RuntimeError("the line is dead")
 
     table = register(pa.RecordBatchReader.from_batches(pa.schema([("a", pa.int64())]), broken()))
-    with pytest.raises(OperationalError, match='reading the registered object "t" failed') as caught:
+    with pytest.raises(
+        OperationalError, match='reading the registered object "t" failed'
+    ) as caught:
         read_rows(table)
     assert "the line is dead" in (caught.value.detail or "")
 
@@ -306,11 +358,15 @@ def test_a_stream_object_is_opened_by_every_scan() -> None:
 
 
 def test_a_lazy_frame_is_run_by_every_scan_for_the_columns_asked_for() -> None:
-    frame = pl.LazyFrame({"a": [1, 2], "b": ["x", "y"]}).with_columns(c=pl.col("b").str.to_integer(strict=False))
+    frame = pl.LazyFrame({"a": [1, 2], "b": ["x", "y"]}).with_columns(
+        c=pl.col("b").str.to_integer(strict=False)
+    )
     table = register(frame)
     assert shape(table) == [("a", "BIGINT"), ("b", "VARCHAR"), ("c", "BIGINT")]
     assert read_rows(table, (1, 0)) == [("x", 1), ("y", 2)]
-    failing = register(pl.LazyFrame({"a": [1], "b": ["x"]}).with_columns(c=pl.col("b").str.to_integer()))
+    failing = register(
+        pl.LazyFrame({"a": [1], "b": ["x"]}).with_columns(c=pl.col("b").str.to_integer())
+    )
     assert read_rows(failing, (0,)) == [(1,)]
     with pytest.raises(OperationalError, match="reading the registered object"):
         read_rows(failing)
@@ -345,17 +401,24 @@ def test_small_batches_are_put_together() -> None:
     pieces = [pa.record_batch({"a": [i, i]}) for i in range(1000)]
     batches = read_batches(register(pieces))
     assert len(batches) < 50
-    assert sorted(value for batch in batches for value in batch.column(0).to_pylist()) == sorted([*range(1000)] * 2)
+    assert sorted(value for batch in batches for value in batch.column(0).to_pylist()) == sorted(
+        [*range(1000)] * 2
+    )
 
 
 def test_a_limit_reads_less_unless_rows_are_left_out() -> None:
     table = register(pa.table({"a": np.arange(5 * BATCH_ROWS)}))
     assert sum(batch.num_rows for batch in read_batches(table, limit=3)) == 3
-    assert sum(batch.num_rows for batch in read_batches(table, limit=3, predicate=at_least(10))) == 5 * BATCH_ROWS
+    assert (
+        sum(batch.num_rows for batch in read_batches(table, limit=3, predicate=at_least(10)))
+        == 5 * BATCH_ROWS
+    )
 
 
 def test_metadata_and_nullability_make_no_difference() -> None:
-    schema = pa.schema([pa.field("a", pa.int64(), nullable=False, metadata={"k": "v"})], metadata={"m": "n"})
+    schema = pa.schema(
+        [pa.field("a", pa.int64(), nullable=False, metadata={"k": "v"})], metadata={"m": "n"}
+    )
     batch = read_batches(register(pa.table([pa.array([1])], schema=schema)))[0]
     assert batch.schema.equals(pa.schema([("a", pa.int64())]), check_metadata=True)
 
@@ -370,6 +433,8 @@ def test_arrows_uuid_is_ours() -> None:
 
 def test_extension_types_are_their_storage() -> None:
     opaque = pa.opaque(pa.int64(), "thing", "somebody")
-    table = register(pa.table({"o": pa.ExtensionArray.from_storage(opaque, pa.array([7], pa.int64()))}))
+    table = register(
+        pa.table({"o": pa.ExtensionArray.from_storage(opaque, pa.array([7], pa.int64()))})
+    )
     assert shape(table) == [("o", "BIGINT")]
     assert read_rows(table) == [(7,)]

@@ -1,4 +1,5 @@
-"""Arrow data that breaks its own rules is a DataError where it comes in: never other rows, never the end of the process."""
+"""Arrow data that breaks its own rules is a DataError where it comes in: never other rows, never
+the end of the process."""
 
 from __future__ import annotations
 
@@ -20,12 +21,16 @@ def integers(values: list[int], kind: str) -> pa.Buffer:
     return pa.py_buffer(np.array(values, kind).tobytes())
 
 
-def made(kind: pa.DataType, *buffers: pa.Buffer, rows: int = 1, children: list[pa.Array] | None = None) -> pa.Array:
+def made(
+    kind: pa.DataType, *buffers: pa.Buffer, rows: int = 1, children: list[pa.Array] | None = None
+) -> pa.Array:
     return pa.Array.from_buffers(kind, rows, [None, *buffers], children=children)
 
 
 def indexed(index: int) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array([0, index], pa.int32()), pa.array(["a"]), safe=False)
+    return pa.DictionaryArray.from_arrays(
+        pa.array([0, index], pa.int32()), pa.array(["a"]), safe=False
+    )
 
 
 UNSOUND: dict[str, Callable[[], pa.Array]] = {
@@ -37,10 +42,18 @@ UNSOUND: dict[str, Callable[[], pa.Array]] = {
     "an index below zero": lambda: indexed(-5),
     "text that isn't UTF-8": lambda: made(pa.string(), integers([0, 2], "i4"), TWO),
     "large text that isn't UTF-8": lambda: made(pa.large_string(), integers([0, 2], "i8"), TWO),
-    "offsets that go back": lambda: made(pa.string(), integers([0, 5, 2], "i4"), pa.py_buffer(b"abcde"), rows=2),
-    "lists that go back": lambda: made(pa.list_(pa.int64()), integers([0, 5, 2], "i4"), rows=2, children=[VALUES]),
-    "text in a struct": lambda: pa.StructArray.from_arrays([UNSOUND["text that isn't UTF-8"]()], names=["a"]),
-    "a decimal beyond its precision": lambda: made(pa.decimal128(5, 2), integers([2**62, 2**62], "i8")),
+    "offsets that go back": lambda: made(
+        pa.string(), integers([0, 5, 2], "i4"), pa.py_buffer(b"abcde"), rows=2
+    ),
+    "lists that go back": lambda: made(
+        pa.list_(pa.int64()), integers([0, 5, 2], "i4"), rows=2, children=[VALUES]
+    ),
+    "text in a struct": lambda: pa.StructArray.from_arrays(
+        [UNSOUND["text that isn't UTF-8"]()], names=["a"]
+    ),
+    "a decimal beyond its precision": lambda: made(
+        pa.decimal128(5, 2), integers([2**62, 2**62], "i8")
+    ),
 }
 
 
@@ -70,7 +83,9 @@ def through_a_stream(connection: Connection, table: pa.Table) -> Any:
 
 def through_a_function(connection: Connection, table: pa.Table) -> Any:
     connection.register("n", pa.table({"x": list(range(table.num_rows))}))
-    connection.create_function("f", lambda x: table.column(0).chunk(0), ["BIGINT"], result_type(table.schema.field(0).type))
+    connection.create_function(
+        "f", lambda x: table.column(0).chunk(0), ["BIGINT"], result_type(table.schema.field(0).type)
+    )
     return connection.execute("SELECT f(x) FROM n").fetchall()
 
 
@@ -78,7 +93,13 @@ def result_type(kind: pa.DataType) -> Any:
     return "VARCHAR" if pa.types.is_dictionary(kind) or pa.types.is_large_string(kind) else kind
 
 
-WAYS = (through_registration, through_a_reader, through_duckdb, through_a_stream, through_a_function)
+WAYS = (
+    through_registration,
+    through_a_reader,
+    through_duckdb,
+    through_a_stream,
+    through_a_function,
+)
 
 
 @pytest.mark.parametrize("name", UNSOUND)
@@ -87,7 +108,10 @@ def test_unsound_data_is_refused(name: str) -> None:
     for way in WAYS:
         if way is through_duckdb and pa.types.is_nested(table.schema.field(0).type):
             continue
-        with runnel.connect() as connection, pytest.raises(runnel.DataError, match="isn't sound Arrow data"):
+        with (
+            runnel.connect() as connection,
+            pytest.raises(runnel.DataError, match="isn't sound Arrow data"),
+        ):
             way(connection, table)
 
 
@@ -112,8 +136,12 @@ def test_only_what_is_read_is_looked_at(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("timeout", [10**400, 1e308, float("inf")])
-def test_times_of_waiting_that_are_as_good_as_for_ever(connection: Connection, timeout: float) -> None:
-    rows = connection.execute("SELECT COUNT(*) FROM TABLE(GENERATE_SERIES(1, 10))", timeout=timeout).fetchall()
+def test_times_of_waiting_that_are_as_good_as_for_ever(
+    connection: Connection, timeout: float
+) -> None:
+    rows = connection.execute(
+        "SELECT COUNT(*) FROM TABLE(GENERATE_SERIES(1, 10))", timeout=timeout
+    ).fetchall()
     assert rows == [(10,)]
     writer = connection.register_stream("s", {"a": "BIGINT"})
     cursor = connection.execute("SELECT a FROM s")

@@ -12,7 +12,13 @@ from runnel.connector import ColumnDefinition as Definition
 from runnel.connector import Connector, MappingDefinition
 from runnel.connectors.duckdb.connector import DuckDBConnector
 from runnel.duckdb.kernel import DuckDBKernel
-from tests.connectors.conformance import PEOPLE, VALUES, Columns, OptionsConformance, WritingConformance
+from tests.connectors.conformance import (
+    PEOPLE,
+    VALUES,
+    Columns,
+    OptionsConformance,
+    WritingConformance,
+)
 
 
 @pytest.fixture
@@ -59,4 +65,6 @@ class TestDuckDBOptions(OptionsConformance):
 
     def definition(self, path: Path) -> MappingDefinition:
         columns = tuple(Definition(name, item) for name, item in PEOPLE)
-        return MappingDefinition("t", columns, {"path": str(path / "f.duckdb"), "table": "x", "create": "true"})
+        return MappingDefinition(
+            "t", columns, {"path": str(path / "f.duckdb"), "table": "x", "create": "true"}
+        )

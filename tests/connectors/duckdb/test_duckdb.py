@@ -36,7 +36,9 @@ def made(path: Path, *statements: str) -> Path:
     return path
 
 
-def mapped(con: Connection, path: Path, table: str = "t", columns: str = "", **options: str) -> None:
+def mapped(
+    con: Connection, path: Path, table: str = "t", columns: str = "", **options: str
+) -> None:
     given = {"path": str(path), "table": table, **options}
     texts = ", ".join(f"'{name}' = '{value}'" for name, value in given.items())
     con.execute(f"CREATE OR REPLACE MAPPING {table} {columns} TYPE DuckDB OPTIONS ({texts})")
@@ -59,19 +61,39 @@ TYPES: dict[str, tuple[str, str, Any]] = {
     "USMALLINT": ("65535", "INTEGER", 65535),
     "UTINYINT": ("255", "SMALLINT", 255),
     "ENUM('a', 'b')": ("'b'", "VARCHAR", "b"),
-    "UUID": ("'6f1b0000-0000-4000-8000-0000000000ff'", "UUID", UUID("6f1b0000-0000-4000-8000-0000000000ff")),
+    "UUID": (
+        "'6f1b0000-0000-4000-8000-0000000000ff'",
+        "UUID",
+        UUID("6f1b0000-0000-4000-8000-0000000000ff"),
+    ),
     "TIMESTAMP_S": ("'2024-02-29 01:02:03'", "TIMESTAMP", datetime(2024, 2, 29, 1, 2, 3)),
-    "TIMESTAMP_MS": ("'2024-02-29 01:02:03.004'", "TIMESTAMP", datetime(2024, 2, 29, 1, 2, 3, 4000)),
-    "TIMESTAMP_NS": ("'2024-02-29 01:02:03.000004'", "TIMESTAMP", datetime(2024, 2, 29, 1, 2, 3, 4)),
+    "TIMESTAMP_MS": (
+        "'2024-02-29 01:02:03.004'",
+        "TIMESTAMP",
+        datetime(2024, 2, 29, 1, 2, 3, 4000),
+    ),
+    "TIMESTAMP_NS": (
+        "'2024-02-29 01:02:03.000004'",
+        "TIMESTAMP",
+        datetime(2024, 2, 29, 1, 2, 3, 4),
+    ),
     "FLOAT": ("1.5", "REAL", 1.5),
     "BLOB": (r"'\x00\xFF'", "VARBINARY", b"\x00\xff"),
     "JSON": ("""'{"a": 1}'""", "JSON", '{"a": 1}'),
-    "INTERVAL": ("INTERVAL '1 day 2 seconds'", "INTERVAL DAY TO SECOND", timedelta(days=1, seconds=2)),
+    "INTERVAL": (
+        "INTERVAL '1 day 2 seconds'",
+        "INTERVAL DAY TO SECOND",
+        timedelta(days=1, seconds=2),
+    ),
     "DECIMAL(18, 3)": ("1.234", "DECIMAL(18, 3)", Decimal("1.234")),
     "INTEGER[]": ("[1, NULL]", "INTEGER[]", [1, None]),
     "INTEGER[2]": ("[1, 2]", "INTEGER[]", [1, 2]),
     "UBIGINT[]": ("[18446744073709551615]", "DECIMAL(20, 0)[]", [Decimal("18446744073709551615")]),
-    "STRUCT(a UTINYINT, b DATE)": ("{a: 1, b: '2024-01-01'}", "ROW(a SMALLINT, b DATE)", {"a": 1, "b": date(2024, 1, 1)}),
+    "STRUCT(a UTINYINT, b DATE)": (
+        "{a: 1, b: '2024-01-01'}",
+        "ROW(a SMALLINT, b DATE)",
+        {"a": 1, "b": date(2024, 1, 1)},
+    ),
     "MAP(VARCHAR, HUGEINT)": ("MAP {'k': 5}", "MAP(VARCHAR, DECIMAL(38, 0))", {"k": Decimal(5)}),
 }
 
@@ -90,13 +112,19 @@ def test_a_column_of_each_type_is_read_and_written(con: Connection, tmp_path: Pa
         con.execute(f"UPDATE t SET {column} = {column} WHERE {column} IS NOT NULL")
     con.close()
     parts = zip(columns, TYPES, literals, strict=True)
-    equal = [f"count(*) FILTER ({column} = CAST({literal} AS {duck}))" for column, duck, literal in parts]
+    equal = [
+        f"count(*) FILTER ({column} = CAST({literal} AS {duck}))" for column, duck, literal in parts
+    ]
     nulls = [f"count(*) FILTER ({column} IS NULL)" for column in columns]
     assert in_file(path, f"SELECT {', '.join([*equal, *nulls])} FROM t") == [(2,) * 2 * len(TYPES)]
 
 
-@pytest.mark.parametrize("duck", ["BIT", "TIMETZ", "UNION(a INTEGER, b VARCHAR)", "BIGNUM", "INTERVAL[]"])
-def test_a_type_without_counterpart_is_refused_by_name(con: Connection, tmp_path: Path, duck: str) -> None:
+@pytest.mark.parametrize(
+    "duck", ["BIT", "TIMETZ", "UNION(a INTEGER, b VARCHAR)", "BIGNUM", "INTERVAL[]"]
+)
+def test_a_type_without_counterpart_is_refused_by_name(
+    con: Connection, tmp_path: Path, duck: str
+) -> None:
     path = made(tmp_path / "f.duckdb", f"CREATE TABLE t (id INTEGER, strange {duck})")
     with pytest.raises(runnel.NotSupportedError) as caught:
         mapped(con, path)
@@ -108,7 +136,11 @@ def test_a_type_without_counterpart_is_refused_by_name(con: Connection, tmp_path
 
 
 def test_intervals_with_months_are_no_days(con: Connection, tmp_path: Path) -> None:
-    path = made(tmp_path / "f.duckdb", "CREATE TABLE t (i INTERVAL)", "INSERT INTO t VALUES (INTERVAL '2 months')")
+    path = made(
+        tmp_path / "f.duckdb",
+        "CREATE TABLE t (i INTERVAL)",
+        "INSERT INTO t VALUES (INTERVAL '2 months')",
+    )
     mapped(con, path)
     with pytest.raises(runnel.DataError, match="has months"):
         rows(con, "SELECT i FROM t")
@@ -120,7 +152,9 @@ def test_intervals_with_months_are_no_days(con: Connection, tmp_path: Path) -> N
 
 
 def test_a_number_beyond_38_digits_is_a_data_error(con: Connection, tmp_path: Path) -> None:
-    path = made(tmp_path / "f.duckdb", "CREATE TABLE t (v HUGEINT)", f"INSERT INTO t VALUES ({2**127 - 1})")
+    path = made(
+        tmp_path / "f.duckdb", "CREATE TABLE t (v HUGEINT)", f"INSERT INTO t VALUES ({2**127 - 1})"
+    )
     mapped(con, path)
     with pytest.raises(runnel.DataError):
         rows(con, "SELECT v FROM t")
@@ -162,7 +196,9 @@ def test_a_view_of_the_file_is_read_only(con: Connection, tmp_path: Path) -> Non
 
 
 def test_a_column_called_rowid(con: Connection, tmp_path: Path) -> None:
-    path = made(tmp_path / "f.duckdb", "CREATE TABLE t (rowid VARCHAR)", "INSERT INTO t VALUES ('mine')")
+    path = made(
+        tmp_path / "f.duckdb", "CREATE TABLE t (rowid VARCHAR)", "INSERT INTO t VALUES ('mine')"
+    )
     mapped(con, path)
     assert rows(con, "SELECT rowid FROM t") == [("mine",)]
     assert con.execute("INSERT INTO t VALUES ('more')").rowcount == 1
@@ -171,7 +207,10 @@ def test_a_column_called_rowid(con: Connection, tmp_path: Path) -> None:
 
 
 def test_names_that_need_quotes(con: Connection, tmp_path: Path) -> None:
-    path = made(tmp_path / """it's "a" file.duckdb""", 'CREATE TABLE "my ""table" ("a b" INTEGER, "select" VARCHAR)')
+    path = made(
+        tmp_path / """it's "a" file.duckdb""",
+        'CREATE TABLE "my ""table" ("a b" INTEGER, "select" VARCHAR)',
+    )
     sql_path = str(path).replace("'", "''")
     con.execute(f"""CREATE MAPPING t EXTERNAL NAME "my ""table" TYPE DuckDB
                     OPTIONS ('path' = '{sql_path}')""")
@@ -192,8 +231,13 @@ def test_read_only(con: Connection, tmp_path: Path) -> None:
 
 def test_another_process_has_the_file(con: Connection, tmp_path: Path) -> None:
     path = made(tmp_path / "f.duckdb", "CREATE TABLE t (a INTEGER)")
-    code = "import sys, duckdb; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
-    with subprocess.Popen([sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+    code = (
+        "import sys, duckdb; c = duckdb.connect(sys.argv[1]); print('open', flush=True); "
+        "sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
         assert other.stdout is not None and other.stdin is not None
         assert other.stdout.readline() == b"open\n"
         with pytest.raises(runnel.OperationalError, match="is in use by another process") as caught:
@@ -225,7 +269,9 @@ def test_another_connection_of_this_process_has_the_file(con: Connection, tmp_pa
     ],
     ids=["empty", "garbage", "missing"],
 )
-def test_files_that_are_none(con: Connection, tmp_path: Path, content: bytes | None, said: str) -> None:
+def test_files_that_are_none(
+    con: Connection, tmp_path: Path, content: bytes | None, said: str
+) -> None:
     path = tmp_path / "f.duckdb"
     if content is not None:
         path.write_bytes(content)
@@ -234,12 +280,19 @@ def test_files_that_are_none(con: Connection, tmp_path: Path, content: bytes | N
 
 
 def test_a_file_that_was_cut_off_or_damaged(con: Connection, tmp_path: Path) -> None:
-    path = made(tmp_path / "f.duckdb", "CREATE TABLE t AS SELECT range AS a, 'text ' || range AS b FROM range(200000)")
+    path = made(
+        tmp_path / "f.duckdb",
+        "CREATE TABLE t AS SELECT range AS a, 'text ' || range AS b FROM range(200000)",
+    )
     data = path.read_bytes()
-    for number, damaged in enumerate([data[: len(data) // 2], data[:100], data[:4096] + bytes(8192) + data[12288:]]):
+    for number, damaged in enumerate(
+        [data[: len(data) // 2], data[:100], data[:4096] + bytes(8192) + data[12288:]]
+    ):
         broken = tmp_path / f"broken{number}.duckdb"
         broken.write_bytes(damaged)
-        with pytest.raises((runnel.OperationalError, runnel.ProgrammingError, runnel.InternalError)) as caught:
+        with pytest.raises(
+            (runnel.OperationalError, runnel.ProgrammingError, runnel.InternalError)
+        ) as caught:
             mapped(con, broken)
             rows(con, "SELECT count(*), max(a), max(b) FROM t")
         assert not isinstance(caught.value, runnel.InternalError), caught.value
@@ -257,10 +310,17 @@ def test_a_table_that_is_gone_says_so(con: Connection) -> None:
     con.execute("INSERT INTO t VALUES (1)")
     kernel = con._database.kernel()
     kernel.cursor().execute(f"DROP TABLE {kernel.attach(None)}.main.t")
-    for statement in ("SELECT * FROM t", "INSERT INTO t VALUES (2)", "UPDATE t SET a = 2", "DELETE FROM t"):
+    for statement in (
+        "SELECT * FROM t",
+        "INSERT INTO t VALUES (2)",
+        "UPDATE t SET a = 2",
+        "DELETE FROM t",
+    ):
         with pytest.raises(runnel.Error) as caught:
             con.execute(statement).fetchall()
-        assert isinstance(caught.value, (runnel.OperationalError, runnel.ProgrammingError)), statement
+        assert isinstance(caught.value, (runnel.OperationalError, runnel.ProgrammingError)), (
+            statement
+        )
 
 
 def test_own_tables_last_in_a_durable_connection(tmp_path: Path) -> None:
@@ -268,7 +328,10 @@ def test_own_tables_last_in_a_durable_connection(tmp_path: Path) -> None:
     with runnel.connect(tmp_path / "d") as con:
         con.execute("CREATE MAPPING t (a INT, m INTERVAL YEAR TO MONTH) TYPE DuckDB")
         con.execute("INSERT INTO t VALUES (1, INTERVAL '3' MONTH)")
-        con.execute(f"CREATE DATA CONNECTION d TYPE DuckDB OPTIONS ('path' = '{made(tmp_path / 'f.duckdb', table)}')")
+        con.execute(
+            "CREATE DATA CONNECTION d TYPE DuckDB OPTIONS ('path' = "
+            f"'{made(tmp_path / 'f.duckdb', table)}')"
+        )
         con.execute("CREATE MAPPING f DATA CONNECTION d")
         con.execute("INSERT INTO f VALUES (7)")
     with runnel.connect(tmp_path / "d") as con:
@@ -278,20 +341,34 @@ def test_own_tables_last_in_a_durable_connection(tmp_path: Path) -> None:
     (tmp_path / "f.duckdb").unlink()
     with runnel.connect(tmp_path / "d") as con:
         assert rows(con, "SELECT a FROM t") == [(2,)]
-        assert rows(con, "SELECT table_name FROM information_schema.tables ORDER BY 1") == [("f",), ("t",)]
-        with pytest.raises(runnel.OperationalError, match="could not be opened with the connection"):
+        assert rows(con, "SELECT table_name FROM information_schema.tables ORDER BY 1") == [
+            ("f",),
+            ("t",),
+        ]
+        with pytest.raises(
+            runnel.OperationalError, match="could not be opened with the connection"
+        ):
             rows(con, "SELECT * FROM f")
 
 
 def test_many_rows_are_gathered_by_duckdb(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duckdb_sink, "GATHERED_BYTES", 100_000)
     con.execute("CREATE MAPPING t (a INT, b VARCHAR) TYPE DuckDB")
-    assert con.execute("INSERT INTO t SELECT v, 'x' || v FROM TABLE(GENERATE_SERIES(1, 200000))").rowcount == 200_000
-    assert rows(con, "SELECT count(*), sum(a), count(DISTINCT b) FROM t") == [(200_000, 20_000_100_000, 200_000)]
+    assert (
+        con.execute(
+            "INSERT INTO t SELECT v, 'x' || v FROM TABLE(GENERATE_SERIES(1, 200000))"
+        ).rowcount
+        == 200_000
+    )
+    assert rows(con, "SELECT count(*), sum(a), count(DISTINCT b) FROM t") == [
+        (200_000, 20_000_100_000, 200_000)
+    ]
     assert con.execute("UPDATE t SET a = -a WHERE a % 2 = 0").rowcount == 100_000
     assert rows(con, "SELECT sum(a) FROM t") == [(-100_000,)]
     with pytest.raises(runnel.DataError):
-        con.execute("INSERT INTO t SELECT 10 / (v - 199999), 'y' FROM TABLE(GENERATE_SERIES(1, 200000))")
+        con.execute(
+            "INSERT INTO t SELECT 10 / (v - 199999), 'y' FROM TABLE(GENERATE_SERIES(1, 200000))"
+        )
     assert rows(con, "SELECT count(*) FROM t") == [(200_000,)]
     assert con.execute("DELETE FROM t WHERE a < 0").rowcount == 100_000
 
@@ -334,7 +411,12 @@ def test_executemany_writes_one_batch(con: Connection) -> None:
     assert cursor.rowcount == 100
     cursor.executemany("UPDATE t SET b = ? WHERE a = ?", [("new", 1), ("newer", 2), ("none", 1000)])
     assert cursor.rowcount == 2
-    assert rows(con, "SELECT a, b FROM t WHERE a < 4 ORDER BY a") == [(0, "b0"), (1, "new"), (2, "newer"), (3, "b3")]
+    assert rows(con, "SELECT a, b FROM t WHERE a < 4 ORDER BY a") == [
+        (0, "b0"),
+        (1, "new"),
+        (2, "newer"),
+        (3, "b3"),
+    ]
 
 
 def test_relations_are_registered(con: Connection) -> None:
@@ -343,16 +425,23 @@ def test_relations_are_registered(con: Connection) -> None:
         con.register("r", own.table("source"))
         con.register("q", own.sql("SELECT n * 10 AS tens FROM source WHERE n > 2"))
         assert rows(con, "SELECT sum(n) FROM r") == [(10,)]
-        assert rows(con, "SELECT r.v FROM r JOIN q ON q.tens = r.n * 10 ORDER BY 1") == [("v3",), ("v4",)]
+        assert rows(con, "SELECT r.v FROM r JOIN q ON q.tens = r.n * 10 ORDER BY 1") == [
+            ("v3",),
+            ("v4",),
+        ]
         own.execute("INSERT INTO source VALUES (100, 'late')")
         assert rows(con, "SELECT max(n) FROM r") == [(100,)], "a relation is read anew"
 
 
-def test_a_relation_with_many_rows_waits_on_disk(con: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relation_with_many_rows_waits_on_disk(
+    con: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(arrow_relation, "HELD_BYTES", 100_000)
     with duckdb.connect() as own:
         con.register("r", own.sql("SELECT range AS n, 'text' || range AS t FROM range(100000)"))
-        assert rows(con, "SELECT count(*), sum(n), max(t) FROM r") == [(100_000, 4_999_950_000, "text99999")]
+        assert rows(con, "SELECT count(*), sum(n), max(t) FROM r") == [
+            (100_000, 4_999_950_000, "text99999")
+        ]
         assert rows(con, "SELECT count(*) FROM r a JOIN r b ON a.n = b.n") == [(100_000,)]
 
 
@@ -376,7 +465,9 @@ def test_arrow_out(con: Connection) -> None:
 def test_nothing_of_a_cancelled_statement_stays(con: Connection) -> None:
     con.execute("CREATE MAPPING t (a BIGINT) TYPE DuckDB")
     with pytest.raises(runnel.OperationalError):
-        con.execute("INSERT INTO t SELECT v FROM TABLE(GENERATE_SERIES(1, 2000000000))", timeout=0.3)
+        con.execute(
+            "INSERT INTO t SELECT v FROM TABLE(GENERATE_SERIES(1, 2000000000))", timeout=0.3
+        )
     assert rows(con, "SELECT count(*) FROM t") == [(0,)]
     assert con.execute("INSERT INTO t VALUES (1)").rowcount == 1
 
@@ -387,7 +478,10 @@ def plan_of(con: Connection, sql: str) -> str:
 
 CHANGES = [
     "UPDATE t SET a = a + 1, b = b || '!' WHERE a % 3 = 1 AND b IS NOT NULL",
-    "UPDATE t SET a = CAST(a AS BIGINT) - 1, b = 'x' WHERE CASE WHEN a = 0 THEN FALSE ELSE 100 / a > 7 END",
+    (
+        "UPDATE t SET a = CAST(a AS BIGINT) - 1, b = 'x' "
+        "WHERE CASE WHEN a = 0 THEN FALSE ELSE 100 / a > 7 END"
+    ),
     "UPDATE t SET d = d * 2",
     "UPDATE t SET a = NULL WHERE a IN (1, 2, 3) OR a IS NULL",
     "UPDATE t SET b = (SELECT max(b) FROM s) WHERE EXISTS (SELECT 1 FROM s WHERE s.a = t.a)",
@@ -409,7 +503,8 @@ def test_changes_within_duckdb_and_by_our_own_operators_agree(change: str) -> No
             con.execute("CREATE MAPPING t (a INT, b VARCHAR, d DECIMAL(10, 2)) TYPE DuckDB")
             con.execute("CREATE MAPPING s (a INT, b VARCHAR) TYPE DuckDB")
             con.execute(
-                "INSERT INTO t SELECT CASE WHEN v % 7 = 0 THEN NULL ELSE v % 20 END, 'b' || v % 11, v - 50 "
+                "INSERT INTO t SELECT CASE WHEN v % 7 = 0 THEN NULL ELSE v % 20 END, "
+                "'b' || v % 11, v - 50 "
                 "FROM TABLE(GENERATE_SERIES(1, 100))"
             )
             con.execute("INSERT INTO s SELECT v, 's' || v % 3 FROM TABLE(GENERATE_SERIES(1, 9))")
@@ -440,7 +535,9 @@ def test_a_change_within_duckdb_can_be_cancelled(con: Connection) -> None:
     con.execute("CREATE MAPPING t (a INT) TYPE DuckDB")
     con.execute("INSERT INTO t SELECT v FROM TABLE(GENERATE_SERIES(1, 30000))")
     with pytest.raises(runnel.OperationalError, match="time-out"):
-        con.execute("INSERT INTO t SELECT x.a FROM t AS x JOIN t AS y ON x.a <> y.a + 1", timeout=0.3)
+        con.execute(
+            "INSERT INTO t SELECT x.a FROM t AS x JOIN t AS y ON x.a <> y.a + 1", timeout=0.3
+        )
     assert rows(con, "SELECT count(*) FROM t") == [(30_000,)]
     assert con.execute("DELETE FROM t WHERE a > 10").rowcount == 29_990
 
@@ -450,4 +547,6 @@ def test_plain_changes_need_no_row_numbers(con: Connection) -> None:
     assert "rowid" not in plan_of(con, "UPDATE t SET a = a + 1 WHERE a > 5 AND a < 10")
     assert "rowid" not in plan_of(con, "DELETE FROM t WHERE a > 5")
     assert "rowid" in plan_of(con, "DELETE FROM t WHERE a IN (SELECT max(a) FROM t)")
-    assert "Write t" in plan_of(con, "UPDATE t SET i = INTERVAL '1' DAY"), "intervals travel in another form"
+    assert "Write t" in plan_of(con, "UPDATE t SET i = INTERVAL '1' DAY"), (
+        "intervals travel in another form"
+    )

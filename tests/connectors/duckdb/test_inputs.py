@@ -65,10 +65,14 @@ def kernel() -> Iterator[DuckDBKernel]:
 
 
 @pytest.mark.parametrize("cooperative", [True, False])
-def test_a_stream_whose_input_says_nothing_can_be_closed(kernel: DuckDBKernel, cooperative: bool) -> None:
+def test_a_stream_whose_input_says_nothing_can_be_closed(
+    kernel: DuckDBKernel, cooperative: bool
+) -> None:
     context = JobContext(1, EvaluationContext(), time.monotonic_ns)
     parts = [Silent(), Silent()]
-    rows = StreamInput("in0", Scan(table=SilentTable(parts, cooperative), columns=(0,)), (0,), context, 2)
+    rows = StreamInput(
+        "in0", Scan(table=SilentTable(parts, cooperative), columns=(0,)), (0,), context, 2
+    )
     stream = DuckDBStream(kernel, kernel.cursor(), "SELECT count(*) FROM in0", [rows])
     stream.start(lambda: None)
     assert parts[0].asked.wait(20)

@@ -16,10 +16,14 @@ from runnel.sqltypes import SqlType
 from tests.connectors.conformance import Row, read_rows
 
 
-def mapping(path: Path | str, columns: Sequence[tuple[str, SqlType]] = (), **options: str) -> FileTable:
+def mapping(
+    path: Path | str, columns: Sequence[tuple[str, SqlType]] = (), **options: str
+) -> FileTable:
     """The table of a File mapping."""
     definitions = tuple(ColumnDefinition(name, item) for name, item in columns)
-    table = FileConnector().open(MappingDefinition("t", definitions, {"path": str(path), **options}))
+    table = FileConnector().open(
+        MappingDefinition("t", definitions, {"path": str(path), **options})
+    )
     assert isinstance(table, FileTable)
     return table
 

@@ -17,7 +17,9 @@ def reading_threads() -> int:
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("count", [0, 1, 2, 50])
 def test_results_in_order(threads: int, count: int) -> None:
-    assert list(done_ahead(lambda item: item * 2, range(count), threads)) == [(item, item * 2) for item in range(count)]
+    assert list(done_ahead(lambda item: item * 2, range(count), threads)) == [
+        (item, item * 2) for item in range(count)
+    ]
     assert reading_threads() == 0
 
 

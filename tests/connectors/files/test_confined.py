@@ -1,4 +1,5 @@
-"""Files within bounds: every way in which a File mapping opens one looks at the links of that moment."""
+"""Files within bounds: every way in which a File mapping opens one looks at the links of that
+moment."""
 
 from __future__ import annotations
 
@@ -56,7 +57,9 @@ def root(tmp_path: Path) -> Path:
 
 
 def table_of(root: Path, path: Path, **options: str) -> ReadableTable:
-    definition = MappingDefinition("m", (), {"path": str(path), **options}, access=access_of([root]))
+    definition = MappingDefinition(
+        "m", (), {"path": str(path), **options}, access=access_of([root])
+    )
     made = FileConnector().open(definition)
     assert isinstance(made, ReadableTable)
     return made
@@ -92,7 +95,9 @@ def test_each_format_looks_before_it_reads(root: Path, kind: str, options: dict[
         assert isinstance(batch, pa.RecordBatch)
         assert batch.num_rows == 3
     first.close()
-    (second,) = partitions(table)  # the look at the path is before the swap, the opening is after it
+    (second,) = partitions(
+        table
+    )  # the look at the path is before the swap, the opening is after it
     swap(path)
     with pytest.raises(runnel.ProgrammingError, match="outside of what may be reached"):
         for _ in range(9):
@@ -117,21 +122,34 @@ def test_a_position_of_an_earlier_process_has_the_bounds_of_now(root: Path) -> N
     with pytest.raises(runnel.ProgrammingError, match="outside of what may be reached"):
         for _ in range(9):
             again.read()
-    forged = {**token, "files": [[str(root.parent / "outside/1.csv"), 1, 1]]} if isinstance(token, dict) else None
+    forged = (
+        {**token, "files": [[str(root.parent / "outside/1.csv"), 1, 1]]}
+        if isinstance(token, dict)
+        else None
+    )
     with pytest.raises(runnel.ProgrammingError, match="outside of what may be reached"):
         source.reopen(first.identity, forged, context).read()
 
 
 def test_a_token_of_a_sink_names_nothing_outside(root: Path) -> None:
-    definition = MappingDefinition("m", (), {"path": str(root), "format": "csv"}, access=access_of([root]))
+    definition = MappingDefinition(
+        "m", (), {"path": str(root), "format": "csv"}, access=access_of([root])
+    )
     written(root / "0.csv", "csv")
     table = FileConnector().open(definition)
     assert isinstance(table, WritableTable)
     sink = table.sink(SinkRequest(WriteMode.INSERT, (0,)))
     outside = root.parent / "outside"
     (outside / ".x").write_text("kept")
-    to_outside, from_outside = [str(root / "0.csv"), str(outside / "1.csv")], [str(outside / ".x"), str(root / "1.csv")]
-    for act, pair in ((sink.commit, to_outside), (sink.commit, from_outside), (sink.abort, from_outside)):
+    to_outside, from_outside = (
+        [str(root / "0.csv"), str(outside / "1.csv")],
+        [str(outside / ".x"), str(root / "1.csv")],
+    )
+    for act, pair in (
+        (sink.commit, to_outside),
+        (sink.commit, from_outside),
+        (sink.abort, from_outside),
+    ):
         with pytest.raises(runnel.ProgrammingError, match="outside of what may be reached"):
             act({"renames": [pair]})
     assert sorted(item.name for item in outside.iterdir()) == [".x"]

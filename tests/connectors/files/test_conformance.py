@@ -21,7 +21,9 @@ from tests.connectors.conformance import (
     batch_of,
 )
 
-SCALARS = tuple(item for item in VALUES if not item.is_nested and not item.is_interval and item != VARBINARY)
+SCALARS = tuple(
+    item for item in VALUES if not item.is_nested and not item.is_interval and item != VARBINARY
+)
 
 
 class FileConformance(WritingConformance):
@@ -49,13 +51,20 @@ class TestCsvWithoutHeader(FileConformance):
 
 
 class TestCsvWithEscape(FileConformance):
-    options: ClassVar[Mapping[str, str]] = {"format": "csv", "delimiter": "-", "quote": "'", "escape": "\\"}
+    options: ClassVar[Mapping[str, str]] = {
+        "format": "csv",
+        "delimiter": "-",
+        "quote": "'",
+        "escape": "\\",
+    }
 
 
 class TestJson(FileConformance):
     options: ClassVar[Mapping[str, str]] = {"format": "json"}
     # The JSON value null and SQL's NULL are written alike.
-    types = tuple(item for item in (*SCALARS, *(key for key in VALUES if key.is_nested)) if item != JSON)
+    types = tuple(
+        item for item in (*SCALARS, *(key for key in VALUES if key.is_nested)) if item != JSON
+    )
 
 
 class TestCompressedJson(FileConformance):
@@ -124,7 +133,11 @@ class TestInferredParquet(ReadingConformance):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        pq.write_table(pa.Table.from_batches([batch_of(columns, rows)]), path / "t.parquet", row_group_size=7000)
+        pq.write_table(
+            pa.Table.from_batches([batch_of(columns, rows)]),
+            path / "t.parquet",
+            row_group_size=7000,
+        )
         table = FileConnector().open(MappingDefinition("t", (), {"path": str(path)}))
         assert isinstance(table, ReadableTable)
         return table

@@ -13,14 +13,26 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from runnel.connector import ColumnDefinition, MappingDefinition, ScanRequest, SinkRequest, WriteMode
+from runnel.connector import (
+    ColumnDefinition,
+    MappingDefinition,
+    ScanRequest,
+    SinkRequest,
+    WriteMode,
+)
 from runnel.connectors.files import output as file_output
 from runnel.connectors.files import sink as file_sink
 from runnel.connectors.files import storage as file_system
 from runnel.connectors.files.connector import FileConnector, file_table
 from runnel.connectors.files.paths import file_path
 from runnel.connectors.files.table import FileTable
-from runnel.errors import DataError, ErrorCode, NotSupportedError, OperationalError, ProgrammingError
+from runnel.errors import (
+    DataError,
+    ErrorCode,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+)
 from runnel.sqltypes import BIGINT, DOUBLE, VARCHAR
 from tests.connectors.conformance import batch_of, job_context, read_rows
 from tests.connectors.files.cases import failure, mapping, schema, visible_rows, written
@@ -78,7 +90,9 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
     assert hint == f'there is no folder "{tmp_path / "no"}" either'
     message, _, hint = failure(OperationalError, lambda: mapping(tmp_path, glob="*.json"))
     assert message == f'folder "{tmp_path}" has no file that matches "*.json"'
-    assert hint == "correct the path or glob; with OPTIONS ('ignoreFileNotFound' = 'true') it counts as empty"
+    assert hint == (
+        "correct the path or glob; with OPTIONS ('ignoreFileNotFound' = 'true') it counts as empty"
+    )
     message, _, _ = failure(OperationalError, lambda: mapping(tmp_path / "*.parquet"))
     assert message == f'no file matches the pattern "{tmp_path / "*.parquet"}"'
     (tmp_path / "empty").mkdir()
@@ -92,7 +106,10 @@ def test_missing_is_found_out_by_the_query_when_columns_are_declared(tmp_path: P
     with pytest.raises(OperationalError) as caught:
         source.split(job_context())
     assert caught.value.code == ErrorCode.OBJECT_NOT_FOUND
-    assert visible_rows(mapping(tmp_path / "later", COLUMNS, format="csv", ignoreFileNotFound="true")) == []
+    assert (
+        visible_rows(mapping(tmp_path / "later", COLUMNS, format="csv", ignoreFileNotFound="true"))
+        == []
+    )
 
 
 @pytest.mark.parametrize("glob", ["/etc/*", "../*", "a/../../*"])
@@ -102,7 +119,10 @@ def test_a_glob_stays_below_the_path(tmp_path: Path, glob: str) -> None:
 
 
 def test_paths_that_are_wrong(tmp_path: Path) -> None:
-    assert failure(ProgrammingError, lambda: mapping("a\0b"))[0] == 'option "path" of connector File has a NUL character'
+    assert (
+        failure(ProgrammingError, lambda: mapping("a\0b"))[0]
+        == 'option "path" of connector File has a NUL character'
+    )
     path = written(tmp_path / "f.csv", "a\n1\n")
     message, _, _ = failure(ProgrammingError, lambda: mapping(path, glob="*"))
     assert message == f'option "glob" is given, but "{path}" is not a folder'
@@ -124,7 +144,9 @@ def test_the_extension_tells_the_format(tmp_path: Path, name: str, data: str) ->
 def test_formats_that_cant_be_told(tmp_path: Path) -> None:
     path = written(tmp_path / "data.dat", "a\n1\n")
     message, _, hint = failure(ProgrammingError, lambda: mapping(path))
-    assert message == f'the format of "{path}" is not known: it has no extension that tells its format'
+    assert (
+        message == f'the format of "{path}" is not known: it has no extension that tells its format'
+    )
     assert hint == "add OPTIONS ('format' = 'csv'), or json, parquet, arrow, avro, lines"
     assert visible_rows(mapping(path, format="csv")) == [(1,)]
     written(tmp_path / "f.json", '{"a":1}')
@@ -136,11 +158,23 @@ def test_formats_that_cant_be_told(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({}, 'option "path" of connector File is missing'),
-        ({"path": "x", "format": "xml"}, "wrong value 'xml' for option \"format\" of connector File"),
-        ({"path": "x", "format": "json", "header": "true"}, 'option "header" is for format csv, not json'),
-        ({"path": "x", "delimiter": ";;"}, "wrong value ';;' for option \"delimiter\" of connector File"),
+        (
+            {"path": "x", "format": "xml"},
+            "wrong value 'xml' for option \"format\" of connector File",
+        ),
+        (
+            {"path": "x", "format": "json", "header": "true"},
+            'option "header" is for format csv, not json',
+        ),
+        (
+            {"path": "x", "delimiter": ";;"},
+            "wrong value ';;' for option \"delimiter\" of connector File",
+        ),
         ({"path": "x", "quote": "\n"}, "wrong value '\n' for option \"quote\" of connector File"),
-        ({"path": "x", "delimiter": '"'}, 'option "delimiter" of connector File is the same character as "quote" or "escape"'),
+        (
+            {"path": "x", "delimiter": '"'},
+            'option "delimiter" of connector File is the same character as "quote" or "escape"',
+        ),
     ],
 )
 def test_wrong_options(options: dict[str, str], message: str) -> None:
@@ -150,9 +184,15 @@ def test_wrong_options(options: dict[str, str], message: str) -> None:
 
 def test_what_a_file_mapping_hasnt() -> None:
     named = MappingDefinition("t", (), {"path": "x"}, external_name="y")
-    assert failure(ProgrammingError, lambda: FileConnector().open(named))[0] == "a File mapping has no external name"
+    assert (
+        failure(ProgrammingError, lambda: FileConnector().open(named))[0]
+        == "a File mapping has no external name"
+    )
     typed = MappingDefinition("t", (), {"path": "x"}, object_type="Table")
-    assert failure(NotSupportedError, lambda: FileConnector().open(typed))[0] == 'connector File has no object type "Table"'
+    assert (
+        failure(NotSupportedError, lambda: FileConnector().open(typed))[0]
+        == 'connector File has no object type "Table"'
+    )
 
 
 # Table functions.
@@ -161,7 +201,9 @@ def test_what_a_file_mapping_hasnt() -> None:
 def test_table_functions(tmp_path: Path) -> None:
     csv = written(tmp_path / "f.csv", "a;b\n1;2\n")
     assert visible_rows(file_table("CSV_FILE", [str(csv)], {"DELIMITER": ";"})) == [(1, 2)]
-    assert schema(file_table("csv_file", [], {"path": str(csv), "header": False})) == {"column0": "VARCHAR"}
+    assert schema(file_table("csv_file", [], {"path": str(csv), "header": False})) == {
+        "column0": "VARCHAR"
+    }
     json = written(tmp_path / "data" / "f.json", '[{"a": 1}]')
     assert visible_rows(file_table("json_file", [str(json.parent), "*.json"], {})) == [(1,)]
     assert visible_rows(file_table("json_flat_file", [str(json)], {})) == [(1,)]
@@ -172,7 +214,12 @@ def test_table_functions(tmp_path: Path) -> None:
     ("function", "positional", "named", "message"),
     [
         ("csv_file", [], {}, "CSV_FILE needs the path of a file or folder"),
-        ("csv_file", ["a", "b", "c"], {}, "CSV_FILE takes at most 2 arguments by position (path, glob), not 3"),
+        (
+            "csv_file",
+            ["a", "b", "c"],
+            {},
+            "CSV_FILE takes at most 2 arguments by position (path, glob), not 3",
+        ),
         ("csv_file", ["a"], {"Path": "b"}, 'argument "Path" of CSV_FILE is given twice'),
         ("csv_file", ["a"], {"format": "json"}, 'CSV_FILE has no argument "format"'),
         ("csv_file", [1.5], {}, "the path of CSV_FILE must be VARCHAR"),
@@ -182,7 +229,9 @@ def test_table_functions(tmp_path: Path) -> None:
         ("xml_file", ["a"], {}, 'table function "xml_file" not found'),
     ],
 )
-def test_wrong_arguments(function: str, positional: list[Any], named: dict[str, Any], message: str) -> None:
+def test_wrong_arguments(
+    function: str, positional: list[Any], named: dict[str, Any], message: str
+) -> None:
     assert failure(ProgrammingError, lambda: file_table(function, positional, named))[0] == message
 
 
@@ -243,11 +292,17 @@ def test_what_a_dead_process_left_is_not_read(tmp_path: Path) -> None:
 
 def test_a_glob_that_would_hide_what_is_written(tmp_path: Path) -> None:
     table = mapping(tmp_path, COLUMNS, format="csv", glob="x*.csv")
-    message, _, hint = failure(ProgrammingError, lambda: table.sink(SinkRequest(WriteMode.SINK, (0, 1))))
-    assert message == f'rows can\'t be written to "{tmp_path}": files named *.csv don\'t match the glob "x*.csv"'
+    message, _, hint = failure(
+        ProgrammingError, lambda: table.sink(SinkRequest(WriteMode.SINK, (0, 1)))
+    )
+    assert message == (
+        f'rows can\'t be written to "{tmp_path}": files named *.csv don\'t match the glob "x*.csv"'
+    )
     assert hint == "create a mapping with the glob '*.csv'"
     table = mapping(tmp_path / "*.csv", COLUMNS)
-    message, _, _ = failure(ProgrammingError, lambda: table.sink(SinkRequest(WriteMode.SINK, (0, 1))))
+    message, _, _ = failure(
+        ProgrammingError, lambda: table.sink(SinkRequest(WriteMode.SINK, (0, 1)))
+    )
     assert message == f'rows can\'t be written to the pattern "{tmp_path / "*.csv"}"'
 
 
@@ -305,12 +360,16 @@ def test_a_limit_of_the_system_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("format_name", ["csv", "json"])
-def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_name: str) -> None:
+def test_a_full_disk_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_name: str
+) -> None:
     monkeypatch.setattr(file_sink, "FileOutput", FullDisk)
     table = mapping(tmp_path / "out", COLUMNS, format=format_name)
     sink = table.sink(SinkRequest(WriteMode.INSERT, (0, 1)))
     sink.write(batch_of(COLUMNS, ROWS))
-    message, detail, hint = failure(OperationalError, lambda: sink.write(batch_of(COLUMNS, [(3, "x" * 200)])))
+    message, detail, hint = failure(
+        OperationalError, lambda: sink.write(batch_of(COLUMNS, [(3, "x" * 200)]))
+    )
     assert "can't be written" in message
     assert (detail, hint) == ("No space left on device", "free some space, or write elsewhere")
     sink.close()
@@ -327,7 +386,9 @@ def test_a_value_that_csv_cant_hold(tmp_path: Path) -> None:
 
 def test_external_names_are_those_in_the_file(tmp_path: Path) -> None:
     definitions = (ColumnDefinition("id", BIGINT, "Id No"), ColumnDefinition("name", VARCHAR))
-    table = FileConnector().open(MappingDefinition("t", definitions, {"path": str(tmp_path / "f.csv")}))
+    table = FileConnector().open(
+        MappingDefinition("t", definitions, {"path": str(tmp_path / "f.csv")})
+    )
     assert isinstance(table, FileTable)
     insert(table, batch_of(COLUMNS, ROWS))
     assert (tmp_path / "f.csv").read_text() == "Id No,name\n1,a\n2,\n"
@@ -336,7 +397,12 @@ def test_external_names_are_those_in_the_file(tmp_path: Path) -> None:
 
 def test_duckdb_reads_what_we_write(tmp_path: Path) -> None:
     columns = [("id", BIGINT), ("name", VARCHAR), ("x", DOUBLE)]
-    rows = [(1, 'q"uote, comma', 0.1), (2, None, None), (3, "line\nend\\ \t é", -1e300), (4, "007", 100.0)]
+    rows = [
+        (1, 'q"uote, comma', 0.1),
+        (2, None, None),
+        (3, "line\nend\\ \t é", -1e300),
+        (4, "007", 100.0),
+    ]
     connection = duckdb.connect()
     try:
         for format_name in ("csv", "json", "parquet"):
@@ -345,13 +411,18 @@ def test_duckdb_reads_what_we_write(tmp_path: Path) -> None:
             sink.write(batch_of(columns, rows))
             sink.commit(sink.stage(0))
             sink.close()
-            query = f"SELECT id, name, x FROM read_{format_name}('{tmp_path / format_name}/*') ORDER BY id"
+            query = (
+                f"SELECT id, name, x FROM read_{format_name}('{tmp_path / format_name}/*') "
+                "ORDER BY id"
+            )
             assert connection.execute(query).fetchall() == rows
     finally:
         connection.close()
 
 
-def test_a_folder_that_is_made_while_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_made_while_it_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def exists(path: str) -> bool:
         Path(path).mkdir(exist_ok=True)
         return True

@@ -44,7 +44,10 @@ def rows(con: Connection, sql: str) -> list[tuple[Any, ...]]:
     ],
 )
 def test_rows_are_written_and_read(con: Connection, memory: Any, options: str) -> None:
-    con.execute(f"CREATE MAPPING m (a INT, b VARCHAR) TYPE File OPTIONS ('path' = 'memory://bucket/t', {options})")
+    con.execute(
+        "CREATE MAPPING m (a INT, b VARCHAR) TYPE File "
+        f"OPTIONS ('path' = 'memory://bucket/t', {options})"
+    )
     assert con.execute("INSERT INTO m VALUES (1, 'x'), (2, NULL)").rowcount == 2
     assert con.execute("INSERT INTO m VALUES (3, 'y')").rowcount == 1
     assert rows(con, "SELECT * FROM m ORDER BY a") == [(1, "x"), (2, None), (3, "y")]
@@ -56,10 +59,17 @@ def test_lines_and_single_files(con: Connection, memory: Any) -> None:
     memory.pipe("/logs/a.log", b"one\ntwo\n")
     memory.pipe("/logs/b.log", b"three\n")
     memory.pipe("/logs/.hidden.log", b"never\n")
-    assert rows(con, "SELECT line FROM TABLE(LINES_FILE('memory://logs/a.log'))") == [("one",), ("two",)]
+    assert rows(con, "SELECT line FROM TABLE(LINES_FILE('memory://logs/a.log'))") == [
+        ("one",),
+        ("two",),
+    ]
     assert rows(con, "SELECT count(*) FROM TABLE(LINES_FILE('memory://logs'))") == [(3,)]
-    assert rows(con, "SELECT line, line_number FROM TABLE(LINES_FILE('memory://logs/b*.log'))") == [("three", 1)]
-    assert rows(con, "SELECT count(*) FROM TABLE(LINES_FILE('memory://', glob => '**/*.log'))") == [(3,)]
+    assert rows(con, "SELECT line, line_number FROM TABLE(LINES_FILE('memory://logs/b*.log'))") == [
+        ("three", 1)
+    ]
+    assert rows(con, "SELECT count(*) FROM TABLE(LINES_FILE('memory://', glob => '**/*.log'))") == [
+        (3,)
+    ]
 
 
 def test_a_new_file_of_a_given_name(con: Connection, memory: Any) -> None:
@@ -71,7 +81,9 @@ def test_a_new_file_of_a_given_name(con: Connection, memory: Any) -> None:
 
 
 def test_nothing_stays_of_a_statement_that_fails(con: Connection, memory: Any) -> None:
-    con.execute("CREATE MAPPING m (a INT) TYPE File OPTIONS ('path' = 'memory://out/t', 'format' = 'csv')")
+    con.execute(
+        "CREATE MAPPING m (a INT) TYPE File OPTIONS ('path' = 'memory://out/t', 'format' = 'csv')"
+    )
     with pytest.raises(runnel.DataError):
         con.execute("INSERT INTO m SELECT 10 / (v - 90000) FROM TABLE(GENERATE_SERIES(1, 100000))")
     assert memory.find("/out") == []
@@ -80,10 +92,15 @@ def test_nothing_stays_of_a_statement_that_fails(con: Connection, memory: Any) -
 def test_file_urls_are_local_paths(con: Connection, tmp_path: Path) -> None:
     (tmp_path / "a b.csv").write_text("a\n1\n")
     assert rows(con, f"SELECT * FROM TABLE(CSV_FILE('file://{tmp_path}/a%20b.csv'))") == [(1,)]
-    con.execute(f"CREATE MAPPING m (a INT) TYPE File OPTIONS ('path' = 'file://{tmp_path}/out', 'format' = 'csv')")
+    con.execute(
+        f"CREATE MAPPING m (a INT) TYPE File OPTIONS ('path' = 'file://{tmp_path}/out', "
+        "'format' = 'csv')"
+    )
     for kind in ("File OPTIONS ('format' = 'csv', ", "Delta OPTIONS ("):
         with pytest.raises(runnel.ProgrammingError, match="is no URL") as caught:
-            con.execute(f"CREATE MAPPING w (a INT) TYPE {kind}'path' = 'file://u:hunter2@[bad/a.csv')")
+            con.execute(
+                f"CREATE MAPPING w (a INT) TYPE {kind}'path' = 'file://u:hunter2@[bad/a.csv')"
+            )
         assert "hunter2" not in caught.value.message
     con.execute("INSERT INTO m VALUES (7)")
     assert len(list((tmp_path / "out").glob("part-*.csv"))) == 1
@@ -106,14 +123,18 @@ def test_wrong_urls(con: Connection, memory: Any, path: str, said: str) -> None:
 
 def test_options_of_the_file_system(con: Connection, tmp_path: Path) -> None:
     with pytest.raises(runnel.ProgrammingError, match="is for paths of other file systems"):
-        con.execute(f"CREATE MAPPING m (a INT) TYPE File OPTIONS ('path' = '{tmp_path}/f.csv', 'storage.key' = 'k')")
+        con.execute(
+            f"CREATE MAPPING m (a INT) TYPE File OPTIONS ('path' = '{tmp_path}/f.csv', "
+            "'storage.key' = 'k')"
+        )
     archive = tmp_path / "f.zip"
     import zipfile
 
     with zipfile.ZipFile(archive, "w") as made:
         made.writestr("inner/f.csv", "a\n5\n")
     con.execute(
-        f"CREATE MAPPING z TYPE File OPTIONS ('path' = 'zip://inner/f.csv', 'format' = 'csv', 'storage.fo' = '{archive}')"
+        "CREATE MAPPING z TYPE File OPTIONS ('path' = 'zip://inner/f.csv', 'format' = 'csv', "
+        f"'storage.fo' = '{archive}')"
     )
     assert rows(con, "SELECT * FROM z") == [(5,)]
 

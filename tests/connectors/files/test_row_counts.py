@@ -11,7 +11,13 @@ import pytest
 
 import runnel
 from runnel.connectors.files.paths import file_path
-from runnel.connectors.files.row_counts import SAMPLE_BYTES, csv_count, estimated_rows, json_count, line_count
+from runnel.connectors.files.row_counts import (
+    SAMPLE_BYTES,
+    csv_count,
+    estimated_rows,
+    json_count,
+    line_count,
+)
 
 
 def rows(path: Path, count: object) -> int | None:
@@ -83,17 +89,26 @@ def connection() -> Iterator[runnel.Connection]:
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.json"])
-def test_duckdb_groups_large_text_files(connection: runnel.Connection, tmp_path: Path, name: str) -> None:
+def test_duckdb_groups_large_text_files(
+    connection: runnel.Connection, tmp_path: Path, name: str
+) -> None:
     small, large = tmp_path / "small", tmp_path / "large"
     for folder, count in ((small, 100), (large, 20_000)):
         folder.mkdir()
         body = [f'{{"g": {i % 7}}}' if name == "t.json" else str(i % 7) for i in range(count)]
         (folder / name).write_text("\n".join((["g"] if name == "t.csv" else []) + body) + "\n")
-        connection.execute(f"CREATE MAPPING {folder.name} TYPE File OPTIONS ('path' = '{folder / name}')")
+        connection.execute(
+            f"CREATE MAPPING {folder.name} TYPE File OPTIONS ('path' = '{folder / name}')"
+        )
     plans = [
-        "\n".join(row[0] for row in connection.execute(f"EXPLAIN SELECT g, COUNT(*) FROM {t} GROUP BY g"))
+        "\n".join(
+            row[0] for row in connection.execute(f"EXPLAIN SELECT g, COUNT(*) FROM {t} GROUP BY g")
+        )
         for t in ("small", "large")
     ]
     assert ["Fragment on DuckDB" in plan for plan in plans] == [False, True]
     expected = [(g, len(range(g, 20_000, 7))) for g in range(7)]
-    assert connection.execute("SELECT g, COUNT(*) FROM large GROUP BY g ORDER BY g").fetchall() == expected
+    assert (
+        connection.execute("SELECT g, COUNT(*) FROM large GROUP BY g ORDER BY g").fetchall()
+        == expected
+    )

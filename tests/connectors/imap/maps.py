@@ -24,20 +24,29 @@ def open_map(
     external: str | None = None,
 ) -> MapTable:
     """CREATE MAPPING name (columns) TYPE IMap OPTIONS (key and value format)."""
-    declared = tuple(ColumnDefinition(item[0], item[1], item[2] if len(item) > 2 else None) for item in columns)
+    declared = tuple(
+        ColumnDefinition(item[0], item[1], item[2] if len(item) > 2 else None) for item in columns
+    )
     options = {"keyFormat": key} | ({} if value is None else {"valueFormat": value})
     table = connector.open(MappingDefinition(name, declared, options, external))
     assert isinstance(table, MapTable)
     return table
 
 
-def write(table: MapTable, mode: WriteMode, rows: Sequence[tuple[Any, ...]], columns: Sequence[int] | None = None) -> None:
+def write(
+    table: MapTable,
+    mode: WriteMode,
+    rows: Sequence[tuple[Any, ...]],
+    columns: Sequence[int] | None = None,
+) -> None:
     """Runs a sink over rows, as a light job does."""
     chosen = tuple(range(len(table.columns))) if columns is None else tuple(columns)
     sink = table.sink(SinkRequest(mode, chosen))
     try:
         if rows:
-            sink.write(batch_of([(table.columns[i].name, table.columns[i].type) for i in chosen], rows))
+            sink.write(
+                batch_of([(table.columns[i].name, table.columns[i].type) for i in chosen], rows)
+            )
         sink.commit(sink.stage(0))
     finally:
         sink.close()

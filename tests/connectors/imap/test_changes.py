@@ -1,4 +1,5 @@
-"""The changes of maps as a stream: what each says, in which order, for whom, and what is told when they are gone."""
+"""The changes of maps as a stream: what each says, in which order, for whom, and what is told when
+they are gone."""
 
 from __future__ import annotations
 
@@ -11,16 +12,31 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.connector import ColumnDefinition, MappingDefinition, Pause, ScanRequest, SourcePartition
+from runnel.connector import (
+    ColumnDefinition,
+    MappingDefinition,
+    Pause,
+    ScanRequest,
+    SourcePartition,
+)
 from runnel.connectors.imap.connector import MapConnector
 from runnel.connectors.imap.storage import journal as map_journal
 from runnel.connectors.imap.table import MapTable
-from runnel.errors import DataError, IntegrityError, NotSupportedError, OperationalError, ProgrammingError
+from runnel.errors import (
+    DataError,
+    IntegrityError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+)
 from runnel.processor import ExpiredPosition
 from runnel.sqltypes import BIGINT, VARCHAR
 from tests.connectors.conformance import job_context, visible
 
-CREATE = "CREATE MAPPING m (__key BIGINT, this VARCHAR) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='varchar'{})"
+CREATE = (
+    "CREATE MAPPING m (__key BIGINT, this VARCHAR) TYPE IMap "
+    "OPTIONS ('keyFormat'='bigint', 'valueFormat'='varchar'{})"
+)
 OPTIONS = {"keyFormat": "bigint", "valueFormat": "varchar"}
 COLUMNS = (ColumnDefinition("__key", BIGINT), ColumnDefinition("this", VARCHAR))
 
@@ -48,7 +64,9 @@ def connector() -> Any:
 
 
 def opened(connector: MapConnector, name: str = "m", **options: str) -> MapTable:
-    table = connector.open(MappingDefinition(name, COLUMNS, {**OPTIONS, **options}, external_name="m"))
+    table = connector.open(
+        MappingDefinition(name, COLUMNS, {**OPTIONS, **options}, external_name="m")
+    )
     assert isinstance(table, MapTable)
     return table
 
@@ -59,7 +77,9 @@ def run(statements: str, **options: str) -> list[tuple[Any, ...]]:
         cursor = connection.cursor()
         cursor.execute(CREATE.format(""))
         cursor.execute("INSERT INTO m VALUES (1, 'a'), (2, 'b')")
-        stream = connection.cursor().execute("SELECT __key, this, old_this, operation, sequence FROM TABLE(CHANGES(TABLE m))")
+        stream = connection.cursor().execute(
+            "SELECT __key, this, old_this, operation, sequence FROM TABLE(CHANGES(TABLE m))"
+        )
         for statement in statements.split("; "):
             cursor.execute(statement)
         cursor.execute("INSERT INTO m VALUES (-1, 'the end')")
@@ -74,15 +94,25 @@ def run(statements: str, **options: str) -> list[tuple[Any, ...]]:
     ("statements", "changes"),
     [
         ("INSERT INTO m VALUES (3, 'c')", [(3, "c", None, "INSERT", 1)]),
-        ("SINK INTO m VALUES (1, 'A'), (3, NULL)", [(1, "A", "a", "UPDATE", 1), (3, None, None, "INSERT", 2)]),
+        ((
+            "SINK INTO m VALUES (1, 'A'), (3, NULL)"
+        ), [(1, "A", "a", "UPDATE", 1), (3, None, None, "INSERT", 2)]),
         ("SINK INTO m SELECT 5, CAST(v AS VARCHAR) FROM TABLE(generate_series(1, 3))",
          [(5, "1", None, "INSERT", 1), (5, "2", "1", "UPDATE", 2), (5, "3", "2", "UPDATE", 3)]),
         ("UPDATE m SET this = 'x' WHERE __key = 2", [(2, "x", "b", "UPDATE", 1)]),
-        ("UPDATE m SET this = this || '!'", [(1, "a!", "a", "UPDATE", 1), (2, "b!", "b", "UPDATE", 2)]),
+        ((
+            "UPDATE m SET this = this || '!'"
+        ), [(1, "a!", "a", "UPDATE", 1), (2, "b!", "b", "UPDATE", 2)]),
         ("UPDATE m SET this = 'x' WHERE __key = 9", []),
-        ("DELETE FROM m WHERE __key = 1; DELETE FROM m WHERE __key = 1", [(1, None, "a", "DELETE", 1)]),
-        ("DELETE FROM m WHERE this > ''", [(1, None, "a", "DELETE", 1), (2, None, "b", "DELETE", 2)]),
-        ("DELETE FROM m; DELETE FROM m", [(1, None, "a", "DELETE", 1), (2, None, "b", "DELETE", 2)]),
+        ((
+            "DELETE FROM m WHERE __key = 1; DELETE FROM m WHERE __key = 1"
+        ), [(1, None, "a", "DELETE", 1)]),
+        ((
+            "DELETE FROM m WHERE this > ''"
+        ), [(1, None, "a", "DELETE", 1), (2, None, "b", "DELETE", 2)]),
+        ((
+            "DELETE FROM m; DELETE FROM m"
+        ), [(1, None, "a", "DELETE", 1), (2, None, "b", "DELETE", 2)]),
         ("DELETE FROM m; SINK INTO m VALUES (1, 'c')",
          [(1, None, "a", "DELETE", 1), (2, None, "b", "DELETE", 2), (1, "c", None, "INSERT", 3)]),
     ],
@@ -108,7 +138,9 @@ def test_what_fails_is_no_change(connector: MapConnector) -> None:
         stream.close()
 
 
-def test_changes_have_a_time_that_never_goes_back(connector: MapConnector, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_have_a_time_that_never_goes_back(
+    connector: MapConnector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     times = iter([5, 3, 9])
     monkeypatch.setattr(map_journal, "wall_clock", lambda: next(times))
     table = opened(connector)
@@ -125,7 +157,8 @@ def test_changes_have_a_time_that_never_goes_back(connector: MapConnector, monke
 
 @pytest.mark.parametrize("seed", range(3))
 def test_any_writes_replayed_give_the_map(connector: MapConnector, seed: int) -> None:
-    """The changes applied to a dictionary give what the map holds, and each old value is what was there."""
+    """The changes applied to a dictionary give what the map holds, and each old value is what was
+    there."""
     chance = random.Random(seed)
     with runnel.connect() as connection:
         cursor = connection.cursor()
@@ -138,9 +171,15 @@ def test_any_writes_replayed_give_the_map(connector: MapConnector, seed: int) ->
             cursor.execute(
                 chance.choice(
                     [
-                        f"SINK INTO m SELECT v, '{step}' FROM TABLE(generate_series({low}, {high}))",
+                        (
+                            f"SINK INTO m SELECT v, '{step}' FROM TABLE(generate_series({low}, "
+                            f"{high}))"
+                        ),
                         f"SINK INTO m VALUES ({low}, 's{step}')",
-                        f"SINK INTO m SELECT v % 7, CAST(v AS VARCHAR) FROM TABLE(generate_series({low}, {high}))",
+                        (
+                            "SINK INTO m SELECT v % 7, CAST(v AS VARCHAR) "
+                            f"FROM TABLE(generate_series({low}, {high}))"
+                        ),
                         f"UPDATE m SET this = this || '+' WHERE __key BETWEEN {low} AND {high}",
                         f"UPDATE m SET this = NULL WHERE __key = {low}",
                         f"DELETE FROM m WHERE __key BETWEEN {low} AND {high}",
@@ -227,7 +266,9 @@ def test_one_commit_of_any_size_can_be_read(connector: MapConnector) -> None:
     with runnel.connect() as connection:
         cursor = connection.cursor()
         cursor.execute(CREATE.format(", 'journalCapacity' = '10'"))
-        stream = connection.cursor().execute("SELECT sequence FROM TABLE(CHANGES(TABLE m)) LIMIT 200000")
+        stream = connection.cursor().execute(
+            "SELECT sequence FROM TABLE(CHANGES(TABLE m)) LIMIT 200000"
+        )
         cursor.execute("SINK INTO m SELECT v, 'x' FROM TABLE(generate_series(1, 200000))")
         assert [number for (number,) in stream.fetchall()] == list(range(1, 200_001))
 
@@ -272,7 +313,11 @@ def test_a_position_in_another_journal_is_refused(connector: MapConnector) -> No
 def test_a_mapping_sees_what_another_one_of_the_map_writes(tmp_path: Path) -> None:
     with runnel.connect() as connection:
         cursor = connection.cursor()
-        for name, fields in (("wide", "a BIGINT, b VARCHAR"), ("narrow", "b VARCHAR"), ("other", "a VARCHAR")):
+        for name, fields in (
+            ("wide", "a BIGINT, b VARCHAR"),
+            ("narrow", "b VARCHAR"),
+            ("other", "a VARCHAR"),
+        ):
             cursor.execute(
                 f"CREATE MAPPING {name} EXTERNAL NAME shared (__key BIGINT, {fields}) TYPE IMap "
                 "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'json-flat')"
@@ -303,7 +348,14 @@ def test_names_that_are_taken() -> None:
         )
         cursor.execute("SELECT * FROM TABLE(CHANGES(TABLE m))")
         assert [column[0] for column in cursor.description or ()] == [
-            *("__key", "operation", "old_operation", "old_operation_2", "old_old_operation", "operation_2"),
+            *(
+                "__key",
+                "operation",
+                "old_operation",
+                "old_operation_2",
+                "old_old_operation",
+                "operation_2",
+            ),
             *("sequence", "change_time"),
         ]
         cursor.close()
@@ -315,7 +367,11 @@ def test_names_that_are_taken() -> None:
         ("SELECT * FROM TABLE(CHANGES(TABLE numbers))", NotSupportedError, "of type Arrow"),
         ("SELECT * FROM TABLE(CHANGES(TABLE seen))", NotSupportedError, "a view"),
         ("SELECT * FROM TABLE(CHANGES(TABLE nothing))", ProgrammingError, '"nothing" not found'),
-        ("SELECT * FROM TABLE(CHANGES((SELECT * FROM m LIMIT 1)))", ProgrammingError, "takes the name of one mapping"),
+        (
+            "SELECT * FROM TABLE(CHANGES((SELECT * FROM m LIMIT 1)))",
+            ProgrammingError,
+            "takes the name of one mapping",
+        ),
         ("SELECT * FROM TABLE(CHANGES(5))", ProgrammingError, "takes the name of one mapping"),
         ("SELECT * FROM TABLE(CHANGES())", ProgrammingError, "takes the name of one mapping"),
     ],

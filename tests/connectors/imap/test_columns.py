@@ -47,11 +47,20 @@ def test_keys_only(maps: MapConnector) -> None:
 
 
 def test_json_is_one_column(maps: MapConnector) -> None:
-    assert shape(open_map(maps, key="json", value="json")) == [("__key", "JSON", False), ("this", "JSON", False)]
+    assert shape(open_map(maps, key="json", value="json")) == [
+        ("__key", "JSON", False),
+        ("this", "JSON", False),
+    ]
 
 
 def test_columns_are_fields_of_the_value(maps: MapConnector) -> None:
-    table = open_map(maps, ("ticker", VARCHAR), ("__key", BIGINT), ("p", decimal(10, 2), "this.price"), value="json-flat")
+    table = open_map(
+        maps,
+        ("ticker", VARCHAR),
+        ("__key", BIGINT),
+        ("p", decimal(10, 2), "this.price"),
+        value="json-flat",
+    )
     assert [column.name for column in table.columns] == ["ticker", "__key", "p"]
     assert [column.external_name for column in table.columns] == ["this.ticker", None, "this.price"]
     assert table.key_columns == (1,)
@@ -65,7 +74,12 @@ def test_the_key_may_have_another_name(maps: MapConnector) -> None:
 
 def test_key_fields_make_a_composite_key(maps: MapConnector) -> None:
     table = open_map(
-        maps, ("b", BIGINT, "__key.b"), ("v", VARCHAR), ("a", INTEGER, "__key.a"), key="compact", value="json-flat"
+        maps,
+        ("b", BIGINT, "__key.b"),
+        ("v", VARCHAR),
+        ("a", INTEGER, "__key.a"),
+        key="compact",
+        value="json-flat",
     )
     assert table.key_columns == (2, 0)
 
@@ -95,11 +109,21 @@ def test_java_class_names_of_single_values(maps: MapConnector) -> None:
 
 
 def test_a_decimal_key_has_the_declared_digits(maps: MapConnector) -> None:
-    assert shape(open_map(maps, ("__key", decimal(5, 1)), key="decimal"))[0] == ("__key", "DECIMAL(5, 1)", False)
+    assert shape(open_map(maps, ("__key", decimal(5, 1)), key="decimal"))[0] == (
+        "__key",
+        "DECIMAL(5, 1)",
+        False,
+    )
 
 
 WRONG = [
-    ({}, "bogint", "bigint", "unsupported serialization format 'bogint' in option \"keyFormat\"", 'did you mean "bigint"?'),
+    (
+        {},
+        "bogint",
+        "bigint",
+        "unsupported serialization format 'bogint' in option \"keyFormat\"",
+        'did you mean "bigint"?',
+    ),
     (
         [],
         "json-flat",
@@ -107,23 +131,84 @@ WRONG = [
         "a column list with the fields of \"__key\" is required for keyFormat 'json-flat'",
         "EXTERNAL NAME",
     ),
-    ([], "bigint", "json-flat", 'a column list with the fields of "this" is required', "declare each field"),
-    ([("__key", INTEGER)], "bigint", "bigint", "column \"__key\" is INTEGER, but keyFormat 'bigint' is BIGINT", "BIGINT"),
-    ([("x", BIGINT)], "bigint", "bigint", 'column "x" is a field of "this", which is a single value', "json-flat"),
-    ([("x", BIGINT)], "bigint", None, 'column "x" is part of the value, but option "valueFormat" is missing', "keys only"),
-    ([("x", BIGINT, "foo")], "bigint", "json-flat", 'invalid external name "foo" of column "x"', '"this.<field>"'),
-    ([("x", BIGINT, "this.a.b")], "bigint", "json-flat", 'invalid external name "this.a.b"', '"this.<field>"'),
-    ([("x", BIGINT, "this.y"), ("y", BIGINT)], "bigint", "json-flat", 'columns "x" and "y" have the same external name', None),
+    (
+        [],
+        "bigint",
+        "json-flat",
+        'a column list with the fields of "this" is required',
+        "declare each field",
+    ),
+    (
+        [("__key", INTEGER)],
+        "bigint",
+        "bigint",
+        "column \"__key\" is INTEGER, but keyFormat 'bigint' is BIGINT",
+        "BIGINT",
+    ),
+    (
+        [("x", BIGINT)],
+        "bigint",
+        "bigint",
+        'column "x" is a field of "this", which is a single value',
+        "json-flat",
+    ),
+    (
+        [("x", BIGINT)],
+        "bigint",
+        None,
+        'column "x" is part of the value, but option "valueFormat" is missing',
+        "keys only",
+    ),
+    (
+        [("x", BIGINT, "foo")],
+        "bigint",
+        "json-flat",
+        'invalid external name "foo" of column "x"',
+        '"this.<field>"',
+    ),
+    (
+        [("x", BIGINT, "this.a.b")],
+        "bigint",
+        "json-flat",
+        'invalid external name "this.a.b"',
+        '"this.<field>"',
+    ),
+    (
+        [("x", BIGINT, "this.y"), ("y", BIGINT)],
+        "bigint",
+        "json-flat",
+        'columns "x" and "y" have the same external name',
+        None,
+    ),
     ([("x", BIGINT), ("X", BIGINT)], "bigint", "json-flat", 'column "X" is declared twice', None),
-    ([("this", BIGINT), ("x", BIGINT)], "bigint", "json-flat", 'column "this" is the whole of "this"', "valueFormat"),
-    ([("k", array(BIGINT), "__key.k")], "json-flat", None, 'column "k" can\'t be a key, as its type is BIGINT[]', None),
+    (
+        [("this", BIGINT), ("x", BIGINT)],
+        "bigint",
+        "json-flat",
+        'column "this" is the whole of "this"',
+        "valueFormat",
+    ),
+    (
+        [("k", array(BIGINT), "__key.k")],
+        "json-flat",
+        None,
+        'column "k" can\'t be a key, as its type is BIGINT[]',
+        None,
+    ),
     ([("__key", JSON)], "json-flat", None, "a column list with the fields", None),
 ]
 
 
-@pytest.mark.parametrize(("columns", "key", "value", "message", "hint"), WRONG, ids=range(len(WRONG)))
+@pytest.mark.parametrize(
+    ("columns", "key", "value", "message", "hint"), WRONG, ids=range(len(WRONG))
+)
 def test_what_does_not_go_together_is_refused(
-    maps: MapConnector, columns: list[tuple[str, object]], key: str, value: str | None, message: str, hint: str | None
+    maps: MapConnector,
+    columns: list[tuple[str, object]],
+    key: str,
+    value: str | None,
+    message: str,
+    hint: str | None,
 ) -> None:
     with pytest.raises(ProgrammingError) as caught:
         open_map(maps, *columns, key=key, value=value)  # type: ignore[arg-type]

@@ -17,7 +17,10 @@ FIELDS = {"keyFormat": "bigint", "valueFormat": "json-flat"}
 
 
 def definition_of(name: str, columns: Columns) -> MappingDefinition:
-    declared = tuple(ColumnDefinition(column, item, "__key" if column == "id" else None) for column, item in columns)
+    declared = tuple(
+        ColumnDefinition(column, item, "__key" if column == "id" else None)
+        for column, item in columns
+    )
     return MappingDefinition(name, declared, FIELDS)
 
 

@@ -36,7 +36,12 @@ def index(*columns: str, kind: str = "sorted") -> Index:
     return Index("i", "m", columns, kind)
 
 
-def found(table: MapTable, lookup: IndexLookup, columns: Sequence[int] | None = None, limit: int | None = None) -> list[Any]:
+def found(
+    table: MapTable,
+    lookup: IndexLookup,
+    columns: Sequence[int] | None = None,
+    limit: int | None = None,
+) -> list[Any]:
     chosen = tuple(range(len(table.columns))) if columns is None else tuple(columns)
     batches = read_source(table.index_scan(ScanRequest(chosen, None, limit), lookup))
     return rows_of(batches, [table.columns[i].type for i in chosen])
@@ -70,17 +75,25 @@ def same(left: Any, right: Any) -> bool:
 
 
 @pytest.mark.parametrize("descending", [False, True], ids=["ascending", "descending"])
-@pytest.mark.parametrize("sql_type", [item for item in VALUES if not item.is_nested and item != sqltypes.JSON], ids=str)
-def test_order_and_points_of_every_type(maps: MapConnector, sql_type: SqlType, descending: bool) -> None:
+@pytest.mark.parametrize(
+    "sql_type", [item for item in VALUES if not item.is_nested and item != sqltypes.JSON], ids=str
+)
+def test_order_and_points_of_every_type(
+    maps: MapConnector, sql_type: SqlType, descending: bool
+) -> None:
     table = open_map(maps, ("__key", BIGINT), ("v", sql_type), value="json-flat")
-    values = [None, *VALUES[sql_type], *VALUES[sql_type], None] + ([NAN, NAN] if sql_type.is_approximate else [])
+    values = [None, *VALUES[sql_type], *VALUES[sql_type], None] + (
+        [NAN, NAN] if sql_type.is_approximate else []
+    )
     rows = fill(table, values)
     got = found(table, IndexLookup(index("v"), ordered=True, descending=descending))
     expected = sorted(values, key=smallest_null, reverse=descending)
     assert all(same(value, other) for (_, value), other in zip(got, expected, strict=True))
     assert sorted(number for number, _ in got) == [number for number, _ in rows]
     for value in values:
-        points = found(table, IndexLookup(index("v", kind="hash"), points=literals(sql_type, value)))
+        points = found(
+            table, IndexLookup(index("v", kind="hash"), points=literals(sql_type, value))
+        )
         wanted = [] if value is None else [number for number, other in rows if same(value, other)]
         assert sorted(number for number, _ in points) == wanted
 
@@ -112,7 +125,10 @@ def test_nan_and_zero_in_ranges(maps: MapConnector) -> None:
     fill(table, [1.0, NAN, -0.0, 0.0, None, -math.inf, math.inf, NAN])
 
     def numbers(**bounds: Any) -> list[int]:
-        given = {k: Literal(type=DOUBLE, value=v) if isinstance(v, float) else v for k, v in bounds.items()}
+        given = {
+            k: Literal(type=DOUBLE, value=v) if isinstance(v, float) else v
+            for k, v in bounds.items()
+        }
         return sorted(number for number, _ in found(table, IndexLookup(index("this"), **given)))
 
     assert numbers(points=literals(DOUBLE, 0.0)) == [2, 3]
@@ -149,26 +165,36 @@ def test_points_in_order(maps: MapConnector) -> None:
     table = open_map(maps)
     fill(table, [5, 1, 4, 2, 1, 3, None])
     points = literals(BIGINT, 4, 1, 1, 9, 3)
-    assert [v for _, v in found(table, IndexLookup(index("this"), points=points, ordered=True))] == [1, 1, 3, 4]
+    assert [
+        v for _, v in found(table, IndexLookup(index("this"), points=points, ordered=True))
+    ] == [1, 1, 3, 4]
     down = IndexLookup(index("this"), points=points, ordered=True, descending=True)
     assert [v for _, v in found(table, down)] == [4, 3, 1, 1]
 
 
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("limit", [None, 0, 1, 10, 1000])
-def test_many_rows_in_order_with_ties(maps: MapConnector, descending: bool, limit: int | None) -> None:
+def test_many_rows_in_order_with_ties(
+    maps: MapConnector, descending: bool, limit: int | None
+) -> None:
     chance = random.Random(3)
     table = open_map(maps, ("__key", BIGINT), ("a", BIGINT), ("b", VARCHAR), value="json-flat")
     oracle = {}
     for size in (9000, 3000, 1200, 700, 5):
         rows = [
-            (chance.randrange(20_000), chance.choice([None, *range(20)]), chance.choice([None, "x", "y", "z"]))
+            (
+                chance.randrange(20_000),
+                chance.choice([None, *range(20)]),
+                chance.choice([None, "x", "y", "z"]),
+            )
             for _ in range(size)
         ]
         write(table, WriteMode.SINK, rows)
         oracle.update({row[0]: row for row in rows})
     assert len(table._store._places[1]) > 1
-    got = found(table, IndexLookup(index("a", "b"), ordered=True, descending=descending), limit=limit)
+    got = found(
+        table, IndexLookup(index("a", "b"), ordered=True, descending=descending), limit=limit
+    )
 
     def key(row: tuple[Any, ...]) -> Any:
         return smallest_null(row[1]), smallest_null(row[2])
@@ -182,7 +208,11 @@ def test_many_rows_in_order_with_ties(maps: MapConnector, descending: bool, limi
 def test_segments_of_rising_values(maps: MapConnector) -> None:
     table = open_map(maps)
     for start in (0, 20_000, 29_000):
-        write(table, WriteMode.INSERT, [(i, i) for i in range(start, start + (20_000 if start == 0 else 9000))])
+        write(
+            table,
+            WriteMode.INSERT,
+            [(i, i) for i in range(start, start + (20_000 if start == 0 else 9000))],
+        )
     got = [value for _, value in found(table, IndexLookup(index("this"), ordered=True))]
     assert got == list(range(38_000))
 
@@ -191,7 +221,10 @@ def test_the_first_batches_are_short(maps: MapConnector) -> None:
     table = open_map(maps)
     write(table, WriteMode.INSERT, [(i, -i) for i in range(10_000)])
     sizes = [
-        batch.num_rows for batch in read_source(table.index_scan(ScanRequest((0,)), IndexLookup(index("this"), ordered=True)))
+        batch.num_rows
+        for batch in read_source(
+            table.index_scan(ScanRequest((0,)), IndexLookup(index("this"), ordered=True))
+        )
     ]
     assert sizes[0] <= 300
     assert sizes == sorted(sizes[:-1]) + sizes[-1:]
@@ -201,14 +234,18 @@ def test_the_first_batches_are_short(maps: MapConnector) -> None:
 def test_an_index_scan_counts_rows_without_columns(maps: MapConnector) -> None:
     table = open_map(maps)
     fill(table, [1, 2, 2, 3, None])
-    batches = read_source(table.index_scan(ScanRequest(()), IndexLookup(index("this"), points=literals(BIGINT, 2))))
+    batches = read_source(
+        table.index_scan(ScanRequest(()), IndexLookup(index("this"), points=literals(BIGINT, 2)))
+    )
     assert sum(batch.num_rows for batch in batches) == 2
 
 
 def test_an_index_scan_is_of_one_moment(maps: MapConnector) -> None:
     table = open_map(maps)
     rows = fill(table, [3, 1, 2])
-    partitions = table.index_scan(ScanRequest((0, 1)), IndexLookup(index("this"), ordered=True)).split(job_context())
+    partitions = table.index_scan(
+        ScanRequest((0, 1)), IndexLookup(index("this"), ordered=True)
+    ).split(job_context())
     table.put((0, 99), WriteMode.SINK)
     table.clear()
     batches = [batch for part in partitions for batch in read_partition(part)]
@@ -228,14 +265,23 @@ def test_a_predicate_takes_the_limit_away(maps: MapConnector) -> None:
 
 def test_indexes_that_cannot_be(maps: MapConnector) -> None:
     table = open_map(
-        maps, ("__key", BIGINT), ("price", DOUBLE), ("j", sqltypes.JSON), ("l", sqltypes.array(BIGINT)), value="json-flat"
+        maps,
+        ("__key", BIGINT),
+        ("price", DOUBLE),
+        ("j", sqltypes.JSON),
+        ("l", sqltypes.array(BIGINT)),
+        value="json-flat",
     )
     table.validate_index(index("PRICE", "__key"))
-    with pytest.raises(ProgrammingError, match='column "prize" of index "i" not found in "m"') as caught:
+    with pytest.raises(
+        ProgrammingError, match='column "prize" of index "i" not found in "m"'
+    ) as caught:
         table.validate_index(index("prize"))
     assert caught.value.hint == 'did you mean "price"?'
     for name, text in (("j", "JSON"), ("l", r"BIGINT\[\]")):
-        with pytest.raises(ProgrammingError, match=f'column "{name}" is {text} and can\'t be in index "i"'):
+        with pytest.raises(
+            ProgrammingError, match=f'column "{name}" is {text} and can\'t be in index "i"'
+        ):
             table.validate_index(index(name))
     with pytest.raises(ProgrammingError, match='column "price" comes twice'):
         table.validate_index(index("price", "Price"))

@@ -16,7 +16,14 @@ from runnel.connector import ScanRequest, SinkRequest, WriteMode
 from runnel.connectors.imap.connector import MapConnector
 from runnel.errors import DataError, IntegrityError
 from runnel.sqltypes import BIGINT, DOUBLE, INTEGER, VARCHAR, SqlType
-from tests.connectors.conformance import VALUES, batch_of, job_context, read_partition, read_rows, rows_of
+from tests.connectors.conformance import (
+    VALUES,
+    batch_of,
+    job_context,
+    read_partition,
+    read_rows,
+    rows_of,
+)
 from tests.connectors.imap.maps import allocated, open_map, write
 
 INSERT, SINK, UPDATE, DELETE = WriteMode.INSERT, WriteMode.SINK, WriteMode.UPDATE, WriteMode.DELETE
@@ -35,8 +42,12 @@ KEYED = [item for item in VALUES if not item.is_nested]
 @pytest.mark.parametrize("bulk", [False, True], ids=["puts", "sink"])
 @pytest.mark.parametrize("sealed", [False, True], ids=["tail", "segment"])
 @pytest.mark.parametrize("sql_type", KEYED, ids=str)
-def test_every_type_is_a_key_and_a_value(maps: MapConnector, sql_type: SqlType, sealed: bool, bulk: bool) -> None:
-    table = open_map(maps, ("k", sql_type, "__key.k"), ("v", sql_type), key="json-flat", value="json-flat")
+def test_every_type_is_a_key_and_a_value(
+    maps: MapConnector, sql_type: SqlType, sealed: bool, bulk: bool
+) -> None:
+    table = open_map(
+        maps, ("k", sql_type, "__key.k"), ("v", sql_type), key="json-flat", value="json-flat"
+    )
     rows = [(value, value) for value in VALUES[sql_type]]
     if bulk:
         write(table, INSERT, rows)
@@ -101,9 +112,15 @@ def test_temporal_keys(maps: MapConnector) -> None:
 
 def test_a_value_beyond_pythons_calendar_is_our_own_error(maps: MapConnector) -> None:
     table = open_map(maps, value="timestamp")
-    far = pa.Array.from_buffers(pa.timestamp("us"), 1, [None, pa.py_buffer((2**60).to_bytes(8, "little"))])
+    far = pa.Array.from_buffers(
+        pa.timestamp("us"), 1, [None, pa.py_buffer((2**60).to_bytes(8, "little"))]
+    )
     sink = table.sink(SinkRequest(SINK, (0, 1)))
-    sink.write(pa.RecordBatch.from_arrays([batch_of([("k", BIGINT)], [(1,)]).column(0), far], names=["k", "v"]))
+    sink.write(
+        pa.RecordBatch.from_arrays(
+            [batch_of([("k", BIGINT)], [(1,)]).column(0), far], names=["k", "v"]
+        )
+    )
     sink.commit(sink.stage(0))
     sink.close()
     with pytest.raises(DataError, match="the row with key 1 has a value that Python can't hold"):
@@ -112,7 +129,12 @@ def test_a_value_beyond_pythons_calendar_is_our_own_error(maps: MapConnector) ->
 
 def test_composite_keys(maps: MapConnector) -> None:
     table = open_map(
-        maps, ("b", VARCHAR, "__key.b"), ("v", BIGINT), ("a", sqltypes.DATE, "__key.a"), key="json-flat", value="json-flat"
+        maps,
+        ("b", VARCHAR, "__key.b"),
+        ("v", BIGINT),
+        ("a", sqltypes.DATE, "__key.a"),
+        key="json-flat",
+        value="json-flat",
     )
     day = date(2024, 1, 1)
     write(table, INSERT, [("x", 1, day), ("y", 2, day)])
@@ -121,7 +143,9 @@ def test_composite_keys(maps: MapConnector) -> None:
     assert table.get((day, "y")) == ("y", 2, day)
     assert table.get((date(2024, 1, 2), "x")) == ("x", 3, date(2024, 1, 2))
     assert table.get((day, None)) is None
-    with pytest.raises(IntegrityError, match=r"key \(2024-01-01, 'x'\) exists already in map \"m\""):
+    with pytest.raises(
+        IntegrityError, match=r"key \(2024-01-01, 'x'\) exists already in map \"m\""
+    ):
         table.put(("x", 9, day), INSERT)
     with pytest.raises(DataError, match=r'key field "__key\.b" cannot be NULL'):
         table.put((None, 9, day), SINK)
@@ -168,7 +192,9 @@ BAD_VALUES: list[tuple[SqlType, Any]] = [
 
 
 @pytest.mark.parametrize(("sql_type", "value"), BAD_VALUES, ids=str)
-def test_a_value_that_does_not_fit_is_refused(maps: MapConnector, sql_type: SqlType, value: Any) -> None:
+def test_a_value_that_does_not_fit_is_refused(
+    maps: MapConnector, sql_type: SqlType, value: Any
+) -> None:
     table = open_map(maps, ("__key", BIGINT), ("v", sql_type), value="json-flat")
     with pytest.raises(DataError, match='column "v": '):
         table.put((1, value), SINK)
@@ -177,13 +203,23 @@ def test_a_value_that_does_not_fit_is_refused(maps: MapConnector, sql_type: SqlT
 
 def test_values_are_stored_as_their_type_has_them(maps: MapConnector) -> None:
     table = open_map(
-        maps, ("__key", BIGINT), ("r", sqltypes.REAL), ("d", sqltypes.decimal(10, 2)), ("x", DOUBLE), value="json-flat"
+        maps,
+        ("__key", BIGINT),
+        ("r", sqltypes.REAL),
+        ("d", sqltypes.decimal(10, 2)),
+        ("x", DOUBLE),
+        value="json-flat",
     )
     table.put((1, 0.1, Decimal("1.5"), 3), SINK)
     before = table.get((1,))
     read_rows(table)
     assert table.get((1,)) == before
-    assert before is not None and str(before[2]) == "1.50" and type(before[3]) is float and before[1] != 0.1
+    assert (
+        before is not None
+        and str(before[2]) == "1.50"
+        and type(before[3]) is float
+        and before[1] != 0.1
+    )
 
 
 def test_an_insert_with_a_known_key_writes_nothing(maps: MapConnector) -> None:
@@ -221,11 +257,19 @@ def test_update_and_delete_touch_only_what_is_there(maps: MapConnector) -> None:
 
 
 def test_rows_outlive_the_mapping_and_another_reads_them_by_name(maps: MapConnector) -> None:
-    first = open_map(maps, ("__key", BIGINT), ("a", BIGINT), ("b", VARCHAR), value="json-flat", external="shared")
+    first = open_map(
+        maps, ("__key", BIGINT), ("a", BIGINT), ("b", VARCHAR), value="json-flat", external="shared"
+    )
     first.put((1, 10, "x"), INSERT)
     write(first, INSERT, [(2, 20, None)])
     second = open_map(
-        maps, ("id", BIGINT, "__key"), ("b", VARCHAR), ("c", DOUBLE), name="other", value="json-flat", external="SHARED"
+        maps,
+        ("id", BIGINT, "__key"),
+        ("b", VARCHAR),
+        ("c", DOUBLE),
+        name="other",
+        value="json-flat",
+        external="SHARED",
     )
     assert sorted(read_rows(second)) == [(1, "x", None), (2, None, None)]
     assert second.get((1,)) == (1, "x", None)
@@ -237,7 +281,9 @@ def test_rows_outlive_the_mapping_and_another_reads_them_by_name(maps: MapConnec
 
 @pytest.mark.parametrize("bulk", [False, True], ids=["put", "sink"])
 @pytest.mark.parametrize("sealed", [False, True], ids=["tail", "segment"])
-def test_an_update_keeps_fields_that_the_mapping_does_not_name(maps: MapConnector, sealed: bool, bulk: bool) -> None:
+def test_an_update_keeps_fields_that_the_mapping_does_not_name(
+    maps: MapConnector, sealed: bool, bulk: bool
+) -> None:
     wide = open_map(maps, ("__key", BIGINT), ("a", BIGINT), ("b", VARCHAR), value="json-flat")
     narrow = open_map(maps, ("__key", BIGINT), ("c", DOUBLE), ("a", BIGINT), value="json-flat")
     write(wide, INSERT, [(i, i, f"b{i}") for i in range(5000)])
@@ -264,13 +310,17 @@ def test_an_update_keeps_fields_that_the_mapping_does_not_name(maps: MapConnecto
 
 
 @pytest.mark.parametrize("sealed", [False, True], ids=["tail", "segment"])
-def test_a_field_of_another_type_is_an_error_where_it_is_used(maps: MapConnector, sealed: bool) -> None:
+def test_a_field_of_another_type_is_an_error_where_it_is_used(
+    maps: MapConnector, sealed: bool
+) -> None:
     first = open_map(maps, ("__key", BIGINT), ("a", BIGINT), ("b", BIGINT), value="json-flat")
     first.put((1, 10, 5), INSERT)
     if sealed:
         read_rows(first)
     second = open_map(maps, ("__key", BIGINT), ("a", VARCHAR), ("b", BIGINT), value="json-flat")
-    with pytest.raises(DataError, match=r'field "this\.a" of the map is BIGINT, but the mapping declares VARCHAR'):
+    with pytest.raises(
+        DataError, match=r'field "this\.a" of the map is BIGINT, but the mapping declares VARCHAR'
+    ):
         read_rows(second)
     with pytest.raises(DataError, match=r"this\.a"):
         second.get((1,))
@@ -286,7 +336,9 @@ def test_a_mapping_with_another_key(maps: MapConnector) -> None:
         lambda: write(texts, SINK, [("1", 1)]),
         lambda: write(texts, DELETE, [("1",)], (0,)),
     ):
-        with pytest.raises(DataError, match='"__key" of the map is BIGINT, but the mapping declares VARCHAR'):
+        with pytest.raises(
+            DataError, match='"__key" of the map is BIGINT, but the mapping declares VARCHAR'
+        ):
             attempt()
     assert read_rows(texts, (1,)) == [(1,)]
     assert texts.clear() == 1

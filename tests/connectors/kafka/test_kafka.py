@@ -1,4 +1,5 @@
-"""Kafka: formats both ways, offsets, malformed messages, ends and gaps; on librdkafka's own mock cluster.
+"""Kafka: formats both ways, offsets, malformed messages, ends and gaps; on librdkafka's own mock
+cluster.
 
 Tests marked needs_broker run against a real one: RUNNEL_KAFKA=host:port.
 """
@@ -18,8 +19,20 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.connector import ColumnDefinition, MappingDefinition, Pause, ScanRequest, SourcePartition
-from runnel.errors import DataError, ErrorCode, NotSupportedError, OperationalError, ProgrammingError
+from runnel.connector import (
+    ColumnDefinition,
+    MappingDefinition,
+    Pause,
+    ScanRequest,
+    SourcePartition,
+)
+from runnel.errors import (
+    DataError,
+    ErrorCode,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+)
 from runnel.processor import ExpiredPosition
 from runnel.sqltypes import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, SqlType, array
 from tests.connectors.conformance import job_context, visible
@@ -39,20 +52,30 @@ class Cluster:
 
     def __init__(self, servers: str | None = None) -> None:
         options: dict[str, Any] = (
-            {"test.mock.num.brokers": 1, "log_level": 0} if servers is None else {"bootstrap.servers": servers}
+            {"test.mock.num.brokers": 1, "log_level": 0}
+            if servers is None
+            else {"bootstrap.servers": servers}
         )
         self.producer = ck.Producer(options)
         brokers = self.producer.list_topics(timeout=10).brokers.values()
         self.servers = servers or ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
 
-    def send(self, topic: str, *values: Any, key: Any = None, partition: int = 0, **options: Any) -> None:
+    def send(
+        self, topic: str, *values: Any, key: Any = None, partition: int = 0, **options: Any
+    ) -> None:
         for value in values:
             self.producer.produce(topic, value=value, key=key, partition=partition, **options)
         assert self.producer.flush(10) == 0
 
     def received(self, topic: str, count: int) -> list[tuple[Any, Any]]:
         """The messages of all partitions, sorted."""
-        client = ck.Consumer({"bootstrap.servers": self.servers, "group.id": uuid4().hex, "auto.offset.reset": "earliest"})
+        client = ck.Consumer(
+            {
+                "bootstrap.servers": self.servers,
+                "group.id": uuid4().hex,
+                "auto.offset.reset": "earliest",
+            }
+        )
         numbers = client.list_topics(topic, timeout=10).topics[topic].partitions
         client.assign([ck.TopicPartition(topic, number, 0) for number in numbers])
         found = []
@@ -64,8 +87,14 @@ class Cluster:
         return sorted(found, key=repr)
 
     def table(self, topic: str, columns: Any = FIELDS, **options: str) -> KafkaTable:
-        given = tuple(ColumnDefinition(*(item if len(item) == 3 else (*item, None))) for item in columns)
-        known = {"valueFormat": "json-flat", "bootstrap.servers": self.servers, "auto.offset.reset": "earliest"}
+        given = tuple(
+            ColumnDefinition(*(item if len(item) == 3 else (*item, None))) for item in columns
+        )
+        known = {
+            "valueFormat": "json-flat",
+            "bootstrap.servers": self.servers,
+            "auto.offset.reset": "earliest",
+        }
         definition = MappingDefinition("m", given, {**known, **options}, external_name=topic)
         found = KafkaConnector().open(definition)
         assert isinstance(found, KafkaTable)
@@ -80,7 +109,9 @@ def cluster() -> Iterator[Cluster]:
 
 
 def partitions(table: KafkaTable, columns: tuple[int, ...] | None = None) -> list[SourcePartition]:
-    return list(table.scan(ScanRequest(visible(table) if columns is None else columns)).split(job_context()))
+    return list(
+        table.scan(ScanRequest(visible(table) if columns is None else columns)).split(job_context())
+    )
 
 
 def available(part: SourcePartition, count: int) -> list[tuple[Any, ...]]:
@@ -98,7 +129,9 @@ def available(part: SourcePartition, count: int) -> list[tuple[Any, ...]]:
     return rows
 
 
-def read(table: KafkaTable, count: int, columns: tuple[int, ...] | None = None) -> list[tuple[Any, ...]]:
+def read(
+    table: KafkaTable, count: int, columns: tuple[int, ...] | None = None
+) -> list[tuple[Any, ...]]:
     """The rows of partition 0."""
     parts = partitions(table, columns)
     try:
@@ -124,7 +157,9 @@ def avro(record: dict[str, Any]) -> bytes:
 @pytest.mark.parametrize(
     ("options", "columns", "payloads", "rows"),
     [
-        ({"valueFormat": "json-flat"}, FIELDS, [b'{"id": 1, "name": "a"}', b'{"id":2,\n"x": [0]}', None, b"null"],
+        ({"valueFormat": "json-flat"}, FIELDS, [(
+            b'{"id": 1, "name": "a"}'
+        ), b'{"id":2,\n"x": [0]}', None, b"null"],
          [(1, "a"), (2, None), (None, None), (None, None)]),
         ({"valueFormat": "csv"}, FIELDS,
          [b"1,a", b'2,"x, ""y"""', b"3,\n", None, b'5,"two\nlines"'],
@@ -148,7 +183,9 @@ def avro(record: dict[str, Any]) -> bytes:
     ],
     ids=lambda item: item.get("valueFormat") if isinstance(item, dict) else None,
 )  # fmt: skip
-def test_formats(cluster: Cluster, options: dict[str, str], columns: Any, payloads: list[Any], rows: list[Any]) -> None:
+def test_formats(
+    cluster: Cluster, options: dict[str, str], columns: Any, payloads: list[Any], rows: list[Any]
+) -> None:
     topic = uuid4().hex
     cluster.send(topic, *payloads)
     table = cluster.table(topic, columns, **options)
@@ -204,13 +241,19 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize(
-    ("kind", "columns", "payloads", "good"), MALFORMED, ids=lambda item: item if isinstance(item, str) else None
+    ("kind", "columns", "payloads", "good"),
+    MALFORMED,
+    ids=lambda item: item if isinstance(item, str) else None,
 )
-def test_malformed_messages(cluster: Cluster, kind: str, columns: Any, payloads: list[bytes], good: list[Any] | None) -> None:
+def test_malformed_messages(
+    cluster: Cluster, kind: str, columns: Any, payloads: list[bytes], good: list[Any] | None
+) -> None:
     topic = uuid4().hex
     cluster.send(topic, *payloads)
     count = 1 if good is None else len(good)
-    options = {"valueFormat": kind} | ({"valueAvroSchema": json.dumps(AVRO)} if kind == "avro" else {})
+    options = {"valueFormat": kind} | (
+        {"valueAvroSchema": json.dumps(AVRO)} if kind == "avro" else {}
+    )
     parts = partitions(cluster.table(topic, columns, onError="divert:bad", **options))
     rows = available(parts[0], count)
     assert good is None or [row[0] for row in rows] == good
@@ -228,7 +271,10 @@ def test_malformed_messages(cluster: Cluster, kind: str, columns: Any, payloads:
     parts = partitions(cluster.table(topic, columns, **options))
     with pytest.raises(DataError) as caught:
         available(parts[0], len(payloads))
-    assert f'topic "{topic}", partition 0, offset 1' in (caught.value.detail or "") or kind in ("csv", "json-flat")
+    assert f'topic "{topic}", partition 0, offset 1' in (caught.value.detail or "") or kind in (
+        "csv",
+        "json-flat",
+    )
     for part in parts:
         part.close()
 
@@ -236,14 +282,20 @@ def test_malformed_messages(cluster: Cluster, kind: str, columns: Any, payloads:
 def test_where_reading_starts(cluster: Cluster) -> None:
     topic = uuid4().hex
     cluster.send(topic, b"old")
-    latest = partitions(cluster.table(topic, (), valueFormat="varchar", **{"auto.offset.reset": "latest"}))
-    unset = partitions(cluster.table(topic, (), valueFormat="varchar", **{"auto.offset.reset": "LATEST"}))
+    latest = partitions(
+        cluster.table(topic, (), valueFormat="varchar", **{"auto.offset.reset": "latest"})
+    )
+    unset = partitions(
+        cluster.table(topic, (), valueFormat="varchar", **{"auto.offset.reset": "LATEST"})
+    )
     cluster.send(topic, b"new")
     assert available(latest[0], 1) == available(unset[0], 1) == [("new",)]
     group = ck.Consumer({"bootstrap.servers": cluster.servers, "group.id": "readers"})
     group.commit(offsets=[ck.TopicPartition(topic, 0, 1)], asynchronous=False)
     group.close()
-    committed = partitions(cluster.table(topic, (), valueFormat="varchar", **{"group.id": "readers"}))
+    committed = partitions(
+        cluster.table(topic, (), valueFormat="varchar", **{"group.id": "readers"})
+    )
     assert available(committed[0], 1) == [("new",)]
     for part in (*latest, *unset, *committed):
         part.close()
@@ -253,7 +305,9 @@ def test_a_partition_that_came_after_the_snapshot_is_read_from_its_start(cluster
     """Whatever 'auto.offset.reset' says: a query that starts anew hasn't missed it, a job has."""
     topic = uuid4().hex
     cluster.send(topic, b"old")
-    parts = partitions(cluster.table(topic, (), valueFormat="varchar", **{"auto.offset.reset": "latest"}))
+    parts = partitions(
+        cluster.table(topic, (), valueFormat="varchar", **{"auto.offset.reset": "latest"})
+    )
     parts[0].begin_anew()
     assert available(parts[0], 1) == [("old",)]
     for part in parts:
@@ -286,7 +340,9 @@ def test_an_offset_that_is_gone_tells_the_gap(cluster: Cluster) -> None:
     parts[0].seek({"topic": topic, "partition": 0, "offset": 9})
     with pytest.raises(OperationalError) as caught:
         parts[0].read()
-    assert caught.value.message == f'offset 9 of partition 0 of topic "{topic}" is not there any more'
+    assert (
+        caught.value.message == f'offset 9 of partition 0 of topic "{topic}" is not there any more'
+    )
     assert "the offsets 0 to 1" in (caught.value.detail or "")
     for part in parts:
         part.close()
@@ -329,11 +385,17 @@ def test_reading_goes_on_after_a_gap_where_it_is_told_to(
 
 
 @pytest.mark.parametrize("choice", [ExpiredPosition.EARLIEST, ExpiredPosition.LATEST])
-def test_a_topic_made_anew_with_as_many_messages_is_told(cluster: Cluster, choice: ExpiredPosition) -> None:
+def test_a_topic_made_anew_with_as_many_messages_is_told(
+    cluster: Cluster, choice: ExpiredPosition
+) -> None:
     """The offset is there, but what stands before it isn't what was read: by its time."""
     topic, other = uuid4().hex, Cluster()
     for number, made in enumerate((cluster, other)):
-        made.send(topic, *[f"{number} {i}".encode() for i in range(9)], timestamp=1_700_000_000_000 + number)
+        made.send(
+            topic,
+            *[f"{number} {i}".encode() for i in range(9)],
+            timestamp=1_700_000_000_000 + number,
+        )
     part, *others = partitions(cluster.table(topic, (), valueFormat="varchar"))
     available(part, 9)
     token = json.loads(json.dumps(part.position()))
@@ -355,7 +417,9 @@ def test_a_topic_made_anew_with_as_many_messages_is_told(cluster: Cluster, choic
         item.close()
 
 
-def test_what_a_group_has_committed_and_is_gone_is_told(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_group_has_committed_and_is_gone_is_told(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = uuid4().hex
     cluster.send(topic, b"1", b"2")
     group = ck.Consumer({"bootstrap.servers": cluster.servers, "group.id": "late"})
@@ -367,12 +431,16 @@ def test_what_a_group_has_committed_and_is_gone_is_told(cluster: Cluster, caplog
             part.close()
     assert "offset 99 of partition 0" in "\n".join(caplog.messages)
     del table.client_options["auto.offset.reset"]
-    with pytest.raises(OperationalError, match='which group "late" has committed, is not there any more') as caught:
+    with pytest.raises(
+        OperationalError, match='which group "late" has committed, is not there any more'
+    ) as caught:
         partitions(table)
     assert "auto.offset.reset" in (caught.value.hint or "")
 
 
-def test_a_broker_that_is_down_is_waited_for_as_long_as_the_statement_may(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_is_down_is_waited_for_as_long_as_the_statement_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     waits: list[float] = []
 
     class Down:
@@ -385,7 +453,8 @@ def test_a_broker_that_is_down_is_waited_for_as_long_as_the_statement_may(monkey
 
     with runnel.connect() as connection:
         connection.execute(
-            "CREATE MAPPING z (k INT) TYPE Kafka OPTIONS ('valueFormat'='json-flat', 'bootstrap.servers'='127.0.0.1:1')"
+            "CREATE MAPPING z (k INT) TYPE Kafka OPTIONS ('valueFormat'='json-flat', "
+            "'bootstrap.servers'='127.0.0.1:1')"
         )
         monkeypatch.setattr("runnel.connectors.kafka.source.consumer", lambda options: Down())
         for timeout in (5, None):
@@ -400,12 +469,16 @@ def test_a_query_reads_all_partitions_and_writes_come_back(cluster: Cluster) -> 
     with runnel.connect() as connection:
         cursor = connection.cursor()
         cursor.execute(
-            f"CREATE DATA CONNECTION cluster TYPE Kafka OPTIONS ('bootstrap.servers' = '{cluster.servers}', "
+            "CREATE DATA CONNECTION cluster TYPE Kafka "
+            f"OPTIONS ('bootstrap.servers' = '{cluster.servers}', "
             "'auto.offset.reset' = 'earliest')"
         )
-        assert (topic, "TOPIC") in [tuple(row) for row in cursor.execute("SHOW RESOURCES FOR cluster").fetchall()]
+        assert (topic, "TOPIC") in [
+            tuple(row) for row in cursor.execute("SHOW RESOURCES FOR cluster").fetchall()
+        ]
         cursor.execute(
-            f'CREATE MAPPING t EXTERNAL NAME "{topic}" (__key BIGINT, id BIGINT, name VARCHAR) DATA CONNECTION cluster '
+            f'CREATE MAPPING t EXTERNAL NAME "{topic}" (__key BIGINT, id BIGINT, '
+            "name VARCHAR) DATA CONNECTION cluster "
             "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'json-flat')"
         )
         cursor.execute("INSERT INTO t SELECT v, v, 'n' || v FROM TABLE(generate_series(1, 1000))")
@@ -420,19 +493,29 @@ def test_a_query_reads_all_partitions_and_writes_come_back(cluster: Cluster) -> 
 @pytest.mark.parametrize(
     ("columns", "options", "rows", "messages"),
     [
-        ("__key VARCHAR, id BIGINT, name VARCHAR", "'keyFormat'='varchar','valueFormat'='json-flat'",
+        ("__key VARCHAR, id BIGINT, name VARCHAR", (
+            "'keyFormat'='varchar','valueFormat'='json-flat'"
+        ),
          "('k', 1, 'a'), (NULL, 2, NULL)",
          [(b"k", b'{"id":1,"name":"a"}'), (None, b'{"id":2,"name":null}')]),
-        ("id BIGINT, name VARCHAR", "'valueFormat'='csv'", "(1, 'a,\n b'), (2, NULL)", [(None, b'1,"a,\n b"'), (None, b"2,")]),
-        ("id BIGINT, name VARCHAR", f"'valueFormat'='avro','valueAvroSchema'='{json.dumps(AVRO)}'", "(1, 'a')",
+        ("id BIGINT, name VARCHAR", "'valueFormat'='csv'", (
+            "(1, 'a,\n b'), (2, NULL)"
+        ), [(None, b'1,"a,\n b"'), (None, b"2,")]),
+        ("id BIGINT, name VARCHAR", (
+            f"'valueFormat'='avro','valueAvroSchema'='{json.dumps(AVRO)}'"
+        ), "(1, 'a')",
          [(None, avro({"id": 1, "name": "a"}))]),
-        ("__key INT, this DOUBLE", "'keyFormat'='int','valueFormat'='double'", "(7, 0.5), (8, NULL)",
+        ("__key INT, this DOUBLE", (
+            "'keyFormat'='int','valueFormat'='double'"
+        ), "(7, 0.5), (8, NULL)",
          [(struct.pack(">i", 7), struct.pack(">d", 0.5)), (struct.pack(">i", 8), None)]),
         ("this VARBINARY", "'valueFormat'='varbinary'", "(X'ff00')", [(None, b"\xff\x00")]),
         ("this DATE", "'valueFormat'='date'", "(DATE '2024-02-29')", [(None, b"2024-02-29")]),
     ],
 )  # fmt: skip
-def test_what_is_written(cluster: Cluster, columns: str, options: str, rows: str, messages: list[Any]) -> None:
+def test_what_is_written(
+    cluster: Cluster, columns: str, options: str, rows: str, messages: list[Any]
+) -> None:
     topic = uuid4().hex
     cluster.send(topic, b"first")
     with runnel.connect() as connection:
@@ -442,7 +525,9 @@ def test_what_is_written(cluster: Cluster, columns: str, options: str, rows: str
             f"OPTIONS ('bootstrap.servers'='{cluster.servers}', {options})"
         )
         cursor.execute(f"SINK INTO t VALUES {rows}")
-    assert cluster.received(topic, len(messages) + 1) == sorted([(None, b"first"), *messages], key=repr)
+    assert cluster.received(topic, len(messages) + 1) == sorted(
+        [(None, b"first"), *messages], key=repr
+    )
 
 
 def test_a_statement_that_fails_sends_nothing(cluster: Cluster) -> None:
@@ -455,7 +540,10 @@ def test_a_statement_that_fails_sends_nothing(cluster: Cluster) -> None:
             f"OPTIONS ('bootstrap.servers'='{cluster.servers}', 'valueFormat'='varchar')"
         )
         with pytest.raises(DataError):
-            cursor.execute("INSERT INTO t SELECT CAST(1 / (v - 90000) AS VARCHAR) FROM TABLE(generate_series(1, 100000))")
+            cursor.execute(
+                "INSERT INTO t SELECT CAST(1 / (v - 90000) AS VARCHAR) "
+                "FROM TABLE(generate_series(1, 100000))"
+            )
     assert cluster.received(topic, 1) == [(None, b"first")]
 
 
@@ -476,7 +564,9 @@ def test_a_statement_that_fails_sends_nothing(cluster: Cluster) -> None:
         ({"onError": "ignore"}, FIELDS, "fail, skip or divert"),
     ],
 )
-def test_wrong_definitions(cluster: Cluster, options: dict[str, str], columns: Any, said: str | None) -> None:
+def test_wrong_definitions(
+    cluster: Cluster, options: dict[str, str], columns: Any, said: str | None
+) -> None:
     with pytest.raises(ProgrammingError) as caught:
         cluster.table("t", columns, **options)
     assert said is None or said in (caught.value.hint or "")
@@ -485,7 +575,9 @@ def test_wrong_definitions(cluster: Cluster, options: dict[str, str], columns: A
 def test_what_is_missing_is_named(cluster: Cluster) -> None:
     columns = (ColumnDefinition("a", BIGINT),)
     with pytest.raises(ProgrammingError, match=r"bootstrap\.servers") as caught:
-        KafkaConnector().open(MappingDefinition("m", columns, {"valueFormat": "csv", "boostrap.servers": "x"}))
+        KafkaConnector().open(
+            MappingDefinition("m", columns, {"valueFormat": "csv", "boostrap.servers": "x"})
+        )
     assert caught.value.hint == 'did you mean "bootstrap.servers"?'
     with pytest.raises(NotSupportedError, match="registry"):
         cluster.table("t", **{"schema.registry.url": "http://x"})
@@ -509,7 +601,13 @@ def test_a_broker_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_against_a_real_broker() -> None:
     topic = f"runnel-test-{uuid4().hex}"
     real = Cluster(BROKER)
-    real.send(topic, *[json.dumps({"id": i, "at": f"2024-01-01 00:00:{i:02}", "x": i / 2}).encode() for i in range(60)])
+    real.send(
+        topic,
+        *[
+            json.dumps({"id": i, "at": f"2024-01-01 00:00:{i:02}", "x": i / 2}).encode()
+            for i in range(60)
+        ],
+    )
     columns: list[tuple[str, SqlType]] = [("id", BIGINT), ("at", TIMESTAMP), ("x", DOUBLE)]
     rows = read(real.table(topic, columns), 60)
     assert rows == [(i, datetime(2024, 1, 1, 0, 0, i), i / 2) for i in range(60)]

@@ -1,4 +1,5 @@
-"""Places in a followed table: where a job goes on, where what comes next is gone, and reading up to a place."""
+"""Places in a followed table: where a job goes on, where what comes next is gone, and reading up to
+a place."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def read(part: SourcePartition, most: int = 100) -> list[int]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A table of one version with two large files' worth of rows in one file, and three versions of one row."""
+    """A table of one version with two large files' worth of rows in one file, and three versions of
+    one row."""
     place = tmp_path / "t"
     write(place, list(range(200_000)))
     for i in range(3):
@@ -88,7 +90,9 @@ def test_reading_ends_at_every_place(path: Path) -> None:
     assert read(cut) == whole[:70_001]
 
 
-@pytest.mark.parametrize(("choice", "rows"), [(ExpiredPosition.EARLIEST, [-2]), (ExpiredPosition.LATEST, [])])
+@pytest.mark.parametrize(
+    ("choice", "rows"), [(ExpiredPosition.EARLIEST, [-2]), (ExpiredPosition.LATEST, [])]
+)
 def test_a_job_may_go_on_behind_a_gap(path: Path, choice: ExpiredPosition, rows: list[int]) -> None:
     part = partition(path, version="0")
     place = None
@@ -111,13 +115,19 @@ def test_a_job_may_go_on_behind_a_gap(path: Path, choice: ExpiredPosition, rows:
     assert read(later) == [7]
 
 
-@pytest.mark.parametrize(("choice", "rows"), [(ExpiredPosition.EARLIEST, [-1, -2]), (ExpiredPosition.LATEST, [])])
-def test_a_job_may_go_on_behind_a_file_that_was_cleaned_away(path: Path, choice: ExpiredPosition, rows: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("choice", "rows"), [(ExpiredPosition.EARLIEST, [-1, -2]), (ExpiredPosition.LATEST, [])]
+)
+def test_a_job_may_go_on_behind_a_file_that_was_cleaned_away(
+    path: Path, choice: ExpiredPosition, rows: list[int]
+) -> None:
     part = partition(path, version="0")
     log = (path / "_delta_log" / f"{1:020d}.json").read_text().splitlines()
     [added] = [action["add"] for action in map(json.loads, log) if "add" in action]
     (path / added["path"]).unlink()
-    with pytest.raises(OperationalError, match='of version 1 of the table of mapping "t" is gone') as caught:
+    with pytest.raises(
+        OperationalError, match='of version 1 of the table of mapping "t" is gone'
+    ) as caught:
         read(part)
     assert caught.value.code is ErrorCode.POSITION_EXPIRED
     part.skip_to(choice)

@@ -1,4 +1,5 @@
-"""VERIFY JOB over followed tables of table formats, and with one of them as what the job writes to."""
+"""VERIFY JOB over followed tables of table formats, and with one of them as what the job writes
+to."""
 
 from __future__ import annotations
 
@@ -18,7 +19,11 @@ pytest.importorskip("sqlalchemy", reason="needs sqlalchemy: pip install 'runnel[
 
 
 def options(kind: str, path: Path, name: str) -> str:
-    place = f"'path' = '{path}/{name}'" if kind == "Delta" else f"'table' = 'space.{name}', 'warehouse' = '{path}'"
+    place = (
+        f"'path' = '{path}/{name}'"
+        if kind == "Delta"
+        else f"'table' = 'space.{name}', 'warehouse' = '{path}'"
+    )
     return f"TYPE {kind} OPTIONS ({place}"
 
 
@@ -27,9 +32,15 @@ def test_a_job_over_a_followed_table(kind: str, tmp_path: Path) -> None:
     with runnel.connect() as con:
         con.register("rows", pa.table({"k": list(range(10)), "v": [f"v{i}" for i in range(10)]}))
         for name in ("source", "target"):
-            con.execute(f"CREATE MAPPING {name} (k BIGINT, v VARCHAR) {options(kind, tmp_path, name)}, 'create' = 'true')")
+            con.execute(
+                f"CREATE MAPPING {name} (k BIGINT, v VARCHAR) {options(kind, tmp_path, name)}, "
+                "'create' = 'true')"
+            )
         con.execute("INSERT INTO source SELECT k, v FROM rows")
-        con.execute(f"CREATE MAPPING stream {options(kind, tmp_path, 'source')}, 'follow' = 'true', 'pollMillis' = '1')")
+        con.execute(
+            f"CREATE MAPPING stream {options(kind, tmp_path, 'source')}, 'follow' = 'true', "
+            "'pollMillis' = '1')"
+        )
         con.execute(
             "CREATE JOB j OPTIONS ('snapshotIntervalMillis' = '3600000') "
             "AS INSERT INTO target SELECT k + 1, v FROM stream WHERE k <> 3"

@@ -1,4 +1,5 @@
-"""NEXMark events: the specification's proportions and ids, the same events whatever the cuts, order, speed and places."""
+"""NEXMark events: the specification's proportions and ids, the same events whatever the cuts,
+order, speed and places."""
 
 from __future__ import annotations
 
@@ -16,14 +17,28 @@ import pytest
 import runnel
 from runnel.catalog import EventTime
 from runnel.columns.batches import numbers
-from runnel.connector import BATCH_ROWS, ColumnDefinition, End, MappingDefinition, Pause, ScanRequest, SourcePartition
+from runnel.connector import (
+    BATCH_ROWS,
+    ColumnDefinition,
+    End,
+    MappingDefinition,
+    Pause,
+    ScanRequest,
+    SourcePartition,
+)
 from runnel.connectors.nexmark.connector import NexmarkConnector, NexmarkTable
 from runnel.connectors.nexmark.random_numbers import draws, low_below, prices
 from runnel.errors import Error, OperationalError, ProgrammingError
 from runnel.processor import JobContext
 from runnel.sqltypes import BIGINT, TIMESTAMP, VARCHAR
 from runnel.testing import ManualClock
-from tests.connectors.conformance import OptionsConformance, job_context, read_batches, read_rows, visible
+from tests.connectors.conformance import (
+    OptionsConformance,
+    job_context,
+    read_batches,
+    read_rows,
+    visible,
+)
 
 START = datetime(2015, 7, 15)
 MILLISECOND = 1_000_000
@@ -36,7 +51,9 @@ def table(kind: str = "bid", **options: Any) -> NexmarkTable:
     return found
 
 
-def partitions(found: NexmarkTable, clock: Callable[[], int] | None = None) -> list[SourcePartition]:
+def partitions(
+    found: NexmarkTable, clock: Callable[[], int] | None = None
+) -> list[SourcePartition]:
     context = job_context()
     if clock is not None:
         context = JobContext(1, context.evaluation, clock, context.results)
@@ -58,7 +75,10 @@ class TestOptions(OptionsConformance):
         return NexmarkConnector()
 
     def definition(self, path: Path) -> MappingDefinition:
-        columns = (ColumnDefinition("who", BIGINT, "bidder"), ColumnDefinition("date_time", TIMESTAMP))
+        columns = (
+            ColumnDefinition("who", BIGINT, "bidder"),
+            ColumnDefinition("date_time", TIMESTAMP),
+        )
         return MappingDefinition("bids", columns, {"table": "bid", "jitterMillis": "5"})
 
     @pytest.mark.parametrize(
@@ -68,13 +88,21 @@ class TestOptions(OptionsConformance):
             (ColumnDefinition("bidder", VARCHAR), "declare bidder BIGINT"),
         ],
     )
-    def test_columns_that_are_not_there(self, tmp_path: Path, column: ColumnDefinition, said: str) -> None:
+    def test_columns_that_are_not_there(
+        self, tmp_path: Path, column: ColumnDefinition, said: str
+    ) -> None:
         with pytest.raises(ProgrammingError) as caught:
             NexmarkConnector().open(replace(self.definition(tmp_path), columns=(column,)))
         assert said in (caught.value.hint or "")
 
     @pytest.mark.parametrize(
-        "wrong", [{"table": "seller"}, {"table": "bid", "rate": "0"}, {"table": "bid", "startTime": "yesterday"}, {}]
+        "wrong",
+        [
+            {"table": "seller"},
+            {"table": "bid", "rate": "0"},
+            {"table": "bid", "startTime": "yesterday"},
+            {},
+        ],
     )
     def test_wrong_values(self, wrong: dict[str, str]) -> None:
         with pytest.raises(Error) as caught:
@@ -118,14 +146,23 @@ def test_ids_and_times_are_those_of_the_specification() -> None:
             assert (person["id"], person["date_time"]) == (1000 + epoch, time)
         elif offset <= 3:
             assert (auction["id"], auction["date_time"]) == (1000 + 3 * epoch + offset - 1, time)
-            assert auction["seller"] - 1000 == epoch // 100 * 100 or first_active <= auction["seller"] - 1000 < people + 10
+            assert (
+                auction["seller"] - 1000 == epoch // 100 * 100
+                or first_active <= auction["seller"] - 1000 < people + 10
+            )
             assert 10 <= auction["category"] < 15
             assert auction["reserve"] > auction["initial_bid"] >= 100
             assert timedelta(0) < auction["expires"] - time <= timedelta(milliseconds=2 * 167)
         else:
             last = 3 * epoch + 2
-            assert bid["auction"] - 1000 == last // 100 * 100 or max(0, last - 100) <= bid["auction"] - 1000 <= last + 10
-            assert bid["bidder"] - 1000 == epoch // 100 * 100 + 1 or first_active <= bid["bidder"] - 1000 < people + 10
+            assert (
+                bid["auction"] - 1000 == last // 100 * 100
+                or max(0, last - 100) <= bid["auction"] - 1000 <= last + 10
+            )
+            assert (
+                bid["bidder"] - 1000 == epoch // 100 * 100 + 1
+                or first_active <= bid["bidder"] - 1000 < people + 10
+            )
             assert 100 <= bid["price"] < 10**8
 
 
@@ -133,7 +170,10 @@ def test_shares_and_sizes_are_those_of_the_specification() -> None:
     with runnel.connect() as connection:
         cursor = connection.cursor()
         for kind in ("bid", "auction", "person"):
-            cursor.execute(f"CREATE MAPPING {kind} TYPE Nexmark OPTIONS ('table' = '{kind}', 'events' = '250000')")
+            cursor.execute(
+                f"CREATE MAPPING {kind} TYPE Nexmark OPTIONS ('table' = '{kind}', "
+                "'events' = '250000')"
+            )
         (shares,) = cursor.execute("""
             SELECT COUNT(*) FILTER (WHERE channel IN ('Google', 'Facebook', 'Baidu',
                    'Apple')) / 230000.0,
@@ -142,7 +182,9 @@ def test_shares_and_sizes_are_those_of_the_specification() -> None:
                    COUNT(*) FILTER (WHERE url LIKE '%&channel_id=%') / 230000.0,
                    AVG(LENGTH(extra)) / 68, AVG(LN(price / 100.0)) / LN(10) / 3
             FROM bid""").fetchall()
-        assert [float(share) for share in shares] == pytest.approx([0.5, 0.505, 0.7525, 0.45, 1, 1], abs=0.01)
+        assert [float(share) for share in shares] == pytest.approx(
+            [0.5, 0.505, 0.7525, 0.45, 1, 1], abs=0.01
+        )
         (sizes,) = cursor.execute("""
             SELECT AVG(8 + LENGTH(item_name) + LENGTH(description) + 40 + LENGTH(extra)) / 500,
                    COUNT(*) FILTER (WHERE seller % 100 = 0) / 15000.0, MIN(LENGTH(description)),
@@ -166,10 +208,14 @@ def test_texts_have_the_form_that_the_queries_look_for() -> None:
         assert re.fullmatch("[a-z]{3,6}@[a-z]{3,4}[.]com", address)
         assert re.fullmatch("[0-9]{4}( [0-9]{4}){3}", card)
     for channel, url in read_rows(table("bid", events=20_000), [3, 4]):
-        assert re.fullmatch("https://www.nexmark.com(/[a-z_]{3,4}){3}/item.htm[?]query=1(&channel_id=[0-9]+)?", url)
+        assert re.fullmatch(
+            "https://www.nexmark.com(/[a-z_]{3,4}){3}/item.htm[?]query=1(&channel_id=[0-9]+)?", url
+        )
         of_url = url.partition("&channel_id=")[2]
         assert not of_url or channel == f"channel-{of_url}"
-        assert channel in ("Google", "Facebook", "Baidu", "Apple") or re.fullmatch("channel-[0-9]+", channel)
+        assert channel in ("Google", "Facebook", "Baidu", "Apple") or re.fullmatch(
+            "channel-[0-9]+", channel
+        )
 
 
 def test_the_same_events_whatever_the_partitions_and_the_seed_decides() -> None:
@@ -184,7 +230,11 @@ def test_the_same_events_whatever_the_partitions_and_the_seed_decides() -> None:
 def test_draws_do_not_change_between_releases() -> None:
     """Whoever kept results of a seeded run must be able to compare them."""
     assert draws(np.arange(3), 1, 0).tolist() == FIRST_DRAWS
-    assert prices(np.array([0, 1 << 31, (1 << 32) - 1], np.uint64)).tolist() == [100, 100_000, 99_999_999]
+    assert prices(np.array([0, 1 << 31, (1 << 32) - 1], np.uint64)).tolist() == [
+        100,
+        100_000,
+        99_999_999,
+    ]
 
 
 FIRST_DRAWS = [12100477452831230990, 12793040940332582595, 17925934194126948328]
@@ -223,7 +273,11 @@ def test_without_a_number_of_events_it_is_a_stream() -> None:
     at_rest = table("bid", events=100)
     assert (at_rest.is_unbounded, at_rest.can_end) == (False, True)
     stream_that_ends = table("bid", events=100, stream="true")
-    assert (stream_that_ends.is_unbounded, stream_that_ends.can_end, stream_that_ends.row_count()) == (True, True, 92)
+    assert (
+        stream_that_ends.is_unbounded,
+        stream_that_ends.can_end,
+        stream_that_ends.row_count(),
+    ) == (True, True, 92)
     batch = partitions(stream)[0].read()
     assert isinstance(batch, pa.RecordBatch)
     assert batch.num_rows <= BATCH_ROWS
@@ -233,9 +287,14 @@ def test_event_time_needs_no_declaration() -> None:
     assert table("bid", jitterMillis=250).event_time == EventTime(5, 250_000)
     definition = TestOptions().definition(Path())
     assert NexmarkConnector().open(definition).event_time == EventTime(1, 5_000)
-    assert NexmarkConnector().open(replace(definition, columns=definition.columns[:1])).event_time is None
+    assert (
+        NexmarkConnector().open(replace(definition, columns=definition.columns[:1])).event_time
+        is None
+    )
     slow = table("bid", events=5_000, eventRate=3, jitterMillis=250)
-    assert [row[5] for row in read_rows(slow)] == sorted(row[5] for row in read_rows(slow)), "no event fits in the jitter"
+    assert [row[5] for row in read_rows(slow)] == sorted(row[5] for row in read_rows(slow)), (
+        "no event fits in the jitter"
+    )
 
 
 def test_a_query_on_the_stream_ends_by_a_limit() -> None:
@@ -283,7 +342,13 @@ def test_partitions_share_a_rate() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"jitterMillis": 300}, {"partitions": 3}, {"partitions": 2, "jitterMillis": 50, "rate": 200_000}]
+    "options",
+    [
+        {},
+        {"jitterMillis": 300},
+        {"partitions": 3},
+        {"partitions": 2, "jitterMillis": 50, "rate": 200_000},
+    ],
 )
 def test_reading_goes_on_from_any_position(options: dict[str, Any]) -> None:
     found = table("bid", events=20_000, **options)

@@ -61,7 +61,10 @@ def test_the_table_is_a_stream_that_can_end() -> None:
     assert table.is_unbounded
     assert table.can_end
     assert table.row_count() is None
-    assert [(column.name, column.type) for column in table.columns] == [("id", BIGINT), ("name", VARCHAR)]
+    assert [(column.name, column.type) for column in table.columns] == [
+        ("id", BIGINT),
+        ("name", VARCHAR),
+    ]
 
 
 def test_rows_reach_the_reader_in_order_then_the_end() -> None:
@@ -71,7 +74,11 @@ def test_rows_reach_the_reader_in_order_then_the_end() -> None:
     assert isinstance(part.read(), Pause)
     assert writer.write([(1, "a"), (2, None)]) == 2
     writer.write([{"name": "c", "ID": 3}])
-    assert available(part) == [{"id": 1, "name": "a"}, {"id": 2, "name": None}, {"id": 3, "name": "c"}]
+    assert available(part) == [
+        {"id": 1, "name": "a"},
+        {"id": 2, "name": None},
+        {"id": 3, "name": "c"},
+    ]
     writer.write((4, "d") for _ in range(1))
     writer.close()
     writer.close()
@@ -162,7 +169,9 @@ def test_a_slow_reader_holds_back_the_writer() -> None:
     with pytest.raises(OperationalError, match="a query that reads it is behind"):
         writer.write([(3, "c")], timeout=0)
     thread, failures = in_thread(lambda: writer.write([(4, "d")]))
-    batch = slow.read()  # once: the writer goes on at the same moment, and a second read might see its row
+    batch = (
+        slow.read()
+    )  # once: the writer goes on at the same moment, and a second read might see its row
     assert isinstance(batch, pa.RecordBatch) and batch["id"].to_pylist() == [1, 2]
     thread.join(10)
     assert not thread.is_alive()
@@ -228,7 +237,9 @@ def test_unregistering_frees_a_waiting_writer(replaced: bool) -> None:
         else:
             connection.unregister("events")
         thread.join(10)
-        assert [str(error).split(" any")[0] for error in failures] == ['the stream "events" is not registered']
+        assert [str(error).split(" any")[0] for error in failures] == [
+            'the stream "events" is not registered'
+        ]
 
 
 def test_queries_go_on_with_a_stream_that_was_unregistered() -> None:
@@ -250,7 +261,10 @@ def test_many_writers_lose_nothing() -> None:
     part = reader(table)
     ready = Event()
     part.open(ready.set)
-    threads = [in_thread(lambda base=base: [writer.write([(base + i, None)]) for i in range(200)]) for base in (0, 1000, 2000)]
+    threads = [
+        in_thread(lambda base=base: [writer.write([(base + i, None)]) for i in range(200)])
+        for base in (0, 1000, 2000)
+    ]
     seen: list[int] = []
     while len(seen) < 600:
         ready.clear()
@@ -261,7 +275,10 @@ def test_many_writers_lose_nothing() -> None:
         thread.join(10)
         assert not failures
     assert sorted(seen) == sorted(base + i for base in (0, 1000, 2000) for i in range(200))
-    assert all([i for i in seen if base <= i < base + 200] == list(range(base, base + 200)) for base in (0, 1000, 2000))
+    assert all(
+        [i for i in seen if base <= i < base + 200] == list(range(base, base + 200))
+        for base in (0, 1000, 2000)
+    )
 
 
 def test_the_context_manager_closes() -> None:
@@ -275,7 +292,9 @@ def test_the_context_manager_closes() -> None:
     assert repr(writer) == "<StreamWriter events: closed>"
 
 
-ARROW = pa.table({"name": pa.array(["a", "b"], pa.large_string()), "id": pa.array([1, 2], pa.int16())})
+ARROW = pa.table(
+    {"name": pa.array(["a", "b"], pa.large_string()), "id": pa.array([1, 2], pa.int16())}
+)
 
 
 @pytest.mark.parametrize(
@@ -303,14 +322,20 @@ def test_large_tables_come_in_batches_of_the_right_size() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ([(1, "a"), ("x", "b")], 'a value doesn\'t fit column "id" of type BIGINT of stream "events"'),
+        (
+            [(1, "a"), ("x", "b")],
+            'a value doesn\'t fit column "id" of type BIGINT of stream "events"',
+        ),
         ([{"id": 2**63}], 'a value doesn\'t fit column "id" of type BIGINT of stream "events"'),
         ([(1,)], 'a row for stream "events" has 1 values where 2 are expected'),
         ([(1, "a"), 5], 'a row for stream "events" is a int, not a tuple or dict'),
         ([{"id": 1}, (1, "a")], 'a row for stream "events" is a tuple among dicts'),
         ([{"idd": 1}], 'stream "events" has no column "idd"'),
         (pa.table({"id": [1], "x": [2]}), 'stream "events" has no column "x"'),
-        (pa.table({"id": ["1"]}), 'a value doesn\'t fit column "id" of type BIGINT of stream "events"'),
+        (
+            pa.table({"id": ["1"]}),
+            'a value doesn\'t fit column "id" of type BIGINT of stream "events"',
+        ),
         (
             pa.table({"id": pa.array([2**63], pa.uint64())}),
             'a value doesn\'t fit column "id" of type BIGINT of stream "events"',
@@ -335,9 +360,22 @@ def test_what_is_no_rows(data: Any) -> None:
 
 def test_types_by_name() -> None:
     table = StreamTable(
-        "s", {"a": "decimal(10, 2)", "b": "Timestamp  with time zone", "c": "bigint[]", "d": VARCHAR, "e": "DECIMAL"}
+        "s",
+        {
+            "a": "decimal(10, 2)",
+            "b": "Timestamp  with time zone",
+            "c": "bigint[]",
+            "d": VARCHAR,
+            "e": "DECIMAL",
+        },
     )
-    assert [column.type for column in table.columns] == [decimal(10, 2), TIMESTAMP_TZ, array(BIGINT), VARCHAR, decimal()]
+    assert [column.type for column in table.columns] == [
+        decimal(10, 2),
+        TIMESTAMP_TZ,
+        array(BIGINT),
+        VARCHAR,
+        decimal(),
+    ]
     part, writer = reader(table, (0, 1, 2)), table.writer()
     writer.write([("1.5", datetime(2024, 1, 1, tzinfo=UTC), [1, None], "x", None)])
     assert available(part)[0]["c"] == [1, None]
@@ -360,7 +398,9 @@ def test_wrong_schemas(schema: Any, message: str) -> None:
 
 
 def test_an_arrow_schema() -> None:
-    table = StreamTable("s", pa.schema([("a", pa.dictionary(pa.int8(), pa.string())), ("t", pa.timestamp("ns"))]))
+    table = StreamTable(
+        "s", pa.schema([("a", pa.dictionary(pa.int8(), pa.string())), ("t", pa.timestamp("ns"))])
+    )
     part, writer = reader(table), table.writer()
     writer.write(pd.DataFrame({"a": ["x"], "t": [pd.Timestamp("2024-01-01")]}))
     assert available(part) == [{"a": "x", "t": datetime(2024, 1, 1)}]
@@ -448,7 +488,13 @@ def test_watermarks_are_values_of_the_time_column(sql_type: str, value: Any, tim
 
 @pytest.mark.parametrize(
     ("sql_type", "value"),
-    [("BIGINT", datetime(2024, 1, 1)), ("TIMESTAMP", 5), ("TIMESTAMP", None), ("TIMESTAMP", "soon"), ("INTEGER", 2**31)],
+    [
+        ("BIGINT", datetime(2024, 1, 1)),
+        ("TIMESTAMP", 5),
+        ("TIMESTAMP", None),
+        ("TIMESTAMP", "soon"),
+        ("INTEGER", 2**31),
+    ],
 )
 def test_what_is_no_value_of_the_time_column_is_no_watermark(sql_type: str, value: Any) -> None:
     table = StreamTable("events", {"at": sql_type}, event_time=lambda columns: EventTime(0, 0))
@@ -470,7 +516,9 @@ def test_registering_says_where_event_time_is() -> None:
     assert timed("TIMESTAMP")[0].event_time == EventTime(1, 0, None)
     options = {"max_disorder": timedelta(seconds=2), "idle_timeout": timedelta(seconds=5)}
     assert timed("TIMESTAMP", **options)[0].event_time == EventTime(1, 2_000_000, 5_000)
-    assert timed("BIGINT", max_disorder=9, idle_timeout=timedelta(0))[0].event_time == EventTime(1, 9, 0)
+    assert timed("BIGINT", max_disorder=9, idle_timeout=timedelta(0))[0].event_time == EventTime(
+        1, 9, 0
+    )
     assert stream()[0].event_time is None
 
 

@@ -16,11 +16,14 @@ INSERT = "INSERT INTO m SELECT v, v FROM TABLE(GENERATE_SERIES(1, 5))"
 @pytest.fixture
 def cursor(connection: Connection) -> Cursor:
     cursor = connection.cursor()
-    return cursor.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')")
+    return cursor.execute(
+        "CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+    )
 
 
 def interrupted(cursor: Cursor, monkeypatch: pytest.MonkeyPatch, before: bool) -> None:
-    """Has the statement cancelled by another thread while its sink is about to commit, or has just done so."""
+    """Has the statement cancelled by another thread while its sink is about to commit, or has just
+    done so."""
     commit, reached, go_on = MapSink.commit, Event(), Event()
 
     def held(sink: MapSink, token: Token) -> None:
@@ -40,13 +43,17 @@ def interrupted(cursor: Cursor, monkeypatch: pytest.MonkeyPatch, before: bool) -
     Thread(target=cancel).start()
 
 
-def test_a_cancellation_after_the_commit_comes_too_late(cursor: Cursor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancellation_after_the_commit_comes_too_late(
+    cursor: Cursor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     interrupted(cursor, monkeypatch, before=False)
     assert cursor.execute(INSERT).rowcount == 5
     assert cursor.execute("SELECT COUNT(*) FROM m").fetchone() == (5,)
 
 
-def test_a_cancellation_before_the_commit_is_told(cursor: Cursor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancellation_before_the_commit_is_told(
+    cursor: Cursor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     interrupted(cursor, monkeypatch, before=True)
     with pytest.raises(OperationalError, match="cancelled"):
         cursor.execute(INSERT)

@@ -19,7 +19,10 @@ def doubling(result: list[pa.RecordBatch]) -> DAG:
     dag = DAG()
     source = dag.vertex("source", library.source_of([batch(1, 2), batch(3)]))
     double = dag.vertex(
-        "double", library.map_batches(lambda b: pa.RecordBatch.from_arrays([pa.array([2 * x.as_py() for x in b["x"]])], ["x"]))
+        "double",
+        library.map_batches(
+            lambda b: pa.RecordBatch.from_arrays([pa.array([2 * x.as_py() for x in b["x"]])], ["x"])
+        ),
     )
     sink = dag.vertex("sink", library.sink_to_list(result), parallelism=1)
     return dag.edge(between(source, double)).edge(between(double, sink))

@@ -16,14 +16,19 @@ import runnel
 from runnel import Connection, ErrorCode
 from tests.waiting import eventually
 
-MAP = "(__key BIGINT, name VARCHAR, price DECIMAL(10, 2)) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+MAP = (
+    "(__key BIGINT, name VARCHAR, price DECIMAL(10, 2)) TYPE IMap "
+    "OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+)
 
 
 def fill(connection: Connection) -> None:
     cursor = connection.cursor()
     cursor.execute(f"CREATE MAPPING Trades {MAP}")
     cursor.executemany("INSERT INTO trades VALUES (?, ?, ?)", [(i, f"n{i}", i) for i in range(100)])
-    cursor.execute("CREATE VIEW cheap (label) AS SELECT name FROM trades WHERE price < 3 ORDER BY name")
+    cursor.execute(
+        "CREATE VIEW cheap (label) AS SELECT name FROM trades WHERE price < 3 ORDER BY name"
+    )
     cursor.execute("CREATE TEMP VIEW passing AS SELECT 1 AS one")
     cursor.execute("CREATE INDEX by_name ON trades (name) TYPE HASH")
 
@@ -40,7 +45,12 @@ def test_everything_is_there_again(tmp_path: Path) -> None:
         cursor = connection.cursor()
         assert cursor.execute("SELECT * FROM trades ORDER BY __key").fetchall() == before
         assert cursor.execute("SELECT name FROM trades WHERE __key = 7").fetchall() == [("n7",)]
-        assert cursor.execute("SELECT label FROM cheap").fetchall() == [("n0",), ("n1",), ("n2",), ("n50",)]
+        assert cursor.execute("SELECT label FROM cheap").fetchall() == [
+            ("n0",),
+            ("n1",),
+            ("n2",),
+            ("n50",),
+        ]
         assert [row[0] for row in cursor.execute("SHOW MAPPINGS")] == ["Trades"]
         assert [row[0] for row in cursor.execute("SHOW VIEWS")] == ["cheap"]
         assert cursor.execute("SHOW INDEXES").fetchall() == [("by_name", "Trades", "name", "hash")]
@@ -89,7 +99,10 @@ sys.stdin.read()
 
 def test_a_killed_owner_leaves_all_that_was_done(tmp_path: Path) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", OWNER, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as owner:
         assert owner.stdout is not None and owner.stdout.readline() == "ready\n"
         with pytest.raises(runnel.OperationalError, match="in use by another connection") as caught:
@@ -107,7 +120,13 @@ def test_an_unreadable_catalog_is_named(tmp_path: Path) -> None:
         fill(connection)
     catalog = tmp_path / "catalog.json"
     text = catalog.read_text()
-    for broken in ("", "{", "[]", text.replace('"format": 2', '"format": 99'), text.replace("BIGINT", "BIGGER")):
+    for broken in (
+        "",
+        "{",
+        "[]",
+        text.replace('"format": 2', '"format": 99'),
+        text.replace("BIGINT", "BIGGER"),
+    ):
         catalog.write_text(broken)
         with pytest.raises(runnel.OperationalError, match="the catalog of directory"):
             runnel.connect(tmp_path)
@@ -147,11 +166,17 @@ def test_a_mapping_whose_file_is_gone_says_so_when_it_is_used(tmp_path: Path) ->
 
 def test_all_types_of_columns_are_kept(tmp_path: Path) -> None:
     types = "a DECIMAL(20, 4), b TIMESTAMP WITH TIME ZONE, c DOUBLE, d JSON, e VARBINARY, f TIME"
-    sql = f"CREATE MAPPING m (__key BIGINT, {types}) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+    sql = (
+        f"CREATE MAPPING m (__key BIGINT, {types}) TYPE IMap "
+        "OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+    )
     with runnel.connect(tmp_path) as connection:
         connection.execute(sql)
         before = connection.execute("SHOW MAPPINGS").fetchall()
-    assert json.loads((tmp_path / "catalog.json").read_text())["mappings"][0]["options"]["keyFormat"] == "bigint"
+    assert (
+        json.loads((tmp_path / "catalog.json").read_text())["mappings"][0]["options"]["keyFormat"]
+        == "bigint"
+    )
     with runnel.connect(tmp_path) as connection:
         assert connection.execute("SHOW MAPPINGS").fetchall() == before
 
@@ -164,7 +189,9 @@ def test_a_path_that_is_no_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("becomes", ["removed", "renamed", "replaced"])
-def test_a_directory_that_is_gone_is_noticed_by_the_next_write(tmp_path: Path, becomes: str) -> None:
+def test_a_directory_that_is_gone_is_noticed_by_the_next_write(
+    tmp_path: Path, becomes: str
+) -> None:
     path, other = tmp_path / "db", tmp_path / "other"
     connection = runnel.connect(path)
     fill(connection)
@@ -184,9 +211,15 @@ def test_a_directory_that_is_gone_is_noticed_by_the_next_write(tmp_path: Path, b
         "DELETE FROM trades",
         "INSERT INTO t VALUES (2)",
         "CREATE VIEW another AS SELECT 1 AS one",
-        "CREATE JOB j AS SINK INTO trades SELECT v, 'x', v FROM TABLE(GENERATE_SERIES(1, 3)) AS s(v)",
+        (
+            "CREATE JOB j AS SINK INTO trades SELECT v, 'x', v "
+            "FROM TABLE(GENERATE_SERIES(1, 3)) AS s(v)"
+        ),
     ):
-        with pytest.raises(runnel.OperationalError, match=f"{path}.* was removed, renamed or replaced while it was open"):
+        with pytest.raises(
+            runnel.OperationalError,
+            match=f"{path}.* was removed, renamed or replaced while it was open",
+        ):
             connection.execute(sql)
     assert connection.execute("SELECT COUNT(*) FROM trades").fetchall() == before
     assert set(tmp_path.rglob("*")) == left
@@ -208,7 +241,8 @@ def test_what_a_table_file_became_is_noticed(tmp_path: Path) -> None:
 
 def test_a_job_whose_snapshots_are_gone_is_suspended(tmp_path: Path) -> None:
     create = (
-        "CREATE JOB j OPTIONS ('processingGuarantee' = 'exactlyOnce', 'snapshotIntervalMillis' = '10') AS "
+        "CREATE JOB j OPTIONS ('processingGuarantee' = 'exactlyOnce', "
+        "'snapshotIntervalMillis' = '10') AS "
         "SINK INTO trades SELECT v, 'x', v FROM TABLE(GENERATE_STREAM(1000))"
     )
     with runnel.connect(tmp_path) as connection:
@@ -225,7 +259,10 @@ def test_a_job_whose_snapshots_are_gone_is_suspended(tmp_path: Path) -> None:
             assert job.error is not None
             assert "is missing" in job.error.message
             assert str(place) in str(job.error.detail)
-            with pytest.raises(runnel.OperationalError, match="to begin from nothing, DROP JOB and CREATE JOB again"):
+            with pytest.raises(
+                runnel.OperationalError,
+                match="to begin from nothing, DROP JOB and CREATE JOB again",
+            ):
                 connection.execute("ALTER JOB j RESUME")
     kept.rename(place)
     with runnel.connect(tmp_path) as connection:
@@ -240,7 +277,10 @@ def test_a_record_nested_deeply_leaves_the_other_jobs_alone(tmp_path: Path) -> N
     with runnel.connect(tmp_path) as connection:
         fill(connection)
         for name in ("a", "b"):
-            connection.execute(f"CREATE JOB {name} AS SINK INTO trades SELECT v, 'x', v FROM TABLE(GENERATE_STREAM(1))")
+            connection.execute(
+                f"CREATE JOB {name} AS SINK INTO trades SELECT v, 'x', v "
+                "FROM TABLE(GENERATE_STREAM(1))"
+            )
         number = connection.job("a").id
     record = tmp_path / "jobs" / str(number) / "job.json"
     record.write_text('{"name": "a", "format": 1, "arguments": ' + "[" * 100_000)
@@ -256,7 +296,9 @@ def test_a_record_nested_deeply_leaves_the_other_jobs_alone(tmp_path: Path) -> N
 def test_files_without_checksums_are_still_read(tmp_path: Path) -> None:
     with runnel.connect(tmp_path) as connection:
         fill(connection)
-        connection.execute("CREATE JOB j AS SINK INTO trades SELECT v, 'x', v FROM TABLE(GENERATE_STREAM(1))")
+        connection.execute(
+            "CREATE JOB j AS SINK INTO trades SELECT v, 'x', v FROM TABLE(GENERATE_STREAM(1))"
+        )
     for file in (tmp_path / "catalog.json", *tmp_path.glob("jobs/*/job.json")):
         content = json.loads(file.read_text())
         del content["checksum"]

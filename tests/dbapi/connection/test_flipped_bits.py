@@ -1,6 +1,8 @@
-"""A bit that the disk turned over: what was kept is read as it was, or an error names the file; never as something else.
+"""A bit that the disk turned over: what was kept is read as it was, or an error names the file;
+never as something else.
 
-Each file that a durable connection keeps is tried, but for DuckDB's own and `lock`, which holds nothing that is read.
+Each file that a durable connection keeps is tried, but for DuckDB's own and `lock`, which holds
+nothing that is read.
 """
 
 from __future__ import annotations
@@ -22,21 +24,28 @@ from tests.waiting import eventually
 SAMPLE = 5
 """As many bits of each file are tried in the short form; all of them in the long one."""
 
-MAP = "CREATE MAPPING {} (__key BIGINT, this VARCHAR) TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'varchar')"
+MAP = (
+    "CREATE MAPPING {} (__key BIGINT, this VARCHAR) TYPE IMap "
+    "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'varchar')"
+)
 Content = list[object]
 
 
 def made(path: Path) -> None:
-    """A directory with one of each kind of file, as a killed process leaves it: maps with logs and checkpoints, a view, a job
-    with snapshots that is suspended, a snapshot that was exported, a numbered write."""
+    """A directory with one of each kind of file, as a killed process leaves it: maps with logs and
+    checkpoints, a view, a job with snapshots that is suspended, a snapshot that was exported, a
+    numbered write."""
     connection = runnel.connect(path)
     for name in ("long", "short"):
         connection.execute(MAP.format(name))
-    connection.cursor().executemany("INSERT INTO long VALUES (?, ?)", [(i, str(i)) for i in range(20)])
+    connection.cursor().executemany(
+        "INSERT INTO long VALUES (?, ?)", [(i, str(i)) for i in range(20)]
+    )
     connection.execute("CREATE VIEW few AS SELECT COUNT(*) AS n FROM long WHERE __key < 7")
     connection.execute("CREATE INDEX i ON long (this)")
     connection.execute(
-        "CREATE JOB j OPTIONS ('processingGuarantee' = 'exactlyOnce', 'snapshotIntervalMillis' = '10') AS "
+        "CREATE JOB j OPTIONS ('processingGuarantee' = 'exactlyOnce', "
+        "'snapshotIntervalMillis' = '10') AS "
         "SINK INTO short SELECT v, CAST(v AS VARCHAR) FROM TABLE(GENERATE_STREAM(100)) WHERE v < 3"
     )
     job = connection.job("j")
@@ -44,7 +53,14 @@ def made(path: Path) -> None:
     job.suspend()
     job.export_snapshot("exported")
     connection.register("given", pa.table({"__key": [77], "this": ["numbered"]}))
-    write = NumberedWrite(writer="w", number=1, statement="SINK", table="short", columns=("__key", "this"), rows=("given",))
+    write = NumberedWrite(
+        writer="w",
+        number=1,
+        statement="SINK",
+        table="short",
+        columns=("__key", "this"),
+        rows=("given",),
+    )
     database = connection._database
     assert database.numbered_writes.write(database, write, lambda job: None, database.owner) == 1
     connection.close()  # writes checkpoints
@@ -61,15 +77,25 @@ def made(path: Path) -> None:
 def content(path: Path) -> Content:
     """What a directory holds, as far as a user sees it."""
     with runnel.connect(path) as connection:
-        found: Content = [sorted(connection.execute(f"SELECT * FROM {name}").fetchall()) for name in ("long", "short")]
-        found += [connection.execute(f"SHOW {what}").fetchall() for what in ("MAPPINGS", "VIEWS", "SNAPSHOTS")]
+        found: Content = [
+            sorted(connection.execute(f"SELECT * FROM {name}").fetchall())
+            for name in ("long", "short")
+        ]
+        found += [
+            connection.execute(f"SHOW {what}").fetchall()
+            for what in ("MAPPINGS", "VIEWS", "SNAPSHOTS")
+        ]
         found.append(connection.execute("SELECT n FROM few").fetchall())
-        found.append([(row[1], row[2], row[4]) for row in connection.execute("SHOW JOBS").fetchall()])
+        found.append(
+            [(row[1], row[2], row[4]) for row in connection.execute("SHOW JOBS").fetchall()]
+        )
         job = connection.job("j")
         record = job.record
         writers = connection._database.numbered_writes
         found += [writers._load(file.stem) for file in sorted((path / "writers").glob("*.json"))]
-        found.append((record.text, record.created, record.snapshot, record.options, job.store.completed))
+        found.append(
+            (record.text, record.created, record.snapshot, record.options, job.store.completed)
+        )
         return found
 
 
@@ -92,7 +118,11 @@ def kinds(path: Path) -> dict[str, list[Path]]:
 
 def flips(size: int, seed: str) -> Iterator[int]:
     """The bits to turn over in a file."""
-    return iter(range(8 * size)) if ALL else iter(sorted(random.Random(seed).sample(range(8 * size), min(SAMPLE, 8 * size))))
+    return (
+        iter(range(8 * size))
+        if ALL
+        else iter(sorted(random.Random(seed).sample(range(8 * size), min(SAMPLE, 8 * size))))
+    )
 
 
 def outcome(path: Path, file: Path, before: Content, told: Callable[[], str]) -> str | None:
@@ -110,10 +140,16 @@ def outcome(path: Path, file: Path, before: Content, told: Callable[[], str]) ->
         story = told() if "snapshots" in file.parts else ""
     names = {file.name, str(file)}
     # Which file of a job's folder it is, is in the log, and in what SHOW JOBS says.
-    return None if any(name in story for name in names) else f"it is read as something else, and nobody says so: {story}"
+    return (
+        None
+        if any(name in story for name in names)
+        else f"it is read as something else, and nobody says so: {story}"
+    )
 
 
-def test_a_flipped_bit_is_no_other_content(kept: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_flipped_bit_is_no_other_content(
+    kept: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     before = content_of_copy(kept, tmp_path)
     assert {"catalog.json", "jobs/N/job.json", "maps/long/current"} <= set(kinds(kept))
     assert any(kind.startswith("writers/") for kind in kinds(kept))

@@ -1,5 +1,5 @@
-"""A forked child has nothing of its parent's connections, and takes nothing from them. Each test runs a program of its own: it
-is that which forks."""
+"""A forked child has nothing of its parent's connections, and takes nothing from them. Each test
+runs a program of its own: it is that which forks."""
 
 from __future__ import annotations
 
@@ -79,7 +79,11 @@ def run(program: str, *words: object) -> str:
     command = [sys.executable, "-W", "error", "-c", PRELUDE + program, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     # DuckDB's binding counts what a child leaves alone as leaks.
-    said = [line for line in done.stderr.splitlines() if not line.startswith(("nanobind: ", "See https://nanobind", " - "))]
+    said = [
+        line
+        for line in done.stderr.splitlines()
+        if not line.startswith(("nanobind: ", "See https://nanobind", " - "))
+    ]
     assert (done.returncode, said) == (0, []), done.stderr
     return done.stdout
 
@@ -234,7 +238,9 @@ if __name__ == "__main__":
 def test_pools_of_processes(tmp_path: Path, kind: str) -> None:
     program = tmp_path / "program.py"
     program.write_text(PRELUDE + MULTIPROCESSING)
-    done = subprocess.run([sys.executable, program, tmp_path, kind], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, program, tmp_path, kind], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (0, "10\n"), done.stderr
 
 
@@ -259,7 +265,9 @@ put(connection, range(20, 30))
 """
 
 
-@pytest.mark.parametrize("end", some(["os.kill(os.getpid(), signal.SIGKILL)", "connection.close()", ""], 3))
+@pytest.mark.parametrize(
+    "end", some(["os.kill(os.getpid(), signal.SIGKILL)", "connection.close()", ""], 3)
+)
 def test_rows_written_while_workers_come_and_go_are_there(tmp_path: Path, end: str) -> None:
     command = [sys.executable, "-c", PRELUDE + PRELOAD + end, tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -286,7 +294,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_a_child_that_outlives_its_parent_does_not_keep_the_directory(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PRELUDE + ORPHAN, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
         assert parent.stdin is not None
         assert parent.stdout is not None
         child = int(parent.stdout.readline())

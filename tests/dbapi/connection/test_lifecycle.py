@@ -19,7 +19,10 @@ from runnel import Connection, Cursor, ErrorCode
 from tests.waiting import eventually
 
 ENDLESS = "SELECT v FROM TABLE(GENERATE_STREAM(1000000))"
-HUGE = "SELECT a.v FROM TABLE(GENERATE_SERIES(1, 100000)) AS a(v) CROSS JOIN TABLE(GENERATE_SERIES(1, 100000)) AS b(v)"
+HUGE = (
+    "SELECT a.v FROM TABLE(GENERATE_SERIES(1, 100000)) AS a(v) "
+    "CROSS JOIN TABLE(GENERATE_SERIES(1, 100000)) AS b(v)"
+)
 
 
 def threads() -> set[threading.Thread]:
@@ -52,7 +55,12 @@ stands.wait()
 
 
 def test_a_process_that_ends_while_its_threads_fetch_ends_well() -> None:
-    done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", LEAVING], capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", LEAVING],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -67,7 +75,9 @@ def test_closing_the_cursor_cancels_its_job(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("fetch", [Cursor.fetchall, Cursor.fetch_arrow_table])
-def test_closing_the_cursor_in_a_fetch_is_no_early_end(connection: Connection, fetch: Callable[[Cursor], object]) -> None:
+def test_closing_the_cursor_in_a_fetch_is_no_early_end(
+    connection: Connection, fetch: Callable[[Cursor], object]
+) -> None:
     cursor = connection.execute(HUGE)
     closing = threading.Timer(0.05, cursor.close)
     closing.start()
@@ -109,7 +119,9 @@ def test_a_forgotten_reader_cancels_its_job(connection: Connection) -> None:
 def test_a_failed_statement_is_forgotten(connection: Connection) -> None:
     def failed() -> weakref.ref[runnel.Error]:
         try:
-            connection.execute("SELECT 1 / v FROM TABLE(GENERATE_SERIES(0, 100000)) AS t(v) ORDER BY 1").fetchall()
+            connection.execute(
+                "SELECT 1 / v FROM TABLE(GENERATE_SERIES(0, 100000)) AS t(v) ORDER BY 1"
+            ).fetchall()
         except runnel.DataError as error:
             return weakref.ref(error)
         raise AssertionError
@@ -207,7 +219,8 @@ def test_the_timeout_bounds_a_query(connection: Connection, fetch: str) -> None:
 
 def test_the_timeout_bounds_a_write(connection: Connection) -> None:
     cursor = connection.execute(
-        "CREATE MAPPING m (__key BIGINT, x BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+        "CREATE MAPPING m (__key BIGINT, x BIGINT) TYPE IMap "
+        "OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
     )
     with pytest.raises(runnel.OperationalError) as caught:
         cursor.execute(f"SINK INTO m SELECT v, 0 FROM ({HUGE}) AS t(v)", timeout=0.1)
@@ -220,7 +233,9 @@ def test_the_timeout_bounds_a_write(connection: Connection) -> None:
 
 def test_ctrl_c_in_a_fetch(connection: Connection) -> None:
     cursor = connection.execute(ENDLESS + " WHERE v < 0")
-    timer = threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+    timer = threading.Timer(
+        0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)
+    )
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         cursor.fetchone()
@@ -243,15 +258,22 @@ except KeyboardInterrupt:
 
 
 def test_ctrl_c_in_a_process_of_its_own() -> None:
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.stdout, done.stderr, done.returncode) == ("interrupted [(1,)] []\n", "", 0)
 
 
 @pytest.mark.parametrize("last", ["", "connection.close()", "del cursor", "sys.exit(0)"])
 def test_a_process_ends_quietly_with_work_under_way(last: str) -> None:
-    script = f"import runnel, sys\nconnection = runnel.connect()\ncursor = connection.execute('{ENDLESS}')\n"
+    script = (
+        "import runnel, sys\nconnection = runnel.connect()\n"
+        f"cursor = connection.execute('{ENDLESS}')\n"
+    )
     script += f"cursor.fetchone()\n{last}\n"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
 
 
@@ -266,7 +288,11 @@ def test_show_jobs_and_the_handles(connection: Connection) -> None:
     (job,) = connection.jobs()
     assert shown["id"] == job.id and shown["query"] == ENDLESS
     assert (shown["status"], shown["kind"]) == ("RUNNING", "light")
-    assert shown["rows_out"] > 0 and shown["rows_per_second"] > 0 and shown["uptime"].total_seconds() > 0
+    assert (
+        shown["rows_out"] > 0
+        and shown["rows_per_second"] > 0
+        and shown["uptime"].total_seconds() > 0
+    )
     assert connection.job(job.id) is job
     job.cancel()
     assert job.wait(10)
@@ -276,7 +302,8 @@ def test_show_jobs_and_the_handles(connection: Connection) -> None:
 
 def test_a_write_that_fails_half_way_writes_nothing(connection: Connection) -> None:
     cursor = connection.execute(
-        "CREATE MAPPING m (__key BIGINT, x BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+        "CREATE MAPPING m (__key BIGINT, x BIGINT) TYPE IMap "
+        "OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
     )
     connection.register("t", pa.table([pa.array(range(100_000))], names=["k"]))
     with pytest.raises(runnel.DataError, match="division by zero"):

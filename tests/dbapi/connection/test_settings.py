@@ -30,13 +30,33 @@ def test_set_show_reset(cursor: Cursor) -> None:
 @pytest.mark.parametrize(
     ("sql", "message", "hint"),
     [
-        ("SET plan_cash_size = 1", 'setting "plan_cash_size" not found', 'did you mean "plan_cache_size"?'),
+        (
+            "SET plan_cash_size = 1",
+            'setting "plan_cash_size" not found',
+            'did you mean "plan_cache_size"?',
+        ),
         ("SHOW zzz", 'setting "zzz" not found', "the settings are cooperative_threads, "),
         ("SET plan_cache_size = -1", 'wrong value -1 for setting "plan_cache_size"', "at least 0"),
-        ("SET plan_cache_size = 1.5", 'wrong value 1.5 for setting "plan_cache_size"', "at least 0"),
-        ("SET plan_cache_size = many", "wrong value 'many' for setting \"plan_cache_size\"", "at least 0"),
-        ("SET time_zone = 'Mars/Olympus'", "wrong value 'Mars/Olympus' for setting \"time_zone\"", "Europe/Vienna"),
-        ("SET cooperative_threads = 1", 'setting "cooperative_threads" can\'t be changed', "connect(cooperative_threads="),
+        (
+            "SET plan_cache_size = 1.5",
+            'wrong value 1.5 for setting "plan_cache_size"',
+            "at least 0",
+        ),
+        (
+            "SET plan_cache_size = many",
+            "wrong value 'many' for setting \"plan_cache_size\"",
+            "at least 0",
+        ),
+        (
+            "SET time_zone = 'Mars/Olympus'",
+            "wrong value 'Mars/Olympus' for setting \"time_zone\"",
+            "Europe/Vienna",
+        ),
+        (
+            "SET cooperative_threads = 1",
+            'setting "cooperative_threads" can\'t be changed',
+            "connect(cooperative_threads=",
+        ),
     ],
 )
 def test_refusals(cursor: Cursor, sql: str, message: str, hint: str) -> None:
@@ -82,7 +102,14 @@ def test_show_plans_counts(cursor: Cursor) -> None:
     assert plans[("SELECT ? + 1", "BIGINT")] == 3
     assert plans[("SELECT ? + 1", "DOUBLE")] == 1
     counts = {kind: uses for kind, _, _, uses in rows if kind != "plan"}
-    assert counts == {"size": 2, "capacity": 1000, "hits": 2, "misses": 3, "evictions": 0, "invalidations": 0}
+    assert counts == {
+        "size": 2,
+        "capacity": 1000,
+        "hits": 2,
+        "misses": 3,
+        "evictions": 0,
+        "invalidations": 0,
+    }
 
 
 def test_a_limit_on_what_a_processor_holds(cursor: Cursor) -> None:
@@ -92,7 +119,9 @@ def test_a_limit_on_what_a_processor_holds(cursor: Cursor) -> None:
         cursor.execute("SELECT v FROM TABLE(GENERATE_SERIES(1, 101)) ORDER BY v DESC").fetchall()
 
 
-def test_a_plan_over_a_file_named_in_the_statement_is_not_kept(cursor: Cursor, tmp_path: Path) -> None:
+def test_a_plan_over_a_file_named_in_the_statement_is_not_kept(
+    cursor: Cursor, tmp_path: Path
+) -> None:
     file = tmp_path / "data.csv"
     sql = f"SELECT * FROM TABLE(CSV_FILE('{file}'))"
     file.write_text("a,b\n1,2\n")

@@ -19,7 +19,8 @@ ROUNDS = 30
 @pytest.fixture
 def shared(connection: Connection) -> Connection:
     connection.execute(
-        "CREATE MAPPING m (__key BIGINT, t BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+        "CREATE MAPPING m (__key BIGINT, t BIGINT) TYPE IMap "
+        "OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
     )
     connection.register("numbers", pa.table([pa.array(range(1000))], names=["x"]))
     return connection
@@ -37,18 +38,26 @@ def test_queries_writes_look_ups_and_definitions_at_once(shared: Connection) -> 
         for turn in range(ROUNDS):
             key = number * ROUNDS + turn
             cursor.execute("INSERT INTO m VALUES (?, ?)", (key, number))
-            assert cursor.execute("SELECT t FROM m WHERE __key = ?", (key,)).fetchall() == [(number,)]
+            assert cursor.execute("SELECT t FROM m WHERE __key = ?", (key,)).fetchall() == [
+                (number,)
+            ]
             assert cursor.execute("SELECT SUM(x) FROM numbers WHERE x < ?", (turn,)).fetchone() == (
                 sum(range(turn)) if turn else None,
             )
             if turn % 10 == 0:
-                cursor.execute(f"CREATE OR REPLACE VIEW v{number} AS SELECT x + {number} AS y FROM numbers")
+                cursor.execute(
+                    f"CREATE OR REPLACE VIEW v{number} AS SELECT x + {number} AS y FROM numbers"
+                )
                 assert cursor.execute(f"SELECT MIN(y) FROM v{number}").fetchall() == [(number,)]
                 cursor.execute(f"DROP VIEW v{number}")
-            assert cursor.execute("SELECT COUNT(*) FROM m WHERE t = ?", (number,)).fetchone() == (turn + 1,)
+            assert cursor.execute("SELECT COUNT(*) FROM m WHERE t = ?", (number,)).fetchone() == (
+                turn + 1,
+            )
 
     together(work)
-    assert shared.execute("SELECT COUNT(*), COUNT(DISTINCT t) FROM m").fetchall() == [(THREADS * ROUNDS, THREADS)]
+    assert shared.execute("SELECT COUNT(*), COUNT(DISTINCT t) FROM m").fetchall() == [
+        (THREADS * ROUNDS, THREADS)
+    ]
     assert shared.jobs() == []
 
 
@@ -108,7 +117,9 @@ def test_threads_on_one_cursor_are_noticed(connection: Connection) -> None:
             cursor.fetch_arrow_table,
             lambda: cursor.execute("SELECT 1"),
         ):
-            with pytest.raises(runnel.InterfaceError, match="in use by another thread or coroutine"):
+            with pytest.raises(
+                runnel.InterfaceError, match="in use by another thread or coroutine"
+            ):
                 call()
         with pytest.raises(runnel.InterfaceError, match="in use"):
             cursor.fetch_record_batch().read_next_batch()

@@ -17,8 +17,12 @@ SERIES = "SELECT v AS id, v * 2 AS twice FROM TABLE(GENERATE_SERIES(1, ?)) ORDER
 
 
 def test_table(cursor: Cursor) -> None:
-    table = cursor.execute("SELECT 1 AS i, 'x' AS t, 1.5 AS d, CAST(NULL AS BOOLEAN) AS b").fetch_arrow_table()
-    assert table.schema == pa.schema([("i", pa.int8()), ("t", pa.string()), ("d", pa.decimal128(2, 1)), ("b", pa.bool_())])
+    table = cursor.execute(
+        "SELECT 1 AS i, 'x' AS t, 1.5 AS d, CAST(NULL AS BOOLEAN) AS b"
+    ).fetch_arrow_table()
+    assert table.schema == pa.schema(
+        [("i", pa.int8()), ("t", pa.string()), ("d", pa.decimal128(2, 1)), ("b", pa.bool_())]
+    )
     assert table.num_rows == 1
     assert cursor.rowcount == 1
 
@@ -63,7 +67,9 @@ def test_a_reader_outlives_the_cursor(connection: runnel.Connection) -> None:
 @pytest.mark.parametrize("sql", [SERIES, "SELECT this FROM m WHERE __key = ?"])
 @pytest.mark.parametrize("end", ["close", "execute"])
 def test_a_reader_cut_short_says_so(connection: runnel.Connection, sql: str, end: str) -> None:
-    connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='varchar')")
+    connection.execute(
+        "CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='varchar')"
+    )
     connection.execute("SINK INTO m VALUES (2000000, 'x')")
     cursor = connection.execute(sql, (2_000_000,))
     reader = cursor.fetch_record_batch()
@@ -95,7 +101,10 @@ def test_an_error_passes_through_the_reader(cursor: Cursor) -> None:
 
 
 def test_the_c_stream_interface(cursor: Cursor) -> None:
-    assert pa.table(cursor.execute(SERIES, (3,))).to_pydict() == {"id": [1, 2, 3], "twice": [2, 4, 6]}
+    assert pa.table(cursor.execute(SERIES, (3,))).to_pydict() == {
+        "id": [1, 2, 3],
+        "twice": [2, 4, 6],
+    }
     assert polars.DataFrame(cursor.execute(SERIES, (3,))).shape == (3, 2)
     reader = cursor.execute(SERIES, (3,)).fetch_record_batch()
     with duckdb.connect() as other:
@@ -111,7 +120,9 @@ def test_pandas_and_polars(cursor: Cursor) -> None:
 
 
 @pytest.mark.parametrize(("package", "fetch"), [("pandas", "fetch_df"), ("polars", "fetch_polars")])
-def test_a_missing_package_is_named(cursor: Cursor, monkeypatch: pytest.MonkeyPatch, package: str, fetch: str) -> None:
+def test_a_missing_package_is_named(
+    cursor: Cursor, monkeypatch: pytest.MonkeyPatch, package: str, fetch: str
+) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     cursor.execute("SELECT 1")
     with pytest.raises(runnel.InterfaceError) as caught:

@@ -1,4 +1,5 @@
-"""Cursors and jobs in coroutines: nothing stands still while they wait, and no thread waits for them."""
+"""Cursors and jobs in coroutines: nothing stands still while they wait, and no thread waits for
+them."""
 
 from __future__ import annotations
 
@@ -15,7 +16,10 @@ from runnel import Connection, JobStatus
 
 PATIENCE = 20
 SCHEMA = pa.schema([("k", pa.int64())])
-MAP = "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+MAP = (
+    "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap "
+    "OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+)
 
 
 @pytest.fixture
@@ -99,7 +103,9 @@ def test_of_an_unbounded_query_what_is_there(connection: Connection) -> None:
             some = await cursor.fetchmany_async(7)
             assert 1 <= len(some) <= 7
             found += some
-        with pytest.raises(runnel.NotSupportedError, match="fetchall_async of a query that never ends"):
+        with pytest.raises(
+            runnel.NotSupportedError, match="fetchall_async of a query that never ends"
+        ):
             await cursor.fetchall_async()
         return found[:10]
 
@@ -194,7 +200,9 @@ def test_jobs(connection: Connection) -> None:
 
 def test_a_job_that_fails_or_is_left(connection: Connection) -> None:
     writer = connection.register_stream("s", SCHEMA)
-    connection.execute("CREATE JOB j OPTIONS ('suspendOnFailure'='false') AS SINK INTO m SELECT k, 10 / k FROM s")
+    connection.execute(
+        "CREATE JOB j OPTIONS ('suspendOnFailure'='false') AS SINK INTO m SELECT k, 10 / k FROM s"
+    )
 
     async def fails() -> None:
         writer.write([(0,)])
@@ -240,7 +248,9 @@ def test_two_coroutines_on_one_cursor(connection: Connection) -> None:
         reading = asyncio.ensure_future(cursor.fetchone_async())
         await asyncio.sleep(0)
         for call in calls:
-            with pytest.raises(runnel.InterfaceError, match="in use by another thread or coroutine"):
+            with pytest.raises(
+                runnel.InterfaceError, match="in use by another thread or coroutine"
+            ):
                 await call()
         with pytest.raises(runnel.InterfaceError, match="in use"):
             cursor.fetchone()
@@ -270,7 +280,10 @@ def test_a_task_cancelled_in_a_fetch_gives_the_cursor_back(connection: Connectio
 def test_a_task_cancelled_in_execute_gives_the_cursor_back(connection: Connection) -> None:
     cursor = connection.cursor()
     numbers = "TABLE(GENERATE_SERIES(1, 100000))"
-    long = f"INSERT INTO m SELECT a.v, MAX(b.v) FROM {numbers} AS a(v) CROSS JOIN {numbers} AS b(v) GROUP BY a.v"
+    long = (
+        f"INSERT INTO m SELECT a.v, MAX(b.v) FROM {numbers} AS a(v) CROSS JOIN {numbers} AS b(v) "
+        "GROUP BY a.v"
+    )
 
     async def body() -> Any:
         executing = asyncio.ensure_future(cursor.execute_async(long))

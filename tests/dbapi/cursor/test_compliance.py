@@ -1,10 +1,10 @@
 """The public PEP 249 compliance suite, subclassed.
 
 What is overridden, and why:
-- DDL: there are no tables to create but mappings, and a map has a key: each test table is a map from the first column of
-  the suite's table (its values are all different).
-- `test_setoutputsize`, `test_nextset`: the suite wants drivers to write them. Nothing is cut short, and there are no
-  procedures that could give a second result.
+- DDL: there are no tables to create but mappings, and a map has a key: each test table is a map
+  from the first column of the suite's table (its values are all different).
+- `test_setoutputsize`, `test_nextset`: the suite wants drivers to write them. Nothing is cut short,
+  and there are no procedures that could give a second result.
 - `test_non_idempotent_close`: PEP 249 doesn't say that a second close is an error; here it is none.
 """
 

@@ -49,7 +49,10 @@ def test_arraysize_is_a_number_of_rows(cursor: Cursor, size: Any) -> None:
 def test_a_uuid_is_an_argument_of_type_uuid(cursor: Cursor) -> None:
     known = uuid.UUID(int=10)
     assert cursor.execute("SELECT TYPEOF(?), ?", (known, known)).fetchall() == [("UUID", known)]
-    sql = "SELECT x = ?, x IN (?), x = ANY (?) FROM (SELECT CAST('00000000-0000-0000-0000-00000000000a' AS UUID) AS x) AS t"
+    sql = (
+        "SELECT x = ?, x IN (?), x = ANY (?) FROM (SELECT "
+        "CAST('00000000-0000-0000-0000-00000000000a' AS UUID) AS x) AS t"
+    )
     assert cursor.execute(sql, (known, known, [known, None])).fetchall() == [(True, True, True)]
     options = "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'json-flat')"
     cursor.execute(f"CREATE MAPPING texts (__key BIGINT, s VARCHAR, u UUID) TYPE IMap {options}")
@@ -89,7 +92,10 @@ def test_rowcount_of_a_query_is_known_at_its_end(cursor: Cursor) -> None:
 
 def test_description(cursor: Cursor) -> None:
     assert cursor.description is None
-    cursor.execute("SELECT 1 AS i, 1.50 AS d, 'x' AS t, TRUE AS b, DATE '2024-02-29' AS day, CAST('ab' AS VARBINARY) AS bytes")
+    cursor.execute(
+        "SELECT 1 AS i, 1.50 AS d, 'x' AS t, TRUE AS b, DATE '2024-02-29' AS day, "
+        "CAST('ab' AS VARBINARY) AS bytes"
+    )
     assert cursor.description is not None
     names = [column[0] for column in cursor.description]
     assert names == ["i", "d", "t", "b", "day", "bytes"]
@@ -99,7 +105,9 @@ def test_description(cursor: Cursor) -> None:
     assert codes[4] == runnel.DATETIME
     assert codes[5] == runnel.BINARY
     assert not any(code == runnel.ROWID for code in codes)
-    assert [codes[3] == item for item in (runnel.NUMBER, runnel.STRING, runnel.DATETIME)] == [False] * 3
+    assert [codes[3] == item for item in (runnel.NUMBER, runnel.STRING, runnel.DATETIME)] == [
+        False
+    ] * 3
     assert cursor.description[1].precision == 3 and cursor.description[1].scale == 2
     assert all(len(column) == 7 for column in cursor.description)
 
@@ -117,7 +125,9 @@ def test_ticks() -> None:
     assert runnel.Binary(bytearray(b"x")) == b"x"
 
 
-@pytest.mark.parametrize("fetch", ["fetchone", "fetchmany", "fetchall", "fetch_arrow_table", "fetch_record_batch"])
+@pytest.mark.parametrize(
+    "fetch", ["fetchone", "fetchmany", "fetchall", "fetch_arrow_table", "fetch_record_batch"]
+)
 def test_fetch_without_rows_is_refused(cursor: Cursor, fetch: str) -> None:
     with pytest.raises(runnel.InterfaceError, match="there are no rows to fetch"):
         getattr(cursor, fetch)()
@@ -130,7 +140,12 @@ def test_a_closed_cursor_is_of_no_use(cursor: Cursor) -> None:
     cursor.execute("SELECT 1")
     cursor.close()
     cursor.close()
-    for use in (cursor.fetchone, cursor.fetchall, lambda: cursor.execute("SELECT 1"), cursor.__enter__):
+    for use in (
+        cursor.fetchone,
+        cursor.fetchall,
+        lambda: cursor.execute("SELECT 1"),
+        cursor.__enter__,
+    ):
         with pytest.raises(runnel.InterfaceError, match="the cursor is closed"):
             use()
 

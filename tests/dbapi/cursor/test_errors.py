@@ -30,7 +30,11 @@ def test_errors_are_raised_by_fetches_too(cursor: Cursor) -> None:
 
 
 def test_the_exceptions_are_attributes_of_the_connection(connection: Connection) -> None:
-    names = [name for name in runnel.__all__ if isinstance(kind := getattr(runnel, name), type) and issubclass(kind, Exception)]
+    names = [
+        name
+        for name in runnel.__all__
+        if isinstance(kind := getattr(runnel, name), type) and issubclass(kind, Exception)
+    ]
     assert len(names) == 10
     for name in names:
         assert getattr(connection, name) is getattr(runnel, name)
@@ -61,7 +65,10 @@ def test_foreign_exceptions_are_translated(raised: Exception, shown: type[runnel
 
 def test_an_internal_error_asks_for_a_report() -> None:
     error = presentable(KeyError("gone"), "SELECT 1")
-    assert str(error) == "internal error: unexpected KeyError\nDETAIL: 'gone'\nHINT: please report this with the statement"
+    assert str(error) == (
+        "internal error: unexpected KeyError\nDETAIL: 'gone'\n"
+        "HINT: please report this with the statement"
+    )
 
 
 def test_ctrl_c_passes() -> None:

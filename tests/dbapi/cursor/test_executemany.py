@@ -38,12 +38,16 @@ def test_any_iterable_of_any_sequences(people: Cursor) -> None:
 
 
 def test_literals_expressions_and_a_column_list(people: Cursor) -> None:
-    people.executemany("INSERT INTO people (name, __key) VALUES (UPPER(?) || '!', ? + 10)", [("a", 1), ("b", 2)])
+    people.executemany(
+        "INSERT INTO people (name, __key) VALUES (UPPER(?) || '!', ? + 10)", [("a", 1), ("b", 2)]
+    )
     assert content(people) == [(11, "A!", None), (12, "B!", None)]
 
 
 def test_several_rows_of_values_keep_their_order(people: Cursor) -> None:
-    people.executemany("SINK INTO people VALUES (1, ?, ?), (2, ?, 0)", [("a", 1.0, "b"), ("c", 2.0, "d")])
+    people.executemany(
+        "SINK INTO people VALUES (1, ?, ?), (2, ?, 0)", [("a", 1.0, "b"), ("c", 2.0, "d")]
+    )
     assert people.rowcount == 4
     assert content(people) == [(1, "c", 2.0), (2, "d", 0.0)]
 
@@ -63,14 +67,18 @@ def test_a_duplicate_key_writes_nothing(people: Cursor, second: tuple[object, ..
 
 def test_a_value_that_does_not_fit_writes_nothing(people: Cursor) -> None:
     with pytest.raises(runnel.Error):
-        people.executemany("INSERT INTO people VALUES (?, ?, ?)", [(1, "one", 1.0), (2**70, "big", 1.0)])
+        people.executemany(
+            "INSERT INTO people VALUES (?, ?, ?)", [(1, "one", 1.0), (2**70, "big", 1.0)]
+        )
     with pytest.raises(runnel.DataError, match="division by zero"):
         people.executemany("INSERT INTO people VALUES (?, 'x', 1 / ?)", [(1, 1), (2, 0)])
     assert content(people) == []
 
 
 def test_values_of_mixed_types_meet_in_a_common_one(people: Cursor) -> None:
-    people.executemany("INSERT INTO people VALUES (?, ?, ?)", [(1, None, 1), (2, "b", 2.5), (3, "c", None)])
+    people.executemany(
+        "INSERT INTO people VALUES (?, ?, ?)", [(1, None, 1), (2, "b", 2.5), (3, "c", None)]
+    )
     assert content(people) == [(1, None, 1.0), (2, "b", 2.5), (3, "c", None)]
 
 
@@ -81,7 +89,8 @@ def test_values_without_a_common_type_are_refused(people: Cursor) -> None:
 
 def test_all_types(cursor: Cursor) -> None:
     cursor.execute(
-        "CREATE MAPPING everything (__key BIGINT, b BOOLEAN, i INTEGER, d DECIMAL(10, 3), r REAL, t TIMESTAMP, "
+        "CREATE MAPPING everything (__key BIGINT, b BOOLEAN, i INTEGER, d DECIMAL(10, 3), r REAL, "
+        "t TIMESTAMP, "
         "z TIMESTAMP WITH TIME ZONE, day DATE, clock TIME, bin VARBINARY) TYPE IMap "
         "OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
     )
@@ -99,9 +108,12 @@ def test_all_types(cursor: Cursor) -> None:
 
 def test_text_becomes_a_moment_where_one_is_wanted(cursor: Cursor) -> None:
     cursor.execute(
-        "CREATE MAPPING log (__key BIGINT, at TIMESTAMP) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+        "CREATE MAPPING log (__key BIGINT, at TIMESTAMP) TYPE IMap "
+        "OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
     )
-    cursor.executemany("INSERT INTO log VALUES (?, ?)", [(1, "2024-01-01 10:00:00"), (2, "2024-01-02T00:00:00")])
+    cursor.executemany(
+        "INSERT INTO log VALUES (?, ?)", [(1, "2024-01-01 10:00:00"), (2, "2024-01-02T00:00:00")]
+    )
     cursor.execute("INSERT INTO log VALUES (?, ?)", (3, "2024-01-03 00:00:00"))
     assert [row[0].day for row in cursor.execute("SELECT at FROM log ORDER BY at")] == [1, 2, 3]
     with pytest.raises(runnel.DataError):
@@ -110,7 +122,9 @@ def test_text_becomes_a_moment_where_one_is_wanted(cursor: Cursor) -> None:
 
 def test_update_and_delete_run_once_for_each(people: Cursor) -> None:
     people.executemany("INSERT INTO people VALUES (?, ?, ?)", [(i, "x", 0.0) for i in range(5)])
-    people.executemany("UPDATE people SET score = ? WHERE __key = ?", [(1.5, 1), (2.5, 2), (9.5, 99)])
+    people.executemany(
+        "UPDATE people SET score = ? WHERE __key = ?", [(1.5, 1), (2.5, 2), (9.5, 99)]
+    )
     assert people.rowcount == 2
     people.executemany("DELETE FROM people WHERE __key >= ?", [(4,), (3,), (3,)])
     assert people.rowcount == 2
@@ -118,7 +132,9 @@ def test_update_and_delete_run_once_for_each(people: Cursor) -> None:
 
 
 def test_insert_of_a_query_runs_once_for_each(people: Cursor) -> None:
-    people.executemany("INSERT INTO people SELECT v, 'n', 0 FROM TABLE(GENERATE_SERIES(?, ?))", [(1, 2), (5, 6)])
+    people.executemany(
+        "INSERT INTO people SELECT v, 'n', 0 FROM TABLE(GENERATE_SERIES(?, ?))", [(1, 2), (5, 6)]
+    )
     assert people.rowcount == 4
     assert [row[0] for row in content(people)] == [1, 2, 5, 6]
 
@@ -131,7 +147,9 @@ def test_nothing_is_done_for_no_arguments(people: Cursor) -> None:
 
 def test_queries_are_refused(people: Cursor) -> None:
     for sql in ("SELECT ?", "SELECT * FROM people WHERE __key = ?"):
-        with pytest.raises(runnel.ProgrammingError, match="executemany is not for statements that give rows"):
+        with pytest.raises(
+            runnel.ProgrammingError, match="executemany is not for statements that give rows"
+        ):
             people.executemany(sql, [(1,)])
 
 

@@ -26,7 +26,11 @@ def lines(connection: Connection, sql: str, *args: object) -> list[str]:
 
 
 def test_each_vertex_has_a_line_with_its_rows(connection: Connection) -> None:
-    shown = lines(connection, "EXPLAIN ANALYZE SELECT name, count(*) FROM m WHERE __key > ? GROUP BY name", 500)
+    shown = lines(
+        connection,
+        "EXPLAIN ANALYZE SELECT name, count(*) FROM m WHERE __key > ? GROUP BY name",
+        500,
+    )
     heading, rule, *rest, total = shown
     assert heading.split("  ")[0] == "vertex"
     assert set(rule) == {"-"} and len(rule) == len(heading)
@@ -36,7 +40,9 @@ def test_each_vertex_has_a_line_with_its_rows(connection: Connection) -> None:
 
 
 def test_rows_batches_and_bytes_are_those_of_the_run(connection: Connection) -> None:
-    text = "\n".join(lines(connection, "EXPLAIN (ANALYZE, FORMAT JSON) SELECT __key FROM m WHERE name = 'n3'"))
+    text = "\n".join(
+        lines(connection, "EXPLAIN (ANALYZE, FORMAT JSON) SELECT __key FROM m WHERE name = 'n3'")
+    )
     told = json.loads(text)
     assert told["rows"] == 100
     assert told["nanoseconds"] > 0
@@ -59,7 +65,10 @@ def test_a_join_shows_both_sides(connection: Connection) -> None:
 
 
 def test_what_writes_has_written(connection: Connection) -> None:
-    told = lines(connection, "EXPLAIN ANALYZE INSERT INTO m SELECT v + 5000, 'new' FROM TABLE(GENERATE_SERIES(1, 7))")
+    told = lines(
+        connection,
+        "EXPLAIN ANALYZE INSERT INTO m SELECT v + 5000, 'new' FROM TABLE(GENERATE_SERIES(1, 7))",
+    )
     assert told[-1].startswith("7 rows written in ")
     assert connection.execute("SELECT count(*) FROM m WHERE name = 'new'").fetchone() == (7,)
 
@@ -67,7 +76,8 @@ def test_what_writes_has_written(connection: Connection) -> None:
 def test_a_failure_is_that_of_the_statement_and_writes_nothing(connection: Connection) -> None:
     with pytest.raises(runnel.DataError, match="division by zero"):
         connection.execute(
-            "EXPLAIN ANALYZE INSERT INTO m SELECT v + 5000, 'new' || 1 / (v - 3) FROM TABLE(GENERATE_SERIES(1, 7))"
+            "EXPLAIN ANALYZE INSERT INTO m SELECT v + 5000, 'new' || 1 / (v - 3) "
+            "FROM TABLE(GENERATE_SERIES(1, 7))"
         )
     assert connection.execute("SELECT count(*) FROM m").fetchone() == (1000,)
     assert connection.jobs() == []
@@ -109,6 +119,8 @@ def test_bytes_are_not_counted_for_others(connection: Connection) -> None:
 def test_a_time_out_ends_it(connection: Connection) -> None:
     with pytest.raises(runnel.OperationalError):
         connection.execute(
-            "EXPLAIN ANALYZE SELECT count(*) FROM TABLE(GENERATE_SERIES(1, 100000000)) a JOIN m ON m.__key < a.v", timeout=0.2
+            "EXPLAIN ANALYZE SELECT count(*) FROM TABLE(GENERATE_SERIES(1, 100000000)) a "
+            "JOIN m ON m.__key < a.v",
+            timeout=0.2,
         )
     assert connection.jobs() == []

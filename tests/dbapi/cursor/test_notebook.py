@@ -9,7 +9,8 @@ from tests.waiting import eventually
 def test_rows_are_shown_and_stay() -> None:
     with runnel.connect() as connection:
         cursor = connection.execute(
-            "SELECT v, '<' || v AS t, CAST(NULL AS DATE) AS d FROM TABLE(GENERATE_SERIES(1, 100)) AS s(v)"
+            "SELECT v, '<' || v AS t, CAST(NULL AS DATE) AS d "
+            "FROM TABLE(GENERATE_SERIES(1, 100)) AS s(v)"
         )
         shown = cursor._repr_html_()
         assert "<th>v<br><small>BIGINT</small></th>" in shown

@@ -25,7 +25,9 @@ def test_rows_by_step_while_a_query_waits_for_its_reader(connection: runnel.Conn
     assert cursor.progress() is None, "all rows are there"
 
 
-def test_a_statement_that_still_executes_tells_another_thread(connection: runnel.Connection) -> None:
+def test_a_statement_that_still_executes_tells_another_thread(
+    connection: runnel.Connection,
+) -> None:
     held: list[QueryProgress | None] = []
     cursor = connection.cursor()
 
@@ -38,7 +40,9 @@ def test_a_statement_that_still_executes_tells_another_thread(connection: runnel
 
     connection.create_function("look", look, ["BIGINT"], "BIGINT", scalar=True)
     connection.register("numbers", pa.table({"n": range(10_000)}))
-    cursor.execute("CREATE MAPPING kept TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')")
+    cursor.execute(
+        "CREATE MAPPING kept TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')"
+    )
     cursor.execute("INSERT INTO kept SELECT n, look(n) FROM numbers")
     assert held and held[0] is not None
     assert not held[0].is_done
@@ -46,7 +50,10 @@ def test_a_statement_that_still_executes_tells_another_thread(connection: runnel
 
 
 def test_how_it_reads() -> None:
-    steps = (StepProgress("scan sales", 0, 1_200_000, 37, 100), StepProgress("aggregate", 1_200_000, 0))
+    steps = (
+        StepProgress("scan sales", 0, 1_200_000, 37, 100),
+        StepProgress("aggregate", 1_200_000, 0),
+    )
     assert str(QueryProgress(2.04, False, steps)).split("\n") == [
         "running for 2.0 s, 37% of the known tasks",
         "  scan sales: 1,200,000 rows out, 37 of 100 tasks",

@@ -1,4 +1,5 @@
-"""A statement that waits for a table or the catalog hears its time-out, its cancelling and the end of the connection."""
+"""A statement that waits for a table or the catalog hears its time-out, its cancelling and the end
+of the connection."""
 
 from __future__ import annotations
 
@@ -29,7 +30,10 @@ from runnel.snapshots.file_store import FileSnapshotStore
 from runnel.statements.numbered_writes import NumberedWrite
 from tests.waiting import eventually
 
-MAP = "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')"
+MAP = (
+    "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap "
+    "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')"
+)
 DUCK = "CREATE MAPPING d (a BIGINT, b BIGINT) TYPE DuckDB"
 
 WAITING = [
@@ -116,7 +120,11 @@ def test_a_write_that_waits_for_a_table_times_out(made: runnel.Connection, sql: 
         assert ended(thread), "the time-out wasn't heard"
     (error,) = errors
     assert error.code is runnel.ErrorCode.TIMEOUT
-    assert made.execute("SELECT * FROM m").fetchall() == made.execute("SELECT * FROM d").fetchall() == [(7, 7)]
+    assert (
+        made.execute("SELECT * FROM m").fetchall()
+        == made.execute("SELECT * FROM d").fetchall()
+        == [(7, 7)]
+    )
 
 
 @pytest.mark.parametrize("sql", WAITING)
@@ -128,11 +136,17 @@ def test_a_write_that_waits_for_a_table_can_be_cancelled(made: runnel.Connection
         cursor.cancel()
         assert ended(thread), "the cancelling wasn't heard"
     assert [error.code for error in errors] == [runnel.ErrorCode.CANCELLED]
-    assert made.execute("SELECT * FROM m").fetchall() == made.execute("SELECT * FROM d").fetchall() == [(7, 7)]
+    assert (
+        made.execute("SELECT * FROM m").fetchall()
+        == made.execute("SELECT * FROM d").fetchall()
+        == [(7, 7)]
+    )
     assert not made._database.statements._waiting
 
 
-@pytest.mark.parametrize("sql", ["INSERT INTO m VALUES (?, ?)", "UPDATE m SET this = ? WHERE __key = ?"])
+@pytest.mark.parametrize(
+    "sql", ["INSERT INTO m VALUES (?, ?)", "UPDATE m SET this = ? WHERE __key = ?"]
+)
 def test_many_argument_lists_hear_both(made: runnel.Connection, sql: str) -> None:
     rows = [(number, number) for number in range(3)]
     with held(made, "m"):
@@ -143,11 +157,18 @@ def test_many_argument_lists_hear_both(made: runnel.Connection, sql: str) -> Non
         assert eventually(lambda: cursor._patience is not None)
         cursor.cancel()
         assert ended(thread)
-    assert [error.code for error in errors + more] == [runnel.ErrorCode.TIMEOUT, runnel.ErrorCode.CANCELLED]
+    assert [error.code for error in errors + more] == [
+        runnel.ErrorCode.TIMEOUT,
+        runnel.ErrorCode.CANCELLED,
+    ]
 
 
-@pytest.mark.parametrize("sql", ["CREATE VIEW w AS SELECT 1 AS a", "DROP MAPPING m", MAP.replace(" m ", " n ")])
-def test_a_definition_that_waits_for_the_catalog_times_out(made: runnel.Connection, sql: str) -> None:
+@pytest.mark.parametrize(
+    "sql", ["CREATE VIEW w AS SELECT 1 AS a", "DROP MAPPING m", MAP.replace(" m ", " n ")]
+)
+def test_a_definition_that_waits_for_the_catalog_times_out(
+    made: runnel.Connection, sql: str
+) -> None:
     with held(made, "catalog"):
         thread, errors = failure_of(lambda: made.execute(sql, timeout=0.05))
         assert ended(thread)
@@ -161,32 +182,46 @@ def test_the_end_of_the_connection_is_heard(made: runnel.Connection) -> None:
         for _ in range(3):
             cursor = made.cursor()
             begun.append(cursor)
-            threads.append(failure_of(lambda cursor=cursor: cursor.execute("INSERT INTO m VALUES (1, 2)")))  # type: ignore[misc]
+            threads.append(
+                failure_of(lambda cursor=cursor: cursor.execute("INSERT INTO m VALUES (1, 2)"))
+            )  # type: ignore[misc]
         assert eventually(lambda: len(made._database.statements._waiting) == 3)
         made.close()
         assert all(ended(thread) for thread, _ in threads), "the end wasn't heard"
-    assert [error.code for _, errors in threads for error in errors] == [runnel.ErrorCode.CANCELLED] * 3
+    assert [error.code for _, errors in threads for error in errors] == [
+        runnel.ErrorCode.CANCELLED
+    ] * 3
 
 
 def test_a_write_with_a_number_can_be_cancelled(made: runnel.Connection) -> None:
     database = made._database
     made.register("t", pa.table({"__key": [1], "this": [2]}))
-    write = NumberedWrite(writer="w", number=1, statement="SINK", table="m", columns=("__key", "this"), rows=("t",))
+    write = NumberedWrite(
+        writer="w", number=1, statement="SINK", table="m", columns=("__key", "this"), rows=("t",)
+    )
     begun: list[Running] = []
     with held(made, "m"):
-        thread, errors = failure_of(lambda: database.numbered_writes.write(database, write, begun.append, database.owner))
+        thread, errors = failure_of(
+            lambda: database.numbered_writes.write(database, write, begun.append, database.owner)
+        )
         assert eventually(_is_waiting)
         for running in begun:
             running.cancel()
         assert ended(thread)
     assert [error.code for error in errors] == [runnel.ErrorCode.CANCELLED]
     database.numbered_writes.write(database, write, begun.append, database.owner)
-    assert made.execute("SELECT * FROM m ORDER BY __key").fetchall() == [(1, 2), (7, 7)], "its writer comes with it again"
+    assert made.execute("SELECT * FROM m ORDER BY __key").fetchall() == [(1, 2), (7, 7)], (
+        "its writer comes with it again"
+    )
 
 
-def test_the_commit_of_a_job_that_waits_for_a_table_hears_its_cancelling(made: runnel.Connection) -> None:
+def test_the_commit_of_a_job_that_waits_for_a_table_hears_its_cancelling(
+    made: runnel.Connection,
+) -> None:
     stream = made.register_stream("s", {"v": "BIGINT"})
-    made.execute("CREATE JOB j OPTIONS ('snapshotIntervalMillis' = '10') AS SINK INTO m SELECT v, v FROM s")
+    made.execute(
+        "CREATE JOB j OPTIONS ('snapshotIntervalMillis' = '10') AS SINK INTO m SELECT v, v FROM s"
+    )
     with held(made, "m"):
         stream.write([(1,)])
         assert eventually(_is_waiting)
@@ -196,7 +231,9 @@ def test_the_commit_of_a_job_that_waits_for_a_table_hears_its_cancelling(made: r
 
 
 @pytest.mark.parametrize("sql", ["ALTER JOB j RESUME", "DROP JOB j", "CREATE SNAPSHOT s FOR JOB j"])
-def test_a_statement_that_waits_for_a_job_which_is_verified_hears_both(made: runnel.Connection, sql: str) -> None:
+def test_a_statement_that_waits_for_a_job_which_is_verified_hears_both(
+    made: runnel.Connection, sql: str
+) -> None:
     made.execute("CREATE JOB j AS SINK INTO m SELECT v, v FROM TABLE(GENERATE_STREAM(10)) AS g(v)")
     made.execute("ALTER JOB j SUSPEND")
     job, cursor = made.job("j"), made.cursor()
@@ -207,12 +244,17 @@ def test_a_statement_that_waits_for_a_job_which_is_verified_hears_both(made: run
         assert eventually(_is_waiting)
         cursor.cancel()
         assert ended(thread), "the cancelling wasn't heard"
-    assert [error.code for error in errors + more] == [runnel.ErrorCode.TIMEOUT, runnel.ErrorCode.CANCELLED]
+    assert [error.code for error in errors + more] == [
+        runnel.ErrorCode.TIMEOUT,
+        runnel.ErrorCode.CANCELLED,
+    ]
     assert job.status is runnel.JobStatus.SUSPENDED
     made.execute("ALTER JOB j RESUME", timeout=20)
 
 
-def test_a_statement_that_waits_for_jobs_while_one_is_made_times_out(made: runnel.Connection) -> None:
+def test_a_statement_that_waits_for_jobs_while_one_is_made_times_out(
+    made: runnel.Connection,
+) -> None:
     with held_by(made._database.named_jobs._lock):
         thread, errors = failure_of(lambda: made.execute("DROP JOB j", timeout=0.05))
         assert ended(thread)
@@ -231,13 +273,18 @@ def test_the_copy_of_a_snapshot_that_nobody_waits_for_goes(tmp_path: Path) -> No
     done: list[Callable[[Exception | None], None]] = []
 
     class Store(FileSnapshotStore):
-        def export(self, _: int, folder: Path, about: Any, on_done: Callable[[Exception | None], None]) -> None:
+        def export(
+            self, _: int, folder: Path, about: Any, on_done: Callable[[Exception | None], None]
+        ) -> None:
             done.append(on_done)
 
     kept = tmp_path / "snapshots"
     snapshots = NamedSnapshots(kept, SystemClock())
     record = JobRecord(id=1, name="j", query="", text="", options=NamedJobOptions(), created=0)
-    for deadline, code in ((monotonic_ns() + 50_000_000, runnel.ErrorCode.TIMEOUT), (None, runnel.ErrorCode.CANCELLED)):
+    for deadline, code in (
+        (monotonic_ns() + 50_000_000, runnel.ErrorCode.TIMEOUT),
+        (None, runnel.ErrorCode.CANCELLED),
+    ):
         with Patience(deadline) as patience:
             if deadline is None:
                 patience.cancel()
@@ -309,4 +356,6 @@ def held_by(lock: AbstractContextManager[object]) -> Iterator[None]:
 
 def _is_waiting() -> bool:
     """Whether a thread waits for a lock that another statement holds."""
-    return any(frame.f_code is PatientLock._wait.__code__ for frame in sys._current_frames().values())
+    return any(
+        frame.f_code is PatientLock._wait.__code__ for frame in sys._current_frames().values()
+    )

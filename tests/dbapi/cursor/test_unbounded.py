@@ -28,11 +28,17 @@ def test_a_bounded_query_is_not_unbounded(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("fetch", ["fetchall", "fetch_arrow_table", "fetch_df", "fetch_polars"])
-def test_waiting_for_the_end_is_refused_where_there_is_none(connection: Connection, fetch: str) -> None:
+def test_waiting_for_the_end_is_refused_where_there_is_none(
+    connection: Connection, fetch: str
+) -> None:
     cursor = connection.execute(STREAM)
     with pytest.raises(runnel.NotSupportedError, match="of a query that never ends") as caught:
         getattr(cursor, fetch)()
-    assert caught.value.hint is not None and "fetchmany" in caught.value.hint and "LIMIT" in caught.value.hint
+    assert (
+        caught.value.hint is not None
+        and "fetchmany" in caught.value.hint
+        and "LIMIT" in caught.value.hint
+    )
     assert caught.value.sql == STREAM
     assert cursor.fetchone() == (0,)
 
@@ -52,10 +58,14 @@ def test_batches_of_a_stream(connection: Connection) -> None:
 
 
 def test_a_pushed_stream(connection: Connection) -> None:
-    writer = connection.register_stream("prices", pa.schema([("ticker", pa.string()), ("price", pa.int64())]))
+    writer = connection.register_stream(
+        "prices", pa.schema([("ticker", pa.string()), ("price", pa.int64())])
+    )
     cursor = connection.execute("SELECT ticker, price * 2 FROM prices WHERE price > 1")
     assert cursor.is_unbounded
-    writer.write(pa.table([pa.array(["a", "b", "c"]), pa.array([1, 2, 3])], names=["ticker", "price"]))
+    writer.write(
+        pa.table([pa.array(["a", "b", "c"]), pa.array([1, 2, 3])], names=["ticker", "price"])
+    )
     assert cursor.fetchmany(10) == [("b", 4), ("c", 6)]
     writer.write(pa.table([pa.array(["d"]), pa.array([4])], names=["ticker", "price"]))
     assert cursor.fetchone() == ("d", 8)

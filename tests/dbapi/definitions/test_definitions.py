@@ -8,7 +8,10 @@ import pytest
 import runnel
 from runnel import Connection, Cursor
 
-MAP = "(__key BIGINT, name VARCHAR, price DECIMAL(10, 2)) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+MAP = (
+    "(__key BIGINT, name VARCHAR, price DECIMAL(10, 2)) TYPE IMap "
+    "OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+)
 
 
 @pytest.fixture
@@ -35,7 +38,9 @@ def test_show_lists_what_there_is(trades: Cursor) -> None:
     assert trades.execute("SHOW MAPPINGS").fetchall() == [
         ("trades", "IMap", None, "__key BIGINT, name VARCHAR, price DECIMAL(10, 2)")
     ]
-    assert trades.execute("SHOW VIEWS").fetchall() == [("cheap", "SELECT name FROM trades WHERE price < 2", "name VARCHAR")]
+    assert trades.execute("SHOW VIEWS").fetchall() == [
+        ("cheap", "SELECT name FROM trades WHERE price < 2", "name VARCHAR")
+    ]
     assert trades.execute("SHOW INDEXES").fetchall() == [("by_name", "trades", "name", "hash")]
 
 
@@ -49,8 +54,16 @@ def test_names_match_without_regard_to_case(trades: Cursor) -> None:
     ("sql", "message", "hint"),
     [
         (f"CREATE MAPPING trades {MAP}", 'mapping "trades" exists already', "OR REPLACE MAPPING"),
-        ("CREATE VIEW trades AS SELECT 1 AS x", 'mapping "trades" exists already', "DROP MAPPING trades"),
-        ("CREATE VIEW flights AS SELECT 1 AS x", 'registration "flights" exists already', 'unregister("flights")'),
+        (
+            "CREATE VIEW trades AS SELECT 1 AS x",
+            'mapping "trades" exists already',
+            "DROP MAPPING trades",
+        ),
+        (
+            "CREATE VIEW flights AS SELECT 1 AS x",
+            'registration "flights" exists already',
+            'unregister("flights")',
+        ),
         (f"CREATE OR REPLACE MAPPING v {MAP}", 'view "v" exists already', "DROP VIEW v"),
         ("CREATE INDEX i ON trades (name)", 'index "i" exists already', "IF NOT EXISTS"),
         ("CREATE INDEX j ON v (one)", 'view "v" can\'t have an index', "TYPE IMap"),
@@ -60,7 +73,11 @@ def test_names_match_without_regard_to_case(trades: Cursor) -> None:
         ("DROP INDEX nothing", 'index "nothing" not found', None),
         ("DROP VIEW trades", '"trades" is a mapping, not a view', "DROP MAPPING trades"),
         ("DROP MAPPING v", '"v" is a view, not a mapping', "DROP VIEW v"),
-        ("DROP MAPPING flights", '"flights" is a registration, not a mapping', 'unregister("flights")'),
+        (
+            "DROP MAPPING flights",
+            '"flights" is a registration, not a mapping',
+            'unregister("flights")',
+        ),
     ],
 )
 def test_refusals(trades: Cursor, sql: str, message: str, hint: str | None) -> None:

@@ -28,16 +28,27 @@ def values(con: runnel.Connection, sql: str, args: tuple[Any, ...] = ()) -> list
 def test_over_arrays(con: runnel.Connection) -> None:
     con.create_function("plus", pc.add, ["BIGINT", "BIGINT"], "BIGINT")
     assert values(con, "SELECT plus(a, 10) FROM t") == [11, 12, None, 14]
-    assert values(con, "SELECT PLUS(plus(a, ?), 1) FROM t WHERE plus(a, 1) > 2", (100,)) == [103, 105]
-    assert values(con, "SELECT SUM(plus(a, 1)) FROM t GROUP BY plus(a, 0) > 1 ORDER BY 1") == [None, 2, 8]
+    assert values(con, "SELECT PLUS(plus(a, ?), 1) FROM t WHERE plus(a, 1) > 2", (100,)) == [
+        103,
+        105,
+    ]
+    assert values(con, "SELECT SUM(plus(a, 1)) FROM t GROUP BY plus(a, 0) > 1 ORDER BY 1") == [
+        None,
+        2,
+        8,
+    ]
     assert values(con, "SELECT a FROM t ORDER BY plus(0, a) DESC") == [4, 2, 1, None]
     assert con.execute("SELECT plus(2, 3), plus(NULL, 3)").fetchone() == (5, None)
 
 
 def test_over_python_values(con: runnel.Connection) -> None:
-    con.create_function("shout", lambda text: text.upper() + "!", ["VARCHAR"], "VARCHAR", scalar=True, nulls="skip")
+    con.create_function(
+        "shout", lambda text: text.upper() + "!", ["VARCHAR"], "VARCHAR", scalar=True, nulls="skip"
+    )
     assert values(con, "SELECT shout(s) FROM t") == ["X!", None, "Y!", "ZZ!"]
-    con.create_function("next_year", lambda day: day.replace(year=day.year + 1), ["DATE"], pa.date32(), scalar=True)
+    con.create_function(
+        "next_year", lambda day: day.replace(year=day.year + 1), ["DATE"], pa.date32(), scalar=True
+    )
     assert values(con, "SELECT next_year(DATE '2024-01-31')") == [date(2025, 1, 31)]
     con.create_function("is_null", lambda value: value is None, [str], bool, scalar=True)
     assert values(con, "SELECT is_null(s) FROM t") == [False, True, False, False]
@@ -90,7 +101,9 @@ def test_wrong_results_are_told(con: runnel.Connection, give: Any, message: str)
 
 
 def test_errors_of_the_function(con: runnel.Connection) -> None:
-    con.create_function("bad", lambda value: 1 // (value - 2), ["BIGINT"], "BIGINT", scalar=True, nulls="skip")
+    con.create_function(
+        "bad", lambda value: 1 // (value - 2), ["BIGINT"], "BIGINT", scalar=True, nulls="skip"
+    )
     with pytest.raises(runnel.DataError) as caught:
         con.execute("SELECT bad(a) FROM t").fetchall()
     assert caught.value.message == "function bad failed"
@@ -110,7 +123,9 @@ def test_names_and_types_are_checked(con: runnel.Connection) -> None:
             con.create_function(name, pc.negate, ["BIGINT"], "BIGINT")
     with pytest.raises(runnel.ProgrammingError, match="f takes 1 argument, not 2"):
         con.execute("SELECT f(1, 2)")
-    with pytest.raises(runnel.ProgrammingError, match="argument 1 of f must be BIGINT, not VARCHAR"):
+    with pytest.raises(
+        runnel.ProgrammingError, match="argument 1 of f must be BIGINT, not VARCHAR"
+    ):
         con.execute("SELECT f(s) FROM t")
     with pytest.raises(runnel.InterfaceError, match="is not a type"):
         con.create_function("g", pc.negate, [object], "BIGINT")
@@ -133,9 +148,13 @@ def test_plans_follow_the_function(con: runnel.Connection) -> None:
         con.drop_function("f")
 
 
-def test_a_function_that_is_not_deterministic_is_called_for_every_row(con: runnel.Connection) -> None:
+def test_a_function_that_is_not_deterministic_is_called_for_every_row(
+    con: runnel.Connection,
+) -> None:
     numbers = iter(range(100))
-    con.create_function("ticket", lambda: next(numbers), [], "BIGINT", scalar=True, deterministic=False)
+    con.create_function(
+        "ticket", lambda: next(numbers), [], "BIGINT", scalar=True, deterministic=False
+    )
     assert values(con, "SELECT ticket() FROM t") == [0, 1, 2, 3]
 
 

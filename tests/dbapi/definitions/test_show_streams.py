@@ -1,4 +1,5 @@
-"""SHOW JOBS of queries on streams: how far event time is, who holds it back, what came too late, how long rows take."""
+"""SHOW JOBS of queries on streams: how far event time is, who holds it back, what came too late,
+how long rows take."""
 
 from __future__ import annotations
 
@@ -12,7 +13,10 @@ import runnel
 from tests.waiting import eventually
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us"))])
-COUNTS = "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_end"
+COUNTS = (
+    "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), "
+    "INTERVAL '1' MINUTE)) GROUP BY window_end"
+)
 
 
 def minute(number: float) -> datetime:
@@ -28,7 +32,9 @@ def shown(connection: runnel.Connection) -> dict[str, Any]:
 
 def test_watermark_and_late_rows() -> None:
     with runnel.connect() as connection:
-        writer = connection.register_stream("clicks", SCHEMA, time_column="ts", max_disorder=timedelta(seconds=30))
+        writer = connection.register_stream(
+            "clicks", SCHEMA, time_column="ts", max_disorder=timedelta(seconds=30)
+        )
         cursor = connection.cursor().execute(COUNTS)
         writer.write([(1, minute(0.1)), (1, minute(0.2)), (1, minute(1.6))])
         assert cursor.fetchone() == (minute(1), 2)
@@ -37,7 +43,9 @@ def test_watermark_and_late_rows() -> None:
         assert eventually(lambda: shown(connection)["watermark"] == str(minute(1.2)))
         job = shown(connection)
         assert job["watermark_lag"] > timedelta(0)
-        assert job["latency_p50"] is None or timedelta(0) <= job["latency_p50"] <= job["latency_p99"]
+        assert (
+            job["latency_p50"] is None or timedelta(0) <= job["latency_p50"] <= job["latency_p99"]
+        )
         writer.close()
         assert cursor.fetchall() == [(minute(2), 2)]
 

@@ -43,7 +43,10 @@ def test_it_is_there_when_the_directory_is_opened_again(folder: Path) -> None:
         connection.execute("DROP MAPPING m")
         connection.execute(text)
         assert event_time(connection, "m") == EventTime(0, 5, 250)
-        assert connection.execute("SELECT ts, v FROM m ORDER BY ts").fetchall() == [(1, 10), (7, 20)]
+        assert connection.execute("SELECT ts, v FROM m ORDER BY ts").fetchall() == [
+            (1, 10),
+            (7, 20),
+        ]
 
 
 def test_it_is_kept_while_its_files_are_gone(folder: Path) -> None:
@@ -67,9 +70,14 @@ def test_columns_that_the_connector_finds_have_it_too(folder: Path) -> None:
 
 def test_a_mapping_over_a_data_connection_keeps_it_when_that_is_replaced(tmp_path: Path) -> None:
     with runnel.connect() as connection:
-        define = f"CREATE OR REPLACE DATA CONNECTION d TYPE DuckDB OPTIONS ('path' = '{tmp_path}/f.duckdb', 'create' = 'true')"
+        define = (
+            "CREATE OR REPLACE DATA CONNECTION d TYPE DuckDB "
+            f"OPTIONS ('path' = '{tmp_path}/f.duckdb', 'create' = 'true')"
+        )
         connection.execute(define)
-        connection.execute(f"CREATE MAPPING m {COLUMNS} DATA CONNECTION d OPTIONS ('idleTimeoutMillis' = '0')")
+        connection.execute(
+            f"CREATE MAPPING m {COLUMNS} DATA CONNECTION d OPTIONS ('idleTimeoutMillis' = '0')"
+        )
         assert event_time(connection, "m") == EventTime(0, 5, 0)
         connection.execute(define)
         assert event_time(connection, "m") == EventTime(0, 5, 0)
@@ -84,12 +92,15 @@ def test_a_mapping_over_a_data_connection_keeps_it_when_that_is_replaced(tmp_pat
     ],
 )
 def test_every_connector_takes_it(kind: str, options: str) -> None:
-    columns = {"IMap": "__key BIGINT, ts TIMESTAMP,", "DuckDB": "ts TIMESTAMP,", "Nexmark": ""}[kind]
+    columns = {"IMap": "__key BIGINT, ts TIMESTAMP,", "DuckDB": "ts TIMESTAMP,", "Nexmark": ""}[
+        kind
+    ]
     name = "ts" if columns else "date_time"
     comma = ", " if options else ""
     with runnel.connect() as connection:
         connection.execute(
-            f"CREATE MAPPING m ({columns} WATERMARK FOR {name} AS {name} - INTERVAL '2' SECOND) TYPE {kind} "
+            f"CREATE MAPPING m ({columns} WATERMARK FOR {name} AS {name} - INTERVAL '2' SECOND) "
+            f"TYPE {kind} "
             f"OPTIONS ({options}{comma}'idleTimeoutMillis' = '9')"
         )
         found = event_time(connection, "m")

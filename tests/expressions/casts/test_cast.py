@@ -70,7 +70,10 @@ def test_every_allowed_cast_runs_and_no_other_is_built(source: SqlType) -> None:
         else:
             with pytest.raises(ProgrammingError) as raised:
                 build.cast(rows["v"], target, Position(1, 1, 0))
-            assert raised.value.message == f"CAST function cannot convert value of type {source} to type {target}"
+            assert (
+                raised.value.message
+                == f"CAST function cannot convert value of type {source} to type {target}"
+            )
             assert raised.value.position is not None
 
 
@@ -95,7 +98,12 @@ def test_null_casts_to_everything(target: SqlType) -> None:
         (1e-20, DOUBLE, decimal(5, 2), Decimal("0.00")),
         (1.5e10, DOUBLE, decimal(20, 1), Decimal("15000000000.0")),
         (Decimal("-0.7"), decimal(38, 10), DOUBLE, -0.7),
-        (Decimal("12345678901234567890.1234567890"), decimal(38, 10), DOUBLE, 12345678901234567890.123456789),
+        (
+            Decimal("12345678901234567890.1234567890"),
+            decimal(38, 10),
+            DOUBLE,
+            12345678901234567890.123456789,
+        ),
         (Decimal("2.675"), decimal(5, 3), decimal(5, 2), Decimal("2.68")),
         (5, INTEGER, decimal(5, 2), Decimal("5.00")),
         (9, BIGINT, decimal(38, 37), Decimal("9." + "0" * 37)),
@@ -240,13 +248,19 @@ def test_text_that_is_no_value(text: str, target: SqlType) -> None:
     ("value", "source", "target", "message"),
     [
         (300, INTEGER, TINYINT, "numeric overflow while converting 300 from INTEGER to TINYINT"),
-        (2**31, BIGINT, INTEGER, "numeric overflow while converting 2147483648 from BIGINT to INTEGER"),
-        (1e10, DOUBLE, INTEGER, "numeric overflow while converting 10000000000.0 from DOUBLE to INTEGER"),
+        (2**31, BIGINT, INTEGER, (
+            "numeric overflow while converting 2147483648 from BIGINT to INTEGER"
+        )),
+        (1e10, DOUBLE, INTEGER, (
+            "numeric overflow while converting 10000000000.0 from DOUBLE to INTEGER"
+        )),
         (9.3e18, DOUBLE, BIGINT, "numeric overflow while converting 9.3e+18 from DOUBLE to BIGINT"),
         (NAN, DOUBLE, INTEGER, "cannot convert infinite or NaN to an integer"),
         (float("inf"), REAL, decimal(5, 2), "cannot convert infinite or NaN to DECIMAL"),
         (1e300, DOUBLE, REAL, "numeric overflow while converting 1e+300 from DOUBLE to REAL"),
-        (1000, INTEGER, decimal(5, 2), "numeric overflow while converting 1000 from INTEGER to DECIMAL(5, 2)"),
+        (1000, INTEGER, decimal(5, 2), (
+            "numeric overflow while converting 1000 from INTEGER to DECIMAL(5, 2)"
+        )),
         (
             Decimal("999.995"),
             decimal(6, 3),
@@ -263,7 +277,9 @@ def test_values_that_do_not_fit(value: Any, source: SqlType, target: SqlType, me
     assert raised.value.message == message
 
 
-@pytest.mark.parametrize("source", [name for name in EDGES if name not in ("r", "x", "money", "tz", "b")])
+@pytest.mark.parametrize(
+    "source", [name for name in EDGES if name not in ("r", "x", "money", "tz", "b")]
+)
 def test_text_round_trip_like_duckdb(source: str) -> None:
     rows = edges(source)
     text = build.cast(rows[source], VARCHAR)
@@ -298,10 +314,14 @@ def test_the_session_zone_decides_on_local_time() -> None:
     assert cast_one(instant, TIMESTAMP_TZ, TIMESTAMP, zone=ZONE) == datetime(2024, 7, 1, 12)
     assert cast_one(instant, TIMESTAMP_TZ, TIME, zone=ZONE) == time(12)
     assert cast_one(instant, TIMESTAMP_TZ, VARCHAR, zone=ZONE) == "2024-07-01 12:00:00+02"
-    assert cast_one(instant, TIMESTAMP_TZ, VARCHAR, zone="Asia/Kolkata") == "2024-07-01 15:30:00+05:30"
+    assert (
+        cast_one(instant, TIMESTAMP_TZ, VARCHAR, zone="Asia/Kolkata") == "2024-07-01 15:30:00+05:30"
+    )
     assert cast_one(datetime(2024, 7, 1, 12), TIMESTAMP, TIMESTAMP_TZ, zone=ZONE) == instant
     assert cast_one("2024-07-01 12:00", VARCHAR, TIMESTAMP_TZ, zone=ZONE) == instant
-    assert cast_one(date(2024, 7, 1), DATE, TIMESTAMP_TZ, zone=ZONE) == datetime(2024, 6, 30, 22, tzinfo=UTC)
+    assert cast_one(date(2024, 7, 1), DATE, TIMESTAMP_TZ, zone=ZONE) == datetime(
+        2024, 6, 30, 22, tzinfo=UTC
+    )
 
 
 def test_a_time_is_a_time_of_today() -> None:
@@ -324,13 +344,30 @@ def test_local_times_that_the_clock_skips_or_repeats() -> None:
     [
         ([1, None, 3], array(BIGINT), array(VARCHAR), ["1", None, "3"]),
         ([], array(BIGINT), array(TINYINT), []),
-        ([[1], None, [2, 3]], array(array(BIGINT)), array(array(DOUBLE)), [[1.0], None, [2.0, 3.0]]),
-        ({"a": 1, "b": "2"}, row(("a", BIGINT), ("b", VARCHAR)), row(("x", VARCHAR), ("y", INTEGER)), {"x": "1", "y": 2}),
-        ({"k": 1, "l": None}, map_of(VARCHAR, BIGINT), map_of(VARCHAR, VARCHAR), {"k": "1", "l": None}),
+        (
+            [[1], None, [2, 3]],
+            array(array(BIGINT)),
+            array(array(DOUBLE)),
+            [[1.0], None, [2.0, 3.0]],
+        ),
+        (
+            {"a": 1, "b": "2"},
+            row(("a", BIGINT), ("b", VARCHAR)),
+            row(("x", VARCHAR), ("y", INTEGER)),
+            {"x": "1", "y": 2},
+        ),
+        (
+            {"k": 1, "l": None},
+            map_of(VARCHAR, BIGINT),
+            map_of(VARCHAR, VARCHAR),
+            {"k": "1", "l": None},
+        ),
     ],
     ids=str,
 )
-def test_nested_casts_go_element_by_element(value: Any, source: SqlType, target: SqlType, result: Any) -> None:
+def test_nested_casts_go_element_by_element(
+    value: Any, source: SqlType, target: SqlType, result: Any
+) -> None:
     rows = Rows(v=(source, [None, value, None, value, value]))
     assert rows.run(build.cast(rows["v"], target)) == [None, result, None, result, result]
 
@@ -380,8 +417,16 @@ def test_parameters_take_the_type_of_their_context() -> None:
     ("kind", "arrow", "values"),
     [
         (DATE, pa.date32(), [2**31 - 1, 2932897, -719163]),
-        (TIMESTAMP, pa.timestamp("us"), [2**63 - 1, 253_402_300_800_000_000, -62_135_596_800_000_001]),
-        (TIMESTAMP_TZ, pa.timestamp("us", "UTC"), [2**62, 253_402_300_800_000_000, -62_135_596_800_000_001]),
+        (
+            TIMESTAMP,
+            pa.timestamp("us"),
+            [2**63 - 1, 253_402_300_800_000_000, -62_135_596_800_000_001],
+        ),
+        (
+            TIMESTAMP_TZ,
+            pa.timestamp("us", "UTC"),
+            [2**62, 253_402_300_800_000_000, -62_135_596_800_000_001],
+        ),
     ],
     ids=str,
 )
@@ -394,10 +439,16 @@ def test_years_without_a_text_form(kind: SqlType, arrow: pa.DataType, values: li
         for datum in (array, array[2]):
             with pytest.raises(DataError) as raised:
                 run(datum, EvaluationContext())
-            assert raised.value.message == f"a {kind} outside the years 1 to 9999 can't be converted to VARCHAR"
+            assert (
+                raised.value.message
+                == f"a {kind} outside the years 1 to 9999 can't be converted to VARCHAR"
+            )
             assert str(value) in (raised.value.detail or "") or "year" in raised.value.message
             assert raised.value.position == Position(1, 8, 7)
-    assert run(pa.array([None, None], number).view(arrow), EvaluationContext()).to_pylist() == [None, None]
+    assert run(pa.array([None, None], number).view(arrow), EvaluationContext()).to_pylist() == [
+        None,
+        None,
+    ]
 
 
 def test_assignment() -> None:
@@ -407,7 +458,9 @@ def test_assignment() -> None:
     assert build.assign(rows["s"], JSON, "x").type == JSON
     with pytest.raises(ProgrammingError) as raised:
         build.assign(rows["s"], INTEGER, "price")
-    assert raised.value.message == ('cannot assign to target field "price" of type INTEGER from source field of type VARCHAR')
+    assert raised.value.message == (
+        'cannot assign to target field "price" of type INTEGER from source field of type VARCHAR'
+    )
     assert raised.value.hint == "add an explicit CAST to INTEGER"
 
 
@@ -423,7 +476,10 @@ def test_what_is_said_of_casts() -> None:
 
 
 def test_decimals_that_round_up_to_one_more_digit() -> None:
-    rows = Rows(a=(decimal(5, 2), [Decimal("999.99"), Decimal("-999.50"), None]), b=(decimal(6, 6), [Decimal("0.999999")] * 3))
+    rows = Rows(
+        a=(decimal(5, 2), [Decimal("999.99"), Decimal("-999.50"), None]),
+        b=(decimal(6, 6), [Decimal("0.999999")] * 3),
+    )
     assert rows.run(build.cast(rows["a"], decimal(38, 0))) == [Decimal(1000), Decimal(-1000), None]
     assert rows.run(build.cast(rows["b"], decimal(5, 2))) == [Decimal("1.00")] * 3
 
@@ -449,4 +505,7 @@ def test_digits_that_pass_128_bits_on_the_way_are_an_overflow() -> None:
         with pytest.raises(DataError):
             rows.run(build.cast(rows["x"], decimal(38, 10)))
     rows = Rows(x=(decimal(38, 0), [Decimal("9999999999999999999999999999"), None]))
-    assert rows.run(build.cast(rows["x"], decimal(38, 10))) == [Decimal("9999999999999999999999999999"), None]
+    assert rows.run(build.cast(rows["x"], decimal(38, 10))) == [
+        Decimal("9999999999999999999999999999"),
+        None,
+    ]

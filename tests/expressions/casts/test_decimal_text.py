@@ -1,4 +1,5 @@
-"""Text as DECIMAL, compared with Python's decimal: whatever its digits, exponents and length, nothing wraps around."""
+"""Text as DECIMAL, compared with Python's decimal: whatever its digits, exponents and length,
+nothing wraps around."""
 
 from __future__ import annotations
 
@@ -21,14 +22,32 @@ EXACT = Context(prec=500)
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LENGTHS = (0, 1, 1, 5, 18, 19, 28, 29, 36, 37, 38, 39, 40, 60, 80)
 EXPONENTS = (0, 1, 5, 10, 20, 37, 38, 39, 40, 60, 77, 400, 10**6, 10**20)
-NO_NUMBERS = ("1_0", "1_0e2", "１e2", "0x1e2", "e5", "1e", "--1", "1.2.3", "", ".", "NaN", "Infinity", "1 e5", "1e5.0")
+NO_NUMBERS = (
+    "1_0",
+    "1_0e2",
+    "１e2",
+    "0x1e2",
+    "e5",
+    "1e",
+    "--1",
+    "1.2.3",
+    "",
+    ".",
+    "NaN",
+    "Infinity",
+    "1 e5",
+    "1e5.0",
+)
 
 
 def number(rng: random.Random) -> str:
     if rng.random() < 0.05:
         return rng.choice(NO_NUMBERS)
     nines = rng.random() < 0.2
-    whole, fraction = ("".join("9" if nines else rng.choice("0123456789") for _ in range(rng.choice(LENGTHS))) for _ in "ab")
+    whole, fraction = (
+        "".join("9" if nines else rng.choice("0123456789") for _ in range(rng.choice(LENGTHS)))
+        for _ in "ab"
+    )
     if rng.random() < 0.2:
         whole = "0" * rng.choice((1, 20, 40)) + whole
     text = rng.choice(("", "", "-", "+")) + (whole + "." + fraction if fraction else whole or "7")
@@ -98,7 +117,10 @@ def con() -> runnel.Connection:
         f"SELECT CAST('{TOO_LARGE}' AS DECIMAL(38, 10))",
         f"SELECT CAST(s AS DECIMAL(38, 10)) FROM (VALUES ('1'), ('{TOO_LARGE}')) AS t (s)",
         "SELECT CAST('4e38' AS DECIMAL(38, 0))",
-        f"SELECT JSON_VALUE('{{\"a\": {TOO_LARGE}}}', '$.a' RETURNING DECIMAL(38, 10) ERROR ON ERROR)",
+        (
+            f"SELECT JSON_VALUE('{{\"a\": {TOO_LARGE}}}', '$.a' "
+            "RETURNING DECIMAL(38, 10) ERROR ON ERROR)"
+        ),
     ],
 )
 def test_what_has_too_many_digits_is_an_error(con: runnel.Connection, sql: str) -> None:
@@ -120,16 +142,24 @@ def test_try_cast_of_too_many_digits_is_null(con: runnel.Connection) -> None:
         ('{"n": 1.5}\n{"n": 1e30}\n', "json"),
     ],
 )
-def test_files_with_too_many_digits(con: runnel.Connection, tmp_path: Path, text: str, form: str) -> None:
+def test_files_with_too_many_digits(
+    con: runnel.Connection, tmp_path: Path, text: str, form: str
+) -> None:
     (tmp_path / "f").write_text(text)
-    con.execute(f"CREATE MAPPING f (n DECIMAL(38, 10)) TYPE File OPTIONS ('path' = '{tmp_path}/f', 'format' = '{form}')")
+    con.execute(
+        "CREATE MAPPING f (n DECIMAL(38, 10)) TYPE File "
+        f"OPTIONS ('path' = '{tmp_path}/f', 'format' = '{form}')"
+    )
     with pytest.raises(runnel.DataError, match="doesn't fit column"):
         con.execute("SELECT n FROM f").fetchall()
 
 
 def test_an_array_of_decimals_in_json(con: runnel.Connection, tmp_path: Path) -> None:
     (tmp_path / "f").write_text(f'{{"n": [1.5, {TOO_LARGE}]}}\n')
-    con.execute(f"CREATE MAPPING f (n DECIMAL(38, 10) ARRAY) TYPE File OPTIONS ('path' = '{tmp_path}/f', 'format' = 'json')")
+    con.execute(
+        "CREATE MAPPING f (n DECIMAL(38, 10) ARRAY) TYPE File "
+        f"OPTIONS ('path' = '{tmp_path}/f', 'format' = 'json')"
+    )
     with pytest.raises(runnel.DataError, match="doesn't fit column"):
         con.execute("SELECT n FROM f").fetchall()
 

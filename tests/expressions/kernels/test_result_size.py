@@ -1,4 +1,5 @@
-"""Functions that make much of little: their results are made a few rows at a time, or refused before they are made."""
+"""Functions that make much of little: their results are made a few rows at a time, or refused
+before they are made."""
 
 from __future__ import annotations
 
@@ -59,14 +60,26 @@ def test_a_few_rows_come_before_all_are_made(con: runnel.Connection, expression:
 
 
 def test_the_answer_is_the_same_in_pieces(con: runnel.Connection) -> None:
-    sql = "SELECT SUM(LENGTH(REPEAT('ab', 100000 + CAST(v AS INTEGER)))), COUNT(*) FROM TABLE(GENERATE_SERIES(1, 3000)) g(v)"
+    sql = (
+        "SELECT SUM(LENGTH(REPEAT('ab', 100000 + CAST(v AS INTEGER)))), COUNT(*) "
+        "FROM TABLE(GENERATE_SERIES(1, 3000)) g(v)"
+    )
     assert con.execute(sql).fetchall() == [(2 * (100_000 * 3000 + 3000 * 3001 // 2), 3000)]
-    filtered = "SELECT v FROM TABLE(GENERATE_SERIES(1, 3000)) g(v) WHERE LENGTH(REPEAT('x', 100000) || v) = 100001 ORDER BY v"
+    filtered = (
+        "SELECT v FROM TABLE(GENERATE_SERIES(1, 3000)) g(v) "
+        "WHERE LENGTH(REPEAT('x', 100000) || v) = 100001 ORDER BY v"
+    )
     assert con.execute(filtered).fetchall() == [(v,) for v in range(1, 10)]
     series = "TABLE(GENERATE_SERIES(1, 2000)) g(v)"
-    projected = f"SELECT v, LENGTH(t) FROM (SELECT v, RPAD('', 100000 + v, '-') AS t FROM {series}) ORDER BY v"
+    projected = (
+        f"SELECT v, LENGTH(t) FROM (SELECT v, RPAD('', 100000 + v, '-') AS t FROM {series}) "
+        "ORDER BY v"
+    )
     assert con.execute(projected).fetchall() == [(v, 100_000 + v) for v in range(1, 2001)]
-    replaced = "SELECT SUM(LENGTH(REPLACE('a' || v, 'a', REPEAT('x', 100000)))) FROM TABLE(GENERATE_SERIES(10, 99)) g(v)"
+    replaced = (
+        "SELECT SUM(LENGTH(REPLACE('a' || v, 'a', REPEAT('x', 100000)))) "
+        "FROM TABLE(GENERATE_SERIES(10, 99)) g(v)"
+    )
     assert con.execute(replaced).fetchall() == [(90 * 100_002,)]
 
 
@@ -74,7 +87,9 @@ def test_much_text_is_made_no_longer_than_the_time_out(con: runnel.Connection) -
     cursor = con.cursor()
     with pytest.raises(runnel.OperationalError, match=r"took longer than its time-out of 0\.2 s"):
         cursor.execute(
-            "SELECT MAX(LENGTH(REPEAT('x', 10000000 + v % 2))) FROM TABLE(GENERATE_SERIES(1, 99999)) g(v)", timeout=0.2
+            "SELECT MAX(LENGTH(REPEAT('x', 10000000 + v % 2))) "
+            "FROM TABLE(GENERATE_SERIES(1, 99999)) g(v)",
+            timeout=0.2,
         )
         cursor.fetchall()
 
@@ -82,17 +97,23 @@ def test_much_text_is_made_no_longer_than_the_time_out(con: runnel.Connection) -
 def test_values_that_are_too_large_are_refused_before_they_are_made(con: runnel.Connection) -> None:
     with pytest.raises(runnel.DataError) as caught:
         con.execute(
-            "SELECT REPLACE(REPEAT('a', CAST(v AS INTEGER)), 'a', REPEAT('x', 100000)) FROM (VALUES (90000)) t(v)"
+            "SELECT REPLACE(REPEAT('a', CAST(v AS INTEGER)), 'a', REPEAT('x', 100000)) "
+            "FROM (VALUES (90000)) t(v)"
         ).fetchall()
     assert caught.value.message == "REPLACE would make a value of 9,000,000,000 bytes"
     assert caught.value.hint == "the most is 1,000,000,000"
     constant = Literal(type=VARCHAR, value="x" * 1_000_000)
-    with pytest.raises(runnel.DataError, match="the values of 1,001 rows take more than 1,000,000,000 bytes"):
+    with pytest.raises(
+        runnel.DataError, match="the values of 1,001 rows take more than 1,000,000,000 bytes"
+    ):
         evaluate(compile_expression(constant), Frame([], 1001, EvaluationContext()))
 
 
 def test_nulls_make_nothing(con: runnel.Connection) -> None:
-    sql = "SELECT REPEAT(NULLIF('x', 'x'), 1000000), LPAD('x', CAST(NULL AS INT)), REPEAT('x', -5), RANGE(CAST(NULL AS BIGINT))"
+    sql = (
+        "SELECT REPEAT(NULLIF('x', 'x'), 1000000), LPAD('x', CAST(NULL AS INT)), REPEAT('x', -5), "
+        "RANGE(CAST(NULL AS BIGINT))"
+    )
     assert con.execute(sql).fetchall() == [(None, None, "", None)]
 
 
@@ -121,10 +142,17 @@ def test_a_cancelled_evaluation_is_left_between_pieces() -> None:
 
     repeated = Call(
         function="repeat",
-        arguments=(Column(type=VARCHAR, index=0, name="t"), Literal(type=BIGINT, value=AT_A_TIME // 4)),
+        arguments=(
+            Column(type=VARCHAR, index=0, name="t"),
+            Literal(type=BIGINT, value=AT_A_TIME // 4),
+        ),
         type=VARCHAR,
     )
-    long = Call(function="starts_with", arguments=(repeated, Literal(type=VARCHAR, value="x")), type=runnel.sqltypes.BOOLEAN)
+    long = Call(
+        function="starts_with",
+        arguments=(repeated, Literal(type=VARCHAR, value="x")),
+        type=runnel.sqltypes.BOOLEAN,
+    )
     frame = Frame([pa.array(["x"] * 100)], 100, EvaluationContext(check=check))
     with pytest.raises(runnel.OperationalError, match="left"):
         evaluate(compile_expression(long), frame)
@@ -150,7 +178,9 @@ def test_a_slow_python_function_is_left_between_two_values(con: runnel.Connectio
 
     def read() -> None:
         try:
-            cursor.execute("SELECT SUM(slow(v)) FROM TABLE(GENERATE_SERIES(1, 20000)) g(v)").fetchall()
+            cursor.execute(
+                "SELECT SUM(slow(v)) FROM TABLE(GENERATE_SERIES(1, 20000)) g(v)"
+            ).fetchall()
         except runnel.Error as error:
             failures.append(error)
 
@@ -166,29 +196,49 @@ def test_a_slow_python_function_is_left_between_two_values(con: runnel.Connectio
 
 def test_a_python_function_obeys_the_time_out(con: runnel.Connection) -> None:
     wait = threading.Event()
-    con.create_function("slow", lambda value: (wait.wait(0.02), value)[1], ["BIGINT"], "BIGINT", scalar=True)
+    con.create_function(
+        "slow", lambda value: (wait.wait(0.02), value)[1], ["BIGINT"], "BIGINT", scalar=True
+    )
     cursor = con.cursor()
     with pytest.raises(runnel.OperationalError, match=r"took longer than its time-out of 0\.2 s"):
-        cursor.execute("SELECT SUM(slow(v)) FROM TABLE(GENERATE_SERIES(1, 60000)) g(v)", timeout=0.2).fetchall()
-    assert con.execute("SELECT SUM(slow(v)) FROM TABLE(GENERATE_SERIES(1, 5)) g(v)").fetchall() == [(15,)]
-
-
-def test_functions_without_arguments_and_quick_ones_are_called_once_per_row(con: runnel.Connection) -> None:
-    calls: list[int] = []
-    con.create_function("tick", lambda: calls.append(1) or len(calls), [], "BIGINT", scalar=True, deterministic=False)
-    assert con.execute("SELECT COUNT(DISTINCT tick()), COUNT(*) FROM TABLE(GENERATE_SERIES(1, 1000)) g(v)").fetchall() == [
-        (1000, 1000)
+        cursor.execute(
+            "SELECT SUM(slow(v)) FROM TABLE(GENERATE_SERIES(1, 60000)) g(v)", timeout=0.2
+        ).fetchall()
+    assert con.execute("SELECT SUM(slow(v)) FROM TABLE(GENERATE_SERIES(1, 5)) g(v)").fetchall() == [
+        (15,)
     ]
+
+
+def test_functions_without_arguments_and_quick_ones_are_called_once_per_row(
+    con: runnel.Connection,
+) -> None:
+    calls: list[int] = []
+    con.create_function(
+        "tick",
+        lambda: calls.append(1) or len(calls),
+        [],
+        "BIGINT",
+        scalar=True,
+        deterministic=False,
+    )
+    assert con.execute(
+        "SELECT COUNT(DISTINCT tick()), COUNT(*) FROM TABLE(GENERATE_SERIES(1, 1000)) g(v)"
+    ).fetchall() == [(1000, 1000)]
     assert len(calls) == 1000
 
 
 def test_more_than_an_array_holds_is_no_fault_of_the_engine() -> None:
     for said in (
-        "offset overflow while concatenating arrays, consider casting input from `string` to `large_string` first.",
+        (
+            "offset overflow while concatenating arrays, consider casting input from `string` to "
+            "`large_string` first."
+        ),
         "array cannot contain more than 2147483646 bytes, have 5000000000",
     ):
         failure = vertex_failure(pa.ArrowInvalid(said), "aggregate", False)
         assert isinstance(failure, runnel.DataError)
         assert failure.message == "the values of a column take more than 2 GB at a time"
         assert failure.detail == 'in vertex "aggregate"'
-    assert isinstance(vertex_failure(pa.ArrowInvalid("something else"), "aggregate", False), runnel.InternalError)
+    assert isinstance(
+        vertex_failure(pa.ArrowInvalid("something else"), "aggregate", False), runnel.InternalError
+    )

@@ -1,4 +1,5 @@
-"""The door between Python and Arrow: arguments in, fetched values out, and any Arrow type to its canonical one."""
+"""The door between Python and Arrow: arguments in, fetched values out, and any Arrow type to its
+canonical one."""
 
 from __future__ import annotations
 
@@ -17,7 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runnel.errors import DataError, ProgrammingError
-from runnel.expressions.kernels.values import array_of, canonical, parameter_type, python_values, scalar_of
+from runnel.expressions.kernels.values import (
+    array_of,
+    canonical,
+    parameter_type,
+    python_values,
+    scalar_of,
+)
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,
@@ -54,7 +61,10 @@ SAMPLES: list[tuple[SqlType, list[Any]]] = [
     (SMALLINT, [32767, -32768]),
     (INTEGER, [2**31 - 1, -(2**31)]),
     (BIGINT, [2**63 - 1, -(2**63)]),
-    (decimal(38, 10), [Decimal("1.5"), Decimal("-" + "9" * 28 + "." + "9" * 10), Decimal("1E-10"), Decimal(0)]),
+    (
+        decimal(38, 10),
+        [Decimal("1.5"), Decimal("-" + "9" * 28 + "." + "9" * 10), Decimal("1E-10"), Decimal(0)],
+    ),
     (decimal(38, 0), [Decimal("9" * 38), Decimal("1E+5")]),
     (REAL, [1.5, float("inf")]),
     (DOUBLE, [0.1, -0.0, 1.7976931348623157e308]),
@@ -75,7 +85,9 @@ SAMPLES: list[tuple[SqlType, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("sql_type", "values"), SAMPLES, ids=lambda item: str(item) if isinstance(item, SqlType) else "")
+@pytest.mark.parametrize(
+    ("sql_type", "values"), SAMPLES, ids=lambda item: str(item) if isinstance(item, SqlType) else ""
+)
 def test_round_trip(sql_type: SqlType, values: list[Any]) -> None:
     for column in (values, [None, *values, None], [*values] * 300):
         packed = array_of(column, sql_type)
@@ -83,7 +95,10 @@ def test_round_trip(sql_type: SqlType, values: list[Any]) -> None:
         assert packed.type == to_arrow(sql_type)
         assert python_values(packed, sql_type) == column
         assert python_values(packed.slice(1), sql_type) == column[1:]
-        assert python_values(pa.chunked_array([packed, packed[:1]]), sql_type) == [*column, column[0]]
+        assert python_values(pa.chunked_array([packed, packed[:1]]), sql_type) == [
+            *column,
+            column[0],
+        ]
     assert python_values(pa.repeat(scalar_of(values[0], sql_type), 1), sql_type) == [values[0]]
     assert not scalar_of(None, sql_type).is_valid
     assert python_values(pa.nulls(2, to_arrow(sql_type)), sql_type) == [None, None]
@@ -164,7 +179,11 @@ def test_arguments_without_a_type() -> None:
         ("2020-01-01", DATE, date(2020, 1, 1)),
         ("12", INTEGER, 12),
         (date(2020, 1, 1), TIMESTAMP, datetime(2020, 1, 1)),
-        (datetime(2020, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))), TIMESTAMP_TZ, datetime(2020, 1, 1, tzinfo=UTC)),
+        (
+            datetime(2020, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))),
+            TIMESTAMP_TZ,
+            datetime(2020, 1, 1, tzinfo=UTC),
+        ),
         (datetime(2020, 1, 1), TIMESTAMP_TZ, datetime(2020, 1, 1, tzinfo=UTC)),
         ([1, 2], array(VARCHAR), None),
         ([1, "x"], row(("a", BIGINT), ("b", VARCHAR)), {"a": 1, "b": "x"}),
@@ -209,8 +228,18 @@ def test_text_and_naive_times_are_local_to_the_session() -> None:
 
 
 def test_values_of_several_classes_in_one_column() -> None:
-    assert python_values(array_of([1, 2.5, None, Decimal("0.5")], DOUBLE), DOUBLE) == [1.0, 2.5, None, 0.5]
-    assert python_values(array_of([date(2020, 1, 1), datetime(2020, 1, 1, 5)], TIMESTAMP), TIMESTAMP)[1].hour == 5
+    assert python_values(array_of([1, 2.5, None, Decimal("0.5")], DOUBLE), DOUBLE) == [
+        1.0,
+        2.5,
+        None,
+        0.5,
+    ]
+    assert (
+        python_values(array_of([date(2020, 1, 1), datetime(2020, 1, 1, 5)], TIMESTAMP), TIMESTAMP)[
+            1
+        ].hour
+        == 5
+    )
     assert python_values(array_of([1, "2"], INTEGER), INTEGER) == [1, 2]
 
 
@@ -223,7 +252,9 @@ CANONICAL: list[tuple[pa.Array, list[Any]]] = [
     (pa.array([1.5, None], pa.float16()), [1.5, None]),
     (pa.array(["a", None, "a"]).dictionary_encode(), ["a", None, "a"]),
     (pa.array(["a", None], pa.large_string()), ["a", None]),
-    (pa.array(["a", None, "longer than twelve"], pa.string_view()), ["a", None, "longer than twelve"]),
+    (pa.array(["a", None, (
+        "longer than twelve"
+    )], pa.string_view()), ["a", None, "longer than twelve"]),
     (pa.array([b"a", None], pa.large_binary()), [b"a", None]),
     (pa.array([b"a", None], pa.binary_view()), [b"a", None]),
     (pa.array([b"ab", None], pa.binary(2)), [b"ab", None]),
@@ -256,10 +287,16 @@ CANONICAL: list[tuple[pa.Array, list[Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("data", "values"), CANONICAL, ids=[str(data.type) for data, _ in CANONICAL])
+@pytest.mark.parametrize(
+    ("data", "values"), CANONICAL, ids=[str(data.type) for data, _ in CANONICAL]
+)
 def test_canonical(data: pa.Array, values: list[Any]) -> None:
     sql_type = from_arrow(data.type)
-    for given_array, expected in ((data, values), (data.slice(1), values[1:]), (pa.concat_arrays([data, data]), values * 2)):
+    for given_array, expected in (
+        (data, values),
+        (data.slice(1), values[1:]),
+        (pa.concat_arrays([data, data]), values * 2),
+    ):
         result = canonical(given_array, sql_type)
         result.validate(full=True)
         assert result.type == to_arrow(sql_type)
@@ -279,7 +316,10 @@ def test_what_is_canonical_is_not_copied() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (pa.array([1000, 1], pa.timestamp("ns")), "of Arrow type timestamp[ns] doesn't fit TIMESTAMP"),
+        (
+            pa.array([1000, 1], pa.timestamp("ns")),
+            "of Arrow type timestamp[ns] doesn't fit TIMESTAMP",
+        ),
         (pa.array([1], pa.time64("ns")), "of Arrow type time64[ns] doesn't fit TIME"),
         (pa.array([2**62], pa.timestamp("s")), "of Arrow type timestamp[s] doesn't fit TIMESTAMP"),
     ],
@@ -291,7 +331,11 @@ def test_what_does_not_survive(data: pa.Array, message: str) -> None:
 
 
 def test_a_date_that_python_has_not() -> None:
-    for arrow, number in ((pa.date32(), 2**30), (pa.timestamp("us"), 2**60), (pa.timestamp("us", "UTC"), -(2**60))):
+    for arrow, number in (
+        (pa.date32(), 2**30),
+        (pa.timestamp("us"), 2**60),
+        (pa.timestamp("us", "UTC"), -(2**60)),
+    ):
         data = pa.array([0, number], arrow)
         with pytest.raises(DataError, match="outside the years 1 to 9999 has no Python value"):
             python_values(data, from_arrow(arrow))
@@ -314,7 +358,9 @@ def test_nanoseconds_are_not_dropped(value: Any) -> None:
 
 def test_nanoseconds_that_say_nothing_are_dropped() -> None:
     moments = np.array(["2020-01-01T00:00:00.123456000", "NaT"], "datetime64[ns]")
-    assert array_of([moments], array(TIMESTAMP)).to_pylist() == [[datetime(2020, 1, 1, 0, 0, 0, 123456), None]]
+    assert array_of([moments], array(TIMESTAMP)).to_pylist() == [
+        [datetime(2020, 1, 1, 0, 0, 0, 123456), None]
+    ]
 
 
 @pytest.mark.parametrize("count", [1, 1000])
@@ -326,7 +372,10 @@ def test_a_time_with_a_zone_is_refused(count: int) -> None:
 def test_naive_times_among_instants_are_of_the_session_zone() -> None:
     values = [datetime(2020, 1, 1), datetime(2020, 1, 1, tzinfo=UTC)]
     found = array_of(values, TIMESTAMP_TZ, "Europe/Vienna")
-    assert python_values(found, TIMESTAMP_TZ) == [datetime(2019, 12, 31, 23, tzinfo=UTC), datetime(2020, 1, 1, tzinfo=UTC)]
+    assert python_values(found, TIMESTAMP_TZ) == [
+        datetime(2019, 12, 31, 23, tzinfo=UTC),
+        datetime(2020, 1, 1, tzinfo=UTC),
+    ]
 
 
 def test_literals_do_not_import_pandas() -> None:

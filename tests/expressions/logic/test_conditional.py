@@ -1,4 +1,5 @@
-"""CASE, COALESCE, NULLIF, AND, OR, IN: three-valued logic, and errors only where a row takes them."""
+"""CASE, COALESCE, NULLIF, AND, OR, IN: three-valued logic, and errors only where a row takes
+them."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ from hypothesis import strategies as st
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.context import EvaluationContext, Frame
-from runnel.expressions.evaluate import can_fail, compile_filter, compile_selection, evaluate_constant, is_constant
+from runnel.expressions.evaluate import (
+    can_fail,
+    compile_filter,
+    compile_selection,
+    evaluate_constant,
+    is_constant,
+)
 from runnel.expressions.kernels.values import python_values, scalar_of
 from runnel.expressions.nodes import Call, Expression, InList, Literal, Parameter
 from runnel.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, INTEGER, NULL, VARCHAR, array, decimal
@@ -25,7 +32,9 @@ FLAGS = (True, False, None)
 
 def _flags(count: int) -> Rows:
     rows = list(product(FLAGS, repeat=count))
-    return Rows(**{name: (BOOLEAN, [row[i] for row in rows]) for i, name in enumerate("pqr"[:count])})
+    return Rows(
+        **{name: (BOOLEAN, [row[i] for row in rows]) for i, name in enumerate("pqr"[:count])}
+    )
 
 
 def test_connectives_are_three_valued() -> None:
@@ -50,7 +59,8 @@ def test_connectives_of_many() -> None:
 
 
 def _failing(rows: Rows, name: str) -> Expression:
-    """A condition over BIGINT that raises where the column is 0, NULL where it is NULL, true where it is positive."""
+    """A condition over BIGINT that raises where the column is 0, NULL where it is NULL, true where
+    it is positive."""
     return call("gt", (call("divide", (literal(1, BIGINT), rows[name])), literal(-1)))
 
 
@@ -76,7 +86,9 @@ def test_a_branch_of_case_is_evaluated_only_for_its_rows() -> None:
     zero = call("eq", (rows["n"], literal(0)))
     expression = build.case([zero], [literal(-1)], call("divide", (literal(10), rows["n"])))
     assert rows.run(expression) == [-1, 5, None, 2, -1]
-    expression = build.case([call("ne", (rows["n"], literal(0)))], [call("divide", (literal(10), rows["n"]))])
+    expression = build.case(
+        [call("ne", (rows["n"], literal(0)))], [call("divide", (literal(10), rows["n"]))]
+    )
     assert rows.run(expression) == [None, 5, None, 2, None]
 
 
@@ -87,9 +99,16 @@ def test_a_condition_of_case_is_evaluated_only_for_the_rows_left() -> None:
     assert rows.run(expression) == ["zero", "fine", "none", "fine"]
 
 
-@pytest.mark.parametrize("sql_type", [BIGINT, VARCHAR, decimal(10, 2), array(VARCHAR), DATE], ids=str)
+@pytest.mark.parametrize(
+    "sql_type", [BIGINT, VARCHAR, decimal(10, 2), array(VARCHAR), DATE], ids=str
+)
 def test_case_of_every_shape_of_type(sql_type: Any) -> None:
-    values = {"BIGINT": [1, 2, 3], "VARCHAR": ["a", "", "c"], "DATE": [None, None, None], "VARCHAR[]": [["a"], [], [None]]}
+    values = {
+        "BIGINT": [1, 2, 3],
+        "VARCHAR": ["a", "", "c"],
+        "DATE": [None, None, None],
+        "VARCHAR[]": [["a"], [], [None]],
+    }
     column = values.get(str(sql_type), [None, None, None])
     rows = Rows(p=(BOOLEAN, [True, False, None]), v=(sql_type, column), z=(BIGINT, [1, 0, 1]))
     lazy = call("gt", (call("divide", (literal(1, BIGINT), rows["z"])), literal(0)))
@@ -112,7 +131,10 @@ def test_results_meet_in_their_common_type() -> None:
     rows = Rows(p=(BOOLEAN, [True, False]), i=(INTEGER, [1, 2]))
     assert build.case([rows["p"]], [rows["i"]], literal(1.5)).type == DOUBLE
     assert build.case([rows["p"]], [Literal(value=None, type=NULL)], rows["i"]).type == INTEGER
-    assert build.case([rows["p"]], [literal("2020-01-01")], Literal(value=None, type=DATE)).type == DATE
+    assert (
+        build.case([rows["p"]], [literal("2020-01-01")], Literal(value=None, type=DATE)).type
+        == DATE
+    )
     with pytest.raises(ProgrammingError) as raised:
         build.case([rows["p"]], [rows["i"]], literal("x"), Position(1, 1, 0))
     assert raised.value.message == "cannot infer return type for CASE among [INTEGER, VARCHAR]"
@@ -147,7 +169,9 @@ def test_in_list(column: str, values: list[Any], sql: str) -> None:
 
 def test_in_list_of_parameters_is_made_anew_for_each_execution() -> None:
     rows = Rows(i=(BIGINT, [1, 2, None]))
-    expression = build.in_list(rows["i"], [Parameter(index=0, type=BIGINT), Parameter(index=1, type=BIGINT)])
+    expression = build.in_list(
+        rows["i"], [Parameter(index=0, type=BIGINT), Parameter(index=1, type=BIGINT)]
+    )
     assert rows.run(expression, scalar_of(1, BIGINT), scalar_of(5, BIGINT)) == [True, False, None]
     assert rows.run(expression, scalar_of(2, BIGINT), scalar_of(None, BIGINT)) == [None, True, None]
 
@@ -165,12 +189,19 @@ def test_in_list_of_a_scalar() -> None:
 
 
 @settings(max_examples=examples(60), deadline=None, derandomize=True)
-@given(st.lists(st.one_of(st.none(), st.integers(-2, 2)), min_size=1, max_size=8), st.lists(st.integers(-2, 2), max_size=4))
+@given(
+    st.lists(st.one_of(st.none(), st.integers(-2, 2)), min_size=1, max_size=8),
+    st.lists(st.integers(-2, 2), max_size=4),
+)
 def test_nested_conditions_like_duckdb(values: list[int | None], chosen: list[int]) -> None:
     rows = Rows(n=(BIGINT, values))
     n = rows["n"]
     conditions = [call("eq", (n, literal(value))) for value in [*chosen, 0]]
-    case = build.case(conditions, [literal(value * 10) for value in [*chosen, 0]], call("divide", (literal(100), n)))
+    case = build.case(
+        conditions,
+        [literal(value * 10) for value in [*chosen, 0]],
+        call("divide", (literal(100), n)),
+    )
     whens = " ".join(f"WHEN n = {value} THEN {value * 10}" for value in [*chosen, 0])
     assert_like_duckdb(rows, case, f"CASE {whens} ELSE 100 // n END")
 
@@ -178,7 +209,14 @@ def test_nested_conditions_like_duckdb(values: list[int | None], chosen: list[in
 def test_selection_keeps_rows_that_are_true() -> None:
     rows = Rows(n=(BIGINT, [0, 1, None, 3, -4]))
     batch = pa.RecordBatch.from_arrays(rows.arrays, ["n"])
-    condition = call("and", (call("ne", (rows["n"], literal(0))), _failing(rows, "n"), call("gt", (rows["n"], literal(1)))))
+    condition = call(
+        "and",
+        (
+            call("ne", (rows["n"], literal(0))),
+            _failing(rows, "n"),
+            call("gt", (rows["n"], literal(1))),
+        ),
+    )
     select = compile_selection(condition)
     assert python_values(select(batch, EvaluationContext()).column(0), BIGINT) == [3]
     assert select(batch.slice(0, 1), EvaluationContext()).num_rows == 0
@@ -197,12 +235,21 @@ def test_constants() -> None:
     with pytest.raises(DataError, match="division by zero"):
         evaluate_constant(call("divide", (literal(1), literal(0))))
     context = EvaluationContext((scalar_of(5, BIGINT),))
-    assert evaluate_constant(call("add", (Parameter(index=0, type=BIGINT), literal(1))), context) == 6
+    assert (
+        evaluate_constant(call("add", (Parameter(index=0, type=BIGINT), literal(1))), context) == 6
+    )
 
 
 @pytest.mark.parametrize(
     ("function", "expected"),
-    [("eq", None), ("ne", None), ("lt", None), ("ge", None), ("is_distinct", False), ("is_not_distinct", True)]
+    [
+        ("eq", None),
+        ("ne", None),
+        ("lt", None),
+        ("ge", None),
+        ("is_distinct", False),
+        ("is_not_distinct", True),
+    ]
     + [(name, None) for name in ("GREATEST", "LEAST", "add", "multiply")],
 )
 def test_values_of_no_type_together(function: str, expected: bool | None) -> None:
@@ -211,9 +258,13 @@ def test_values_of_no_type_together(function: str, expected: bool | None) -> Non
     assert Rows().run(call(function, (literal(None, NULL), literal(None, NULL)))) == [expected]
 
 
-@pytest.mark.parametrize("function", ["add", "subtract", "multiply", "divide", "remainder", "eq", "lt", "GREATEST"])
+@pytest.mark.parametrize(
+    "function", ["add", "subtract", "multiply", "divide", "remainder", "eq", "lt", "GREATEST"]
+)
 @pytest.mark.parametrize("sql_type", [INTEGER, DOUBLE, decimal(5, 2)])
-def test_a_column_of_nothing_but_nulls_takes_the_type_of_the_other_side(function: str, sql_type: Any) -> None:
+def test_a_column_of_nothing_but_nulls_takes_the_type_of_the_other_side(
+    function: str, sql_type: Any
+) -> None:
     if function == "remainder" and sql_type == DOUBLE:
         return
     rows = Rows(a=(NULL, [None]), b=(sql_type, [1]))

@@ -163,7 +163,9 @@ def test_float_overflow_is_an_error_but_infinity_is_a_value(operation: str) -> N
 
 @pytest.mark.parametrize("sql_type", [TINYINT, BIGINT, decimal(10, 2), REAL, DOUBLE], ids=str)
 def test_division_by_zero(sql_type: SqlType) -> None:
-    zero: Any = Decimal(0) if sql_type.kind is Kind.DECIMAL else 0.0 if sql_type.is_approximate else 0
+    zero: Any = (
+        Decimal(0) if sql_type.kind is Kind.DECIMAL else 0.0 if sql_type.is_approximate else 0
+    )
     rows = Rows(a=(sql_type, [None, zero + 1]), b=(sql_type, [zero, zero]))
     for operation in ("divide",) if sql_type.is_approximate else ("divide", "remainder"):
         with pytest.raises(DataError, match="division by zero"):
@@ -192,7 +194,9 @@ def test_errors_name_the_row_and_the_place() -> None:
         ("remainder", DOUBLE, INTEGER, "cannot apply '%' operator to [DOUBLE, INTEGER]"),
     ],
 )
-def test_operands_that_do_not_go_together(operation: str, left: SqlType, right: SqlType, message: str) -> None:
+def test_operands_that_do_not_go_together(
+    operation: str, left: SqlType, right: SqlType, message: str
+) -> None:
     with pytest.raises(ProgrammingError) as raised:
         call(operation, (_operand(0, left), _operand(1, right)))
     assert raised.value.message == message
@@ -223,8 +227,13 @@ def test_decimals_are_exact_to_their_scale_or_refused(
         else:
             assert error.message.startswith("DECIMAL")
             exact = _decimal_result(operation, a, b)
-            # Division gives up a little early where dividend and divisor have opposite extremes of scale.
-            room = expression.type.precision - expression.type.scale - (2 if operation == "divide" else 0)
+            # Division gives up a little early where dividend and divisor have opposite extremes of
+            # scale.
+            room = (
+                expression.type.precision
+                - expression.type.scale
+                - (2 if operation == "divide" else 0)
+            )
             assert abs(exact) >= Decimal(10) ** room - 1
         return
     assert ours[1] is None
@@ -244,7 +253,12 @@ def _decimal_result(operation: str, a: Decimal, b: Decimal) -> Decimal:
 def test_a_product_of_numbers_that_are_all_scale() -> None:
     zeros, nines = "0." + "0" * 37, "0." + "9" * 37
     left = [Decimal("0.5"), Decimal(zeros + "1"), Decimal(nines + "9"), None]
-    right = [Decimal("0.5"), Decimal("-" + nines + "9"), Decimal(nines + "9"), Decimal(1).scaleb(-1)]
+    right = [
+        Decimal("0.5"),
+        Decimal("-" + nines + "9"),
+        Decimal(nines + "9"),
+        Decimal(1).scaleb(-1),
+    ]
     rows = Rows(a=(decimal(38, 38), left), b=(decimal(38, 38), right))
     expected = [Decimal("0.25"), Decimal("-" + zeros + "1"), Decimal(nines + "8"), None]
     assert rows.run(call("multiply", (rows["a"], rows["b"]))) == expected
@@ -254,7 +268,10 @@ def test_scalars_stay_scalars_and_agree_with_columns() -> None:
     for operation in OPERATIONS:
         rows = Rows(a=(decimal(10, 2), [Decimal("7.25")]), b=(decimal(5, 3), [Decimal("-2.125")]))
         by_column = rows.run(call(operation, (rows["a"], rows["b"])))
-        arguments = (literal(Decimal("7.25"), decimal(10, 2)), literal(Decimal("-2.125"), decimal(5, 3)))
+        arguments = (
+            literal(Decimal("7.25"), decimal(10, 2)),
+            literal(Decimal("-2.125"), decimal(5, 3)),
+        )
         assert Rows().run(call(operation, arguments)) == by_column
 
 
@@ -325,7 +342,11 @@ def test_rounding(name: str, value: Any, digits: int, result: Any) -> None:
 
 
 def test_rounding_overflow() -> None:
-    for sql_type, value, digits in ((TINYINT, 127, -1), (BIGINT, 2**63 - 1, -1), (BIGINT, 2**63 - 1, -19)):
+    for sql_type, value, digits in (
+        (TINYINT, 127, -1),
+        (BIGINT, 2**63 - 1, -1),
+        (BIGINT, 2**63 - 1, -19),
+    ):
         rows = Rows(v=(sql_type, [value]))
         with pytest.raises(DataError, match=f"{sql_type} overflow in ROUND function"):
             rows.run(call("ROUND", (rows["v"], literal(digits))))
@@ -351,17 +372,24 @@ def test_random() -> None:
 def evaluated_random(count: int) -> list[Any]:
     expression = call("RAND", ())
     assert is_volatile(expression)
-    return python_values(evaluate(compile_expression(expression), Frame((), count, EvaluationContext())), DOUBLE)
+    return python_values(
+        evaluate(compile_expression(expression), Frame((), count, EvaluationContext())), DOUBLE
+    )
 
 
 def test_a_large_decimal_over_null_is_null() -> None:
-    rows = Rows(a=(decimal(38, 0), [Decimal("9" * 38), Decimal(1)]), b=(decimal(5, 0), [None, Decimal(2)]))
+    rows = Rows(
+        a=(decimal(38, 0), [Decimal("9" * 38), Decimal(1)]), b=(decimal(5, 0), [None, Decimal(2)])
+    )
     assert rows.run(call("divide", (rows["a"], rows["b"]))) == [None, Decimal("0.5")]
 
 
 def test_numbers_that_arrow_divides_wrongly_are_rounded_right() -> None:
     nearly = "9999999999999999999999999999.9999999999"
-    rows = Rows(a=(decimal(38, 10), [Decimal(nearly), Decimal("-" + nearly), None]), b=(decimal(38, 10), [Decimal("2.5")] * 3))
+    rows = Rows(
+        a=(decimal(38, 10), [Decimal(nearly), Decimal("-" + nearly), None]),
+        b=(decimal(38, 10), [Decimal("2.5")] * 3),
+    )
     product = Decimal(25 * 10**27)
     assert rows.run(call("multiply", (rows["a"], rows["b"]))) == [product, -product, None]
 

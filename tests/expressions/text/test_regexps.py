@@ -1,4 +1,5 @@
-"""Functions on regular expressions against Python's `re`, for expressions that mean the same to both; and their refusals."""
+"""Functions on regular expressions against Python's `re`, for expressions that mean the same to
+both; and their refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +15,23 @@ from hypothesis import strategies as st
 import runnel
 from runnel.expressions.text.regex_syntax import regex_of
 
-TEXTS = ["", "a", "b", "ab", "ba", "aab b", "baaac", "abcabc", "éaé", "a\nb", "x-1_y", "bé€😀a", "aXbX", "\x00\x01a", "a" * 40]
+TEXTS = [
+    "",
+    "a",
+    "b",
+    "ab",
+    "ba",
+    "aab b",
+    "baaac",
+    "abcabc",
+    "éaé",
+    "a\nb",
+    "x-1_y",
+    "bé€😀a",
+    "aXbX",
+    "\x00\x01a",
+    "a" * 40,
+]
 PATTERNS = [
     "a",
     "a*",
@@ -40,7 +57,10 @@ ADVERSARIES = ["^(a+)+$", "(a|a)*$", "(a*)*b", "(.*a){12}"]
 
 def rows(values: Sequence[str], expression: str, pattern: str) -> list[Any]:
     with runnel.connect() as connection:
-        connection.register("t", pa.table({"i": range(len(values)), "s": list(values), "p": [pattern] * len(values)}))
+        connection.register(
+            "t",
+            pa.table({"i": range(len(values)), "s": list(values), "p": [pattern] * len(values)}),
+        )
         found = connection.execute(f"SELECT {expression} FROM t ORDER BY i", timeout=20).fetchall()
     return [row[0] for row in found]
 
@@ -53,7 +73,9 @@ def groups(match: re.Match[str]) -> list[str | None]:
     return list(match.groups()) if match.re.groups else [match[0]]
 
 
-def without_repeated_places(regex: re.Pattern[str], text: str, start: int = 0) -> list[re.Match[str]]:
+def without_repeated_places(
+    regex: re.Pattern[str], text: str, start: int = 0
+) -> list[re.Match[str]]:
     """As PostgreSQL: behind a match of nothing the search goes on a character later."""
     found, at = [], start
     while at <= len(text):
@@ -69,25 +91,43 @@ def without_repeated_places(regex: re.Pattern[str], text: str, start: int = 0) -
 def test_the_first_match(pattern: str) -> None:
     regex = of_python(pattern)
     found = [regex.search(text) for text in TEXTS]
-    assert rows(TEXTS, "REGEXP_MATCH(s, p)", pattern) == [match and groups(match) for match in found]
-    assert rows(TEXTS, "REGEXP_EXTRACT(s, p)", pattern) == [match[0] if match else "" for match in found]
+    assert rows(TEXTS, "REGEXP_MATCH(s, p)", pattern) == [
+        match and groups(match) for match in found
+    ]
+    assert rows(TEXTS, "REGEXP_EXTRACT(s, p)", pattern) == [
+        match[0] if match else "" for match in found
+    ]
     assert rows(TEXTS, "REGEXP_SUBSTR(s, p)", pattern) == [match and match[0] for match in found]
-    assert rows(TEXTS, "REGEXP_INSTR(s, p)", pattern) == [match.start() + 1 if match else 0 for match in found]
-    assert rows(TEXTS, "REGEXP_INSTR(s, p, 1, 1, 1)", pattern) == [match.end() + 1 if match else 0 for match in found]
-    assert rows(TEXTS, "REGEXP_FULL_MATCH(s, p)", pattern) == [regex.fullmatch(text) is not None for text in TEXTS]
+    assert rows(TEXTS, "REGEXP_INSTR(s, p)", pattern) == [
+        match.start() + 1 if match else 0 for match in found
+    ]
+    assert rows(TEXTS, "REGEXP_INSTR(s, p, 1, 1, 1)", pattern) == [
+        match.end() + 1 if match else 0 for match in found
+    ]
+    assert rows(TEXTS, "REGEXP_FULL_MATCH(s, p)", pattern) == [
+        regex.fullmatch(text) is not None for text in TEXTS
+    ]
 
 
 @pytest.mark.parametrize("pattern", [item for item in PATTERNS if item != r"\b"])
 def test_all_matches(pattern: str) -> None:
     regex = of_python(pattern)
     found = [without_repeated_places(regex, text) for text in TEXTS]
-    assert rows(TEXTS, "REGEXP_MATCHES(s, p, 'g')", pattern) == [[groups(match) for match in row] for row in found]
-    assert rows(TEXTS, "REGEXP_EXTRACT_ALL(s, p)", pattern) == [[match[0] for match in row] for row in found]
+    assert rows(TEXTS, "REGEXP_MATCHES(s, p, 'g')", pattern) == [
+        [groups(match) for match in row] for row in found
+    ]
+    assert rows(TEXTS, "REGEXP_EXTRACT_ALL(s, p)", pattern) == [
+        [match[0] for match in row] for row in found
+    ]
     assert rows(TEXTS, "REGEXP_COUNT(s, p)", pattern) == [len(row) for row in found]
     third = [row[2] if len(row) > 2 else None for row in found]
-    assert rows(TEXTS, "REGEXP_SUBSTR(s, p, 1, 3)", pattern) == [match and match[0] for match in third]
+    assert rows(TEXTS, "REGEXP_SUBSTR(s, p, 1, 3)", pattern) == [
+        match and match[0] for match in third
+    ]
     if regex.groups:
-        assert rows(TEXTS, "REGEXP_EXTRACT_ALL(s, p, 1)", pattern) == [[match[1] or "" for match in row] for row in found]
+        assert rows(TEXTS, "REGEXP_EXTRACT_ALL(s, p, 1)", pattern) == [
+            [match[1] or "" for match in row] for row in found
+        ]
         assert rows(TEXTS, "REGEXP_INSTR(s, p, 1, 3, 0, '', 1)", pattern) == [
             match.start(1) + 1 if match else 0 for match in third
         ]
@@ -121,12 +161,18 @@ def test_generated(texts: list[str], pattern: str) -> None:
     regex = of_python(pattern)
     assert regex_of(pattern).groups == regex.groups
     found = [without_repeated_places(regex, text) for text in texts]
-    assert rows(texts, "REGEXP_MATCHES(s, p, 'g')", pattern) == [[groups(match) for match in row] for row in found]
+    assert rows(texts, "REGEXP_MATCHES(s, p, 'g')", pattern) == [
+        [groups(match) for match in row] for row in found
+    ]
 
 
 def test_each_row_has_its_own_pattern(cursor: runnel.Cursor) -> None:
-    cursor.connection.register("t", pa.table({"s": ["ab", "cd", None, "ab", "x"], "p": ["a", "(d)", "x", None, "y"]}))
-    cursor.execute("SELECT REGEXP_MATCH(s, p), REGEXP_COUNT(s, p), s LIKE p || '%', REGEXP_LIKE(s, p) FROM t")
+    cursor.connection.register(
+        "t", pa.table({"s": ["ab", "cd", None, "ab", "x"], "p": ["a", "(d)", "x", None, "y"]})
+    )
+    cursor.execute(
+        "SELECT REGEXP_MATCH(s, p), REGEXP_COUNT(s, p), s LIKE p || '%', REGEXP_LIKE(s, p) FROM t"
+    )
     assert cursor.fetchall() == [
         (["a"], 1, True, True),
         (["d"], 1, False, True),
@@ -136,7 +182,18 @@ def test_each_row_has_its_own_pattern(cursor: runnel.Cursor) -> None:
     ]
 
 
-CALLS = ["MATCH", "MATCHES", "EXTRACT", "EXTRACT_ALL", "COUNT", "SUBSTR", "INSTR", "FULL_MATCH", "LIKE", "SPLIT_TO_ARRAY"]
+CALLS = [
+    "MATCH",
+    "MATCHES",
+    "EXTRACT",
+    "EXTRACT_ALL",
+    "COUNT",
+    "SUBSTR",
+    "INSTR",
+    "FULL_MATCH",
+    "LIKE",
+    "SPLIT_TO_ARRAY",
+]
 
 
 @pytest.mark.parametrize("pattern", ADVERSARIES)
@@ -166,7 +223,9 @@ def test_like_takes_linear_time() -> None:
         ("a++", "possessive"),
     ],
 )
-def test_what_re2_does_not_know_is_named(cursor: runnel.Cursor, pattern: str, construct: str) -> None:
+def test_what_re2_does_not_know_is_named(
+    cursor: runnel.Cursor, pattern: str, construct: str
+) -> None:
     with pytest.raises(runnel.NotSupportedError, match=re.escape(construct)) as caught:
         cursor.execute(f"SELECT REGEXP_MATCH('a', '{pattern}')")
     assert caught.value.position is not None
@@ -176,12 +235,17 @@ def test_what_re2_does_not_know_is_named(cursor: runnel.Cursor, pattern: str, co
         cursor.execute("SELECT REGEXP_COUNT('a', p) FROM t").fetchall()
 
 
-@pytest.mark.parametrize("pattern", [r"[(?=]", r"\(?=", r"\Q(?=\E", "[[:alpha:](?=]", "(?P<n>a)", "(?<n>a)", "(?i:a)", r"\Qa("])
+@pytest.mark.parametrize(
+    "pattern",
+    [r"[(?=]", r"\(?=", r"\Q(?=\E", "[[:alpha:](?=]", "(?P<n>a)", "(?<n>a)", "(?i:a)", r"\Qa("],
+)
 def test_what_only_looks_like_it_is_taken(cursor: runnel.Cursor, pattern: str) -> None:
     cursor.execute("SELECT REGEXP_COUNT('(?=a', ?)", (pattern,))
     assert cursor.fetchone() is not None
 
 
 def test_the_first_match_is_replaced_in_its_surroundings(cursor: runnel.Cursor) -> None:
-    cursor.execute(r"SELECT REGEXP_REPLACE('xy yx', 'x\B', 'z'), REGEXP_REPLACE('ab ab', 'a(b)\b', '[\1\\]')")
+    cursor.execute(
+        r"SELECT REGEXP_REPLACE('xy yx', 'x\B', 'z'), REGEXP_REPLACE('ab ab', 'a(b)\b', '[\1\\]')"
+    )
     assert cursor.fetchone() == ("zy yx", "[b\\] ab")

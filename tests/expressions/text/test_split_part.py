@@ -19,8 +19,16 @@ def expected(text: str | None, separator: str, index: int) -> str | None:
 
 
 @settings(deadline=None)
-@given(TEXTS, some.sampled_from("/-a"), some.integers(1, 10), some.integers(0, 12), some.integers(0, 12))
-def test_parts_of_a_slice(texts: list[str | None], separator: str, index: int, start: int, count: int) -> None:
+@given(
+    TEXTS,
+    some.sampled_from("/-a"),
+    some.integers(1, 10),
+    some.integers(0, 12),
+    some.integers(0, 12),
+)
+def test_parts_of_a_slice(
+    texts: list[str | None], separator: str, index: int, start: int, count: int
+) -> None:
     column = pa.array(texts, pa.string()).slice(start, count)
     found = nth_part(column, ord(separator), index)
     found.validate(full=True)
@@ -32,13 +40,19 @@ def test_parts_of_a_slice(texts: list[str | None], separator: str, index: int, s
 def test_bytes_under_null_are_no_part(texts: list[str | None], index: int) -> None:
     filled = pa.array(["x/y" if text is None else text for text in texts], pa.string())
     valid = pa.array([text is not None for text in texts], pa.bool_())
-    column = pa.Array.from_buffers(pa.string(), len(texts), [valid.buffers()[1], *filled.buffers()[1:]])
-    assert nth_part(column, ord("/"), index).to_pylist() == [expected(text, "/", index) for text in texts]
+    column = pa.Array.from_buffers(
+        pa.string(), len(texts), [valid.buffers()[1], *filled.buffers()[1:]]
+    )
+    assert nth_part(column, ord("/"), index).to_pylist() == [
+        expected(text, "/", index) for text in texts
+    ]
 
 
 @settings(deadline=None)
 @given(some.lists(TEXTS, min_size=2, max_size=4), some.data())
-def test_parts_of_one_column_after_another(columns: list[list[str | None]], data: some.DataObject) -> None:
+def test_parts_of_one_column_after_another(
+    columns: list[list[str | None]], data: some.DataObject
+) -> None:
     arrays = [pa.array(texts, pa.string()) for texts in columns]
     for _ in range(8):
         array = data.draw(some.sampled_from(arrays))

@@ -1,4 +1,5 @@
-"""Text functions where DuckDB does otherwise, or refuses otherwise; what goes wrong and how it is told."""
+"""Text functions where DuckDB does otherwise, or refuses otherwise; what goes wrong and how it is
+told."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from tests.expressions.edge_values import Rows, call, literal
 
 
 def one(name: str, *arguments: Any) -> Any:
-    """The function of literals; and of columns, which must agree where the arguments may be columns."""
+    """The function of literals; and of columns, which must agree where the arguments may be
+    columns."""
     (by_literals,) = Rows().run(call(name, [literal(item) for item in arguments]))
     types = [BIGINT if isinstance(item, int) else VARCHAR for item in arguments]
     rows = Rows(**{f"c{i}": (types[i], [item, item]) for i, item in enumerate(arguments)})
@@ -88,7 +90,14 @@ def test_concatenation_and_null() -> None:
 
 def test_null_options_give_null() -> None:
     rows = Rows(s=(VARCHAR, ["abc", None]))
-    for name, count in (("LEFT", 1), ("REPLACE", 2), ("STARTS_WITH", 1), ("like", 1), ("SPLIT_PART", 2), ("LPAD", 1)):
+    for name, count in (
+        ("LEFT", 1),
+        ("REPLACE", 2),
+        ("STARTS_WITH", 1),
+        ("like", 1),
+        ("SPLIT_PART", 2),
+        ("LPAD", 1),
+    ):
         assert rows.run(call(name, (rows["s"], *[literal(None)] * count))) == [None, None]
 
 
@@ -107,7 +116,10 @@ def test_null_options_give_null() -> None:
 def test_what_a_row_may_not_ask_for(name: str, arguments: list[Any], message: str) -> None:
     types = [BIGINT if isinstance(item, int) else VARCHAR for item in arguments]
     rows = Rows(**{f"c{i}": (types[i], [None, item]) for i, item in enumerate(arguments)})
-    for given in ([rows[f"c{i}"] for i in range(len(arguments))], [rows["c0"], *map(literal, arguments[1:])]):
+    for given in (
+        [rows[f"c{i}"] for i in range(len(arguments))],
+        [rows["c0"], *map(literal, arguments[1:])],
+    ):
         with pytest.raises(DataError) as raised:
             rows.run(call(name, given))
         assert raised.value.message == message
@@ -116,17 +128,30 @@ def test_what_a_row_may_not_ask_for(name: str, arguments: list[Any], message: st
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("like", ["a", "a!b", "!"], "the escape character '!' must precede %, _ or itself in a LIKE pattern"),
-        ("like", ["a", "a!", "!"], "the escape character '!' must precede %, _ or itself in a LIKE pattern"),
+        (
+            "like",
+            ["a", "a!b", "!"],
+            "the escape character '!' must precede %, _ or itself in a LIKE pattern",
+        ),
+        (
+            "like",
+            ["a", "a!", "!"],
+            "the escape character '!' must precede %, _ or itself in a LIKE pattern",
+        ),
         ("like", ["a", "a", "!!"], "ESCAPE must be a single character"),
         ("REGEXP_LIKE", ["a", "("], "invalid regular expression: missing ): ("),
         ("REGEXP_LIKE", ["a", "a", "z"], "unknown regular expression flag 'z'"),
         ("REGEXP_SPLIT_TO_ARRAY", ["a", "["], "invalid regular expression: missing ]: ["),
     ],
 )
-def test_a_bad_pattern_is_told_where_it_stands(name: str, arguments: list[Any], message: str) -> None:
+def test_a_bad_pattern_is_told_where_it_stands(
+    name: str, arguments: list[Any], message: str
+) -> None:
     position = Position(1, 9, 8)
-    bound = [literal(arguments[0]), *(Literal(value=item, type=VARCHAR, position=position) for item in arguments[1:])]
+    bound = [
+        literal(arguments[0]),
+        *(Literal(value=item, type=VARCHAR, position=position) for item in arguments[1:]),
+    ]
     with pytest.raises(ProgrammingError) as raised:
         call(name, bound)
     assert raised.value.message == message
@@ -151,7 +176,11 @@ def test_a_bad_pattern_is_told_where_it_stands(name: str, arguments: list[Any], 
         ("POSITION", ["a"], "POSITION takes 2 to 3 arguments, not 1"),
         ("COALESCE", [], "COALESCE takes at least 1 argument"),
         ("NULLIF", ["a"], "NULLIF takes 2 arguments, not 1"),
-        ("EXTRACT", ["yeer", "2020-01-01"], "argument 2 of EXTRACT must be a date, a time or an INTERVAL, not VARCHAR"),
+        (
+            "EXTRACT",
+            ["yeer", "2020-01-01"],
+            "argument 2 of EXTRACT must be a date, a time or an INTERVAL, not VARCHAR",
+        ),
     ],
 )
 def test_wrong_arguments(name: str, arguments: list[Any], message: str) -> None:
@@ -189,7 +218,11 @@ def test_arrays_and_rows() -> None:
     with pytest.raises(ProgrammingError, match='field "f3" not found in ROW'):
         call("field", (made, literal("f3")))
     assert rows.run(call("eq", (made, made))) == [True, True, True]
-    assert rows.run(call("eq", (made, call("ROW", (literal(2), rows["s"]))))) == [False, True, False]
+    assert rows.run(call("eq", (made, call("ROW", (literal(2), rows["s"]))))) == [
+        False,
+        True,
+        False,
+    ]
     with pytest.raises(ProgrammingError, match="cannot apply '=' operator to"):
         call("eq", (made, call("ROW", (rows["s"], rows["n"]))))
     with pytest.raises(ProgrammingError, match="cannot take element"):
@@ -197,7 +230,9 @@ def test_arrays_and_rows() -> None:
 
 
 def test_map_look_up() -> None:
-    rows = Rows(m=(map_of(VARCHAR, BIGINT), [{"a": 1, "b": 2}, {}, None]), k=(VARCHAR, ["b", "a", "a"]))
+    rows = Rows(
+        m=(map_of(VARCHAR, BIGINT), [{"a": 1, "b": 2}, {}, None]), k=(VARCHAR, ["b", "a", "a"])
+    )
     assert rows.run(call("subscript", (rows["m"], rows["k"]))) == [2, None, None]
     assert rows.run(call("subscript", (rows["m"], literal("a")))) == [1, None, None]
 

@@ -51,18 +51,43 @@ def _run(operation: str, left: tuple[SqlType, Any], right: tuple[SqlType, Any]) 
         ("add", (INTERVAL_MONTH, 1), (DATE, date(2020, 1, 31)), datetime(2020, 2, 29)),
         ("subtract", (DATE, date(2020, 3, 31)), (INTERVAL_MONTH, 1), datetime(2020, 2, 29)),
         ("subtract", (DATE, date(2020, 2, 29)), (INTERVAL_MONTH, 12), datetime(2019, 2, 28)),
-        ("add", (TIMESTAMP, datetime(1969, 12, 31, 1)), (INTERVAL_MONTH, 2), datetime(1970, 2, 28, 1)),
-        ("add", (DATE, date(2020, 1, 31)), (INTERVAL, timedelta(hours=25)), datetime(2020, 2, 1, 1)),
+        (
+            "add",
+            (TIMESTAMP, datetime(1969, 12, 31, 1)),
+            (INTERVAL_MONTH, 2),
+            datetime(1970, 2, 28, 1),
+        ),
+        (
+            "add",
+            (DATE, date(2020, 1, 31)),
+            (INTERVAL, timedelta(hours=25)),
+            datetime(2020, 2, 1, 1),
+        ),
         ("add", (DATE, date(2020, 1, 31)), (INTEGER, 1), date(2020, 2, 1)),
         ("add", (INTEGER, 1), (DATE, date(2020, 1, 31)), date(2020, 2, 1)),
         ("subtract", (DATE, date(2020, 1, 1)), (INTEGER, 1), date(2019, 12, 31)),
         ("add", (TIME, time(23)), (INTERVAL, timedelta(hours=2)), time(1)),
         ("subtract", (TIME, time(1)), (INTERVAL, timedelta(hours=2)), time(23)),
         ("add", (TIME, time(1)), (INTERVAL_MONTH, 2), time(1)),
-        ("add", (TIMESTAMP_TZ, datetime(2020, 1, 31, tzinfo=UTC)), (INTERVAL_MONTH, 1), datetime(2020, 2, 29, tzinfo=UTC)),
-        ("subtract", (TIMESTAMP_TZ, datetime(2020, 1, 1, tzinfo=UTC)), (INTERVAL, DAY), datetime(2019, 12, 31, tzinfo=UTC)),
+        (
+            "add",
+            (TIMESTAMP_TZ, datetime(2020, 1, 31, tzinfo=UTC)),
+            (INTERVAL_MONTH, 1),
+            datetime(2020, 2, 29, tzinfo=UTC),
+        ),
+        (
+            "subtract",
+            (TIMESTAMP_TZ, datetime(2020, 1, 1, tzinfo=UTC)),
+            (INTERVAL, DAY),
+            datetime(2019, 12, 31, tzinfo=UTC),
+        ),
         ("subtract", (DATE, date(2020, 3, 1)), (DATE, date(2020, 2, 1)), 29),
-        ("subtract", (TIMESTAMP, datetime(2020, 3, 1, 1)), (TIMESTAMP, datetime(2020, 2, 1)), timedelta(days=29, hours=1)),
+        (
+            "subtract",
+            (TIMESTAMP, datetime(2020, 3, 1, 1)),
+            (TIMESTAMP, datetime(2020, 2, 1)),
+            timedelta(days=29, hours=1),
+        ),
         ("subtract", (DATE, date(2020, 3, 1)), (TIMESTAMP, datetime(2020, 2, 29)), DAY),
         ("subtract", (TIME, time(1)), (TIME, time(2)), timedelta(hours=-1)),
         ("add", (INTERVAL, DAY), (INTERVAL, -2 * DAY), -DAY),
@@ -74,7 +99,9 @@ def _run(operation: str, left: tuple[SqlType, Any], right: tuple[SqlType, Any]) 
     ],
     ids=str,
 )
-def test_arithmetic(operation: str, left: tuple[SqlType, Any], right: tuple[SqlType, Any], result: Any) -> None:
+def test_arithmetic(
+    operation: str, left: tuple[SqlType, Any], right: tuple[SqlType, Any], result: Any
+) -> None:
     assert _run(operation, left, right) == result
 
 
@@ -103,14 +130,31 @@ def test_operands_that_do_not_go_together(operation: str, left: SqlType, right: 
     [
         ("add", (DATE, date(9999, 12, 31)), (INTERVAL, DAY), "TIMESTAMP overflow in '+' operator"),
         ("subtract", (DATE, date(1, 1, 1)), (INTEGER, 1), "DATE overflow in '-' operator"),
-        ("add", (TIMESTAMP, datetime(9999, 12, 1)), (INTERVAL_MONTH, 1), "TIMESTAMP overflow in '+' operator"),
-        ("subtract", (TIMESTAMP, datetime(1, 1, 1)), (INTERVAL_MONTH, 1), "TIMESTAMP overflow in '-' operator"),
-        ("multiply", (INTERVAL, 10**6 * DAY), (BIGINT, 10**6), "INTERVAL DAY TO SECOND overflow in '*' operator"),
+        (
+            "add",
+            (TIMESTAMP, datetime(9999, 12, 1)),
+            (INTERVAL_MONTH, 1),
+            "TIMESTAMP overflow in '+' operator",
+        ),
+        (
+            "subtract",
+            (TIMESTAMP, datetime(1, 1, 1)),
+            (INTERVAL_MONTH, 1),
+            "TIMESTAMP overflow in '-' operator",
+        ),
+        (
+            "multiply",
+            (INTERVAL, 10**6 * DAY),
+            (BIGINT, 10**6),
+            "INTERVAL DAY TO SECOND overflow in '*' operator",
+        ),
         ("divide", (INTERVAL, DAY), (INTEGER, 0), "division by zero"),
     ],
     ids=str,
 )
-def test_overflow(operation: str, left: tuple[SqlType, Any], right: tuple[SqlType, Any], message: str) -> None:
+def test_overflow(
+    operation: str, left: tuple[SqlType, Any], right: tuple[SqlType, Any], message: str
+) -> None:
     rows = Rows(a=(left[0], [None, left[1]]), b=(right[0], [right[1], right[1]]))
     with pytest.raises(DataError) as raised:
         rows.run(call(operation, (rows["a"], rows["b"])))
@@ -121,10 +165,19 @@ MOMENTS = st.one_of(st.none(), st.datetimes(datetime(1, 1, 2), datetime(9999, 1,
 
 
 @settings(max_examples=examples(80), deadline=None, derandomize=True)
-@given(st.lists(st.tuples(MOMENTS, st.one_of(st.none(), st.integers(-100, 100))), min_size=1, max_size=8))
+@given(
+    st.lists(
+        st.tuples(MOMENTS, st.one_of(st.none(), st.integers(-100, 100))), min_size=1, max_size=8
+    )
+)
 def test_months_like_duckdb(pairs: list[tuple[datetime | None, int | None]]) -> None:
-    pairs = [(moment, months) for moment, months in pairs if moment is None or 20 < moment.year < 9980]
-    rows = Rows(t=(TIMESTAMP, [moment for moment, _ in pairs]), n=(INTERVAL_MONTH, [months for _, months in pairs]))
+    pairs = [
+        (moment, months) for moment, months in pairs if moment is None or 20 < moment.year < 9980
+    ]
+    rows = Rows(
+        t=(TIMESTAMP, [moment for moment, _ in pairs]),
+        n=(INTERVAL_MONTH, [months for _, months in pairs]),
+    )
     if pairs:
         assert_like_duckdb(rows, call("add", (rows["t"], rows["n"])), "t + to_months(n)")
         assert_like_duckdb(rows, call("subtract", (rows["t"], rows["n"])), "t - to_months(n)")
@@ -135,9 +188,16 @@ def test_months_like_duckdb(pairs: list[tuple[datetime | None, int | None]]) -> 
 def test_fields_like_duckdb(moments: list[datetime | None]) -> None:
     rows = Rows(t=(TIMESTAMP, moments))
     for field in ("century", "decade", "isoyear", "week", "dow", "doy", "epoch"):
-        assert_like_duckdb(rows, call("EXTRACT", (literal(field), rows["t"])), f"extract({field} FROM t)", relative=1e-15)
+        assert_like_duckdb(
+            rows,
+            call("EXTRACT", (literal(field), rows["t"])),
+            f"extract({field} FROM t)",
+            relative=1e-15,
+        )
     for unit in ("week", "month", "quarter", "year"):
-        assert_like_duckdb(rows, call("DATE_TRUNC", (literal(unit), rows["t"])), f"date_trunc('{unit}', t)")
+        assert_like_duckdb(
+            rows, call("DATE_TRUNC", (literal(unit), rows["t"])), f"date_trunc('{unit}', t)"
+        )
 
 
 NOON = datetime(2020, 2, 29, 12, 14, 15, 678901)
@@ -177,7 +237,12 @@ def test_extract(field: str, value: Any, sql_type: SqlType, result: float) -> No
         ("YEAR", TIME, "cannot extract YEAR from TIME", None),
         ("yeer", TIMESTAMP, "cannot extract YEER from TIMESTAMP", 'did you mean "year"?'),
         ("YEAR", INTERVAL, "cannot extract YEAR from INTERVAL DAY TO SECOND", None),
-        ("YEAR", BIGINT, "argument 2 of EXTRACT must be a date, a time or an INTERVAL, not BIGINT", "add an explicit CAST"),
+        (
+            "YEAR",
+            BIGINT,
+            "argument 2 of EXTRACT must be a date, a time or an INTERVAL, not BIGINT",
+            "add an explicit CAST",
+        ),
     ],
 )
 def test_extract_refuses(field: str, sql_type: SqlType, message: str, hint: str | None) -> None:
@@ -188,7 +253,9 @@ def test_extract_refuses(field: str, sql_type: SqlType, message: str, hint: str 
 
 
 def test_truncation_to_long_units() -> None:
-    rows = Rows(t=(TIMESTAMP, [datetime(2019, 5, 6), datetime(2000, 5, 6), datetime(99, 1, 1), None]))
+    rows = Rows(
+        t=(TIMESTAMP, [datetime(2019, 5, 6), datetime(2000, 5, 6), datetime(99, 1, 1), None])
+    )
     for unit, results in (
         ("decade", [datetime(2010, 1, 1), datetime(2000, 1, 1), datetime(90, 1, 1), None]),
         ("century", [datetime(2001, 1, 1), datetime(1901, 1, 1), datetime(1, 1, 1), None]),
@@ -238,7 +305,9 @@ def test_to_timestamp_tz(number: int, result: datetime) -> None:
 
 def test_to_timestamp_tz_out_of_range() -> None:
     rows = Rows(n=(BIGINT, [-(2**62)]))
-    with pytest.raises(DataError, match="TIMESTAMP WITH TIME ZONE overflow in TO_TIMESTAMP_TZ function"):
+    with pytest.raises(
+        DataError, match="TIMESTAMP WITH TIME ZONE overflow in TO_TIMESTAMP_TZ function"
+    ):
         rows.run(call("TO_TIMESTAMP_TZ", (rows["n"],)))
 
 
@@ -254,17 +323,28 @@ def test_zones() -> None:
     assert raised.value.hint == 'did you mean "Europe/Berlin"?'
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Asia/Tokyo"])
+@pytest.mark.parametrize(
+    "zone",
+    ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Asia/Tokyo"],
+)
 def test_clocks_change_after_2037_too(zone: str) -> None:
     """Arrow's tables of zones end there; the rule doesn't."""
     start, place = datetime(2036, 12, 31), ZoneInfo(zone)
     moments = [start + timedelta(minutes=97 * number) for number in range(3 * 5420)]
-    moments += [datetime(2692, 7, 16, 12, 14, 37, 55851), datetime(9999, 12, 31), datetime(9999, 6, 30, 23, 59, 59, 999999)]
+    moments += [
+        datetime(2692, 7, 16, 12, 14, 37, 55851),
+        datetime(9999, 12, 31),
+        datetime(9999, 6, 30, 23, 59, 59, 999999),
+    ]
     rows = Rows(x=(TIMESTAMP_TZ, [*(moment.replace(tzinfo=UTC) for moment in moments), None]))
-    local = [moment.replace(tzinfo=UTC).astimezone(place).replace(tzinfo=None) for moment in moments[:-2]]
+    local = [
+        moment.replace(tzinfo=UTC).astimezone(place).replace(tzinfo=None) for moment in moments[:-2]
+    ]
     assert rows.run(build.cast(rows["x"], TIMESTAMP), zone=zone)[: len(local)] == local
     walls = Rows(x=(TIMESTAMP, [*moments[:-2], None]))
-    for wall, found in zip(moments, walls.run(build.cast(walls["x"], TIMESTAMP_TZ), zone=zone)[:-1], strict=False):
+    for wall, found in zip(
+        moments, walls.run(build.cast(walls["x"], TIMESTAMP_TZ), zone=zone)[:-1], strict=False
+    ):
         first, second = (wall.replace(tzinfo=place, fold=fold).utcoffset() for fold in (0, 1))
         # The offset before a gap (which is that of fold 0), and the second of two times.
         assert found == (wall - min(first, second)).replace(tzinfo=UTC), wall  # type: ignore[type-var]
@@ -295,8 +375,13 @@ LOCAL_TIMES = """
 @pytest.mark.parametrize("row", LOCAL_TIMES, ids=str.strip)
 def test_local_times_that_are_skipped_or_come_twice(row: str) -> None:
     text, zone, expected = row.strip().split("|")
-    wall, instant = datetime.fromisoformat(text), datetime.fromisoformat(expected).replace(tzinfo=UTC)
-    rows = Rows(t=(TIMESTAMP, [wall, datetime(2024, 1, 1), None]), s=(VARCHAR, [text, "2024-01-01", None]))
+    wall, instant = (
+        datetime.fromisoformat(text),
+        datetime.fromisoformat(expected).replace(tzinfo=UTC),
+    )
+    rows = Rows(
+        t=(TIMESTAMP, [wall, datetime(2024, 1, 1), None]), s=(VARCHAR, [text, "2024-01-01", None])
+    )
     assert rows.run(call("at_time_zone", (rows["t"], literal(zone))))[::2] == [instant, None]
     for column in ("t", "s"):
         assert rows.run(build.cast(rows[column], TIMESTAMP_TZ), zone=zone)[::2] == [instant, None]
@@ -314,7 +399,9 @@ def test_local_times_that_are_skipped_or_come_twice(row: str) -> None:
         ("day", "America/Havana", "2024-11-03 04:30:00", "2024-11-03 05:00:00"),
     ],
 )
-def test_date_trunc_as_the_clock_is_set_back(unit: str, zone: str, text: str, expected: str) -> None:
+def test_date_trunc_as_the_clock_is_set_back(
+    unit: str, zone: str, text: str, expected: str
+) -> None:
     """By PostgreSQL 15, which takes the second of two midnights, too."""
     found = datetime.fromisoformat(expected).replace(tzinfo=UTC)
     rows = Rows(z=(TIMESTAMP_TZ, [datetime.fromisoformat(text).replace(tzinfo=UTC)]))

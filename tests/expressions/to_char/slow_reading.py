@@ -8,7 +8,19 @@ from datetime import datetime, timedelta
 from runnel.errors import DataError
 from runnel.expressions.to_char.patterns import DAYS, MONTHS, Piece, pieces_of
 
-_DIGITS = {"YYYY": 4, "IYYY": 4, "YYY": 3, "YY": 2, "Y": 1, "MS": 3, "US": 6, "DDD": 3, "J": 7, "SSSS": 5, "SSSSS": 5}
+_DIGITS = {
+    "YYYY": 4,
+    "IYYY": 4,
+    "YYY": 3,
+    "YY": 2,
+    "Y": 1,
+    "MS": 3,
+    "US": 6,
+    "DDD": 3,
+    "J": 7,
+    "SSSS": 5,
+    "SSSSS": 5,
+}
 _DIGITS |= {f"FF{count}": count for count in range(1, 7)}
 _NAMES: dict[str, tuple[str, ...]] = {
     "MONTH": MONTHS,
@@ -20,7 +32,9 @@ _NAMES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("AD", "BC"), ("AD",)),
 }
 _READABLE = (
-    frozenset(_NAMES) | frozenset(_DIGITS) | {"MM", "DD", "HH", "HH12", "HH24", "MI", "SS", "D", "ID", "Q", "TZH", "TZM", "OF"}
+    frozenset(_NAMES)
+    | frozenset(_DIGITS)
+    | {"MM", "DD", "HH", "HH12", "HH24", "MI", "SS", "D", "ID", "Q", "TZH", "TZM", "OF"}
 )
 
 
@@ -44,13 +58,23 @@ def _plain(text: str) -> str:
     """Separators match any run of them, as in PostgreSQL."""
     if text.isspace():
         return r"\s*"
-    return re.escape(text) if text.isalnum() else r"\s*[^\w\s+-]?\s*" if text not in "+-" else r"\s*[^\w\s]?\s*"
+    return (
+        re.escape(text)
+        if text.isalnum()
+        else r"\s*[^\w\s+-]?\s*"
+        if text not in "+-"
+        else r"\s*[^\w\s]?\s*"
+    )
 
 
 def _group(piece: Piece, following: Piece | None) -> str:
     names = _NAMES.get(piece.field)
     if names is not None:
-        return "(" + "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True)) + r")\s*"
+        return (
+            "("
+            + "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+            + r")\s*"
+        )
     if piece.field == "TZH":
         return r"([+-]?\d{1,2})"
     if piece.field == "OF":
@@ -67,7 +91,11 @@ def read_slowly(text: str, pattern: str) -> tuple[datetime, int | None]:
     match = regex.match(text)
     if match is None:
         raise DataError(f"the text '{text[:60]}' doesn't fit the pattern '{pattern}'")
-    found = {field: value for field, value in zip(fields, match.groups(), strict=True) if value is not None}
+    found = {
+        field: value
+        for field, value in zip(fields, match.groups(), strict=True)
+        if value is not None
+    }
     try:
         moment = _date_of(found) + _time_of(found)
     except (ValueError, OverflowError):
@@ -109,7 +137,9 @@ def _time_of(found: dict[str, str]) -> timedelta:
     if "SSSS" in found or "SSSSS" in found:
         return timedelta(seconds=int(found.get("SSSS") or found["SSSSS"]))
     hour = int(found.get("HH24", 0))
-    half = next((found[field][0].lower() for field in ("AM", "PM", "A.M.", "P.M.") if field in found), None)
+    half = next(
+        (found[field][0].lower() for field in ("AM", "PM", "A.M.", "P.M.") if field in found), None
+    )
     for field in ("HH12", "HH"):
         if field in found:
             hour = int(found[field])
@@ -122,7 +152,11 @@ def _time_of(found: dict[str, str]) -> timedelta:
     micros = 0
     for field in ("MS", "US", *(f"FF{count}" for count in range(1, 7))):
         if field in found:
-            micros += int(found[field].ljust({"MS": 3, "US": 6}.get(field) or int(field[2]), "0").ljust(6, "0"))
+            micros += int(
+                found[field]
+                .ljust({"MS": 3, "US": 6}.get(field) or int(field[2]), "0")
+                .ljust(6, "0")
+            )
     return timedelta(hours=hour, minutes=minute, seconds=second, microseconds=micros)
 
 

@@ -11,11 +11,16 @@ import pytest
 from runnel.errors import DataError
 from runnel.expressions.to_char.format_numbers import text_of
 
-FACTS = [line.split("|") for line in (Path(__file__).parent / "to_char_numbers.txt").read_text().splitlines()[1:]]
+FACTS = [
+    line.split("|")
+    for line in (Path(__file__).parent / "to_char_numbers.txt").read_text().splitlines()[1:]
+]
 BY_PATTERN = [(pattern, list(facts)) for pattern, facts in groupby(FACTS, key=lambda fact: fact[0])]
 
 
-@pytest.mark.parametrize(("pattern", "facts"), BY_PATTERN, ids=[pattern for pattern, _ in BY_PATTERN])
+@pytest.mark.parametrize(
+    ("pattern", "facts"), BY_PATTERN, ids=[pattern for pattern, _ in BY_PATTERN]
+)
 def test_like_postgresql(pattern: str, facts: list[list[str]]) -> None:
     found = [[pattern, value, f"[{text_of(Decimal(value), pattern)}]"] for _, value, _ in facts]
     assert found == facts

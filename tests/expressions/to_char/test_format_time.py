@@ -13,14 +13,28 @@ from runnel.sqltypes import Kind
 US = pa.timestamp("us")
 ZONE_FIELDS = ("TZH", "TZM", "TZ", "OF")
 FIELD = some.sampled_from([field for field in FIELDS if field not in (*ZONE_FIELDS, "RY")])
-NEAR = some.integers(-3, 3) | some.sampled_from([10**6, 6 * 10**7, 36 * 10**8, 864 * 10**8, -(10**6), -864 * 10**8])
+NEAR = some.integers(-3, 3) | some.sampled_from(
+    [10**6, 6 * 10**7, 36 * 10**8, 864 * 10**8, -(10**6), -864 * 10**8]
+)
 
 
 @settings(deadline=None)
-@given(some.lists(FIELD, min_size=1, max_size=3), some.integers(-62_000_000, 250_000_000), some.lists(some.none() | NEAR))
-def test_rows_that_are_written_alike(fields: list[str], thousand_seconds: int, offsets: list[int | None]) -> None:
+@given(
+    some.lists(FIELD, min_size=1, max_size=3),
+    some.integers(-62_000_000, 250_000_000),
+    some.lists(some.none() | NEAR),
+)
+def test_rows_that_are_written_alike(
+    fields: list[str], thousand_seconds: int, offsets: list[int | None]
+) -> None:
     near = [None if offset is None else thousand_seconds * 10**9 + offset for offset in offsets]
     values = pa.array(near * 6, US)
-    alone = [text_of(Moments(values.slice(row, 1), Kind.TIMESTAMP), " ".join(fields))[0].as_py() for row in range(len(near))]
+    alone = [
+        text_of(Moments(values.slice(row, 1), Kind.TIMESTAMP), " ".join(fields))[0].as_py()
+        for row in range(len(near))
+    ]
     assert text_of(Moments(values, Kind.TIMESTAMP), " ".join(fields)).to_pylist() == alone * 6
-    assert text_of(Moments(values.slice(1), Kind.TIMESTAMP), " ".join(fields)).to_pylist() == (alone * 6)[1:]
+    assert (
+        text_of(Moments(values.slice(1), Kind.TIMESTAMP), " ".join(fields)).to_pylist()
+        == (alone * 6)[1:]
+    )

@@ -54,18 +54,44 @@ def slow_outcome_of(texts: list[str], pattern: str) -> object:
         try:
             found.append(read_slowly(text, pattern))
         except runnel.DataError as error:
-            (misfits if "doesn't fit" in error.message or "can't be read" in error.message else others).append(str(error))
+            (
+                misfits
+                if "doesn't fit" in error.message or "can't be read" in error.message
+                else others
+            ).append(str(error))
     return (misfits or others or [found])[0]
 
 
 def written(pattern: str, moment: datetime) -> str:
     with runnel.connect() as connection:
-        row = connection.execute("SELECT TO_CHAR(CAST(? AS TIMESTAMP), ?)", (moment, pattern)).fetchone()
+        row = connection.execute(
+            "SELECT TO_CHAR(CAST(? AS TIMESTAMP), ?)", (moment, pattern)
+        ).fetchone()
     assert row is not None
     return str(row[0])
 
 
-DAMAGE = st.sampled_from(["", " ", "x", "9", "0", "-", "+", "/", ".", "13", "32", "a.m.", "PM", "+05:30", "-8", "é", "\n"])
+DAMAGE = st.sampled_from(
+    [
+        "",
+        " ",
+        "x",
+        "9",
+        "0",
+        "-",
+        "+",
+        "/",
+        ".",
+        "13",
+        "32",
+        "a.m.",
+        "PM",
+        "+05:30",
+        "-8",
+        "é",
+        "\n",
+    ]
+)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -77,7 +103,11 @@ def test_texts_of_a_pattern_and_damaged_ones(pattern: str) -> None:
         datetime(1, 1, 1),
         datetime(9999, 12, 31, 1, 2, 3, 456789),
     ]
-    texts = [written(pattern, moment) for moment in moments] if "OF" not in pattern and "TZ" not in pattern else []
+    texts = (
+        [written(pattern, moment) for moment in moments]
+        if "OF" not in pattern and "TZ" not in pattern
+        else []
+    )
     texts += [
         "2024-02-30",
         "2023-02-29 24:00:00",
@@ -96,7 +126,12 @@ def test_texts_of_a_pattern_and_damaged_ones(pattern: str) -> None:
 @given(
     st.sampled_from(PATTERNS),
     st.lists(
-        st.tuples(st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)), st.integers(0, 12), DAMAGE, st.integers(0, 30)),
+        st.tuples(
+            st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)),
+            st.integers(0, 12),
+            DAMAGE,
+            st.integers(0, 30),
+        ),
         min_size=1,
         max_size=4,
     ),
@@ -104,7 +139,15 @@ def test_texts_of_a_pattern_and_damaged_ones(pattern: str) -> None:
 def test_generated_texts(pattern: str, given_texts: list[tuple[datetime, int, str, int]]) -> None:
     texts = []
     for moment, form, damage, place in given_texts:
-        forms = ("%Y-%m-%d %H:%M:%S.%f", "%Y%m%d%H%M%S", "%Y-%m-%d", "%d.%m.%y %I:%M %p", "%b %d, %Y", "%Y %j", "%H:%M")
+        forms = (
+            "%Y-%m-%d %H:%M:%S.%f",
+            "%Y%m%d%H%M%S",
+            "%Y-%m-%d",
+            "%d.%m.%y %I:%M %p",
+            "%b %d, %Y",
+            "%Y %j",
+            "%H:%M",
+        )
         text = moment.strftime(forms[form % len(forms)])
         texts.append(text[:place] + damage + text[place:])
     assert outcome_of(texts, pattern) == slow_outcome_of(texts, pattern)
@@ -133,6 +176,8 @@ def test_columns_of_patterns_and_zones(cursor: runnel.Cursor) -> None:
 
 def test_a_long_run_of_separators_takes_no_time(cursor: runnel.Cursor) -> None:
     pattern = "-" * 40 + "YYYY" + "DD" * 30
-    cursor.connection.register("t", pa.table({"s": ["-" * 20 + " " * 2000 + "x" + "1" * 40], "p": [pattern]}))
+    cursor.connection.register(
+        "t", pa.table({"s": ["-" * 20 + " " * 2000 + "x" + "1" * 40], "p": [pattern]})
+    )
     with pytest.raises(runnel.DataError, match="doesn't fit the pattern"):
         cursor.execute("SELECT TO_DATE(s, p) FROM t", timeout=20).fetchall()

@@ -1,5 +1,6 @@
-"""What atLeastOnce may come to, and what operators do about it: rows from behind a barrier are in the state of a snapshot, and
-come again when the job is restored from it. The same happenings under exactlyOnce are the measure."""
+"""What atLeastOnce may come to, and what operators do about it: rows from behind a barrier are in
+the state of a snapshot, and come again when the job is restored from it. The same happenings under
+exactlyOnce are the measure."""
 
 from __future__ import annotations
 
@@ -20,14 +21,19 @@ GUARANTEES = ("exactlyOnce", "atLeastOnce")
 
 
 class Lab:
-    """Two feeds, `fast` and `held`: of one table `both`, and of tables `f` and `h`. Time stands still."""
+    """Two feeds, `fast` and `held`: of one table `both`, and of tables `f` and `h`. Time stands
+    still."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock = ManualClock(wall_start=1_000_000)
-        monkeypatch.setattr("runnel.database.Jobs", lambda workers, **options: Jobs(workers, self.clock, **options))
+        monkeypatch.setattr(
+            "runnel.database.Jobs", lambda workers, **options: Jobs(workers, self.clock, **options)
+        )
         self.fast, self.held = Feed(), Feed()
         self.connection: Connection = runnel.connect(query_parallelism=2)
-        self.connection.add_connector(FeedConnector(both=(self.fast, self.held), f=(self.fast,), h=(self.held,)))
+        self.connection.add_connector(
+            FeedConnector(both=(self.fast, self.held), f=(self.fast,), h=(self.held,))
+        )
         for name in ("both", "f", "h"):
             self.connection.execute(f"CREATE MAPPING {name} TYPE Feed")
 
@@ -38,8 +44,9 @@ class Lab:
         return self.connection.job("j")
 
     def snapshot_in_between(self, job: runnel.NamedJob, *rows: tuple[int, int], shown: int) -> None:
-        """A snapshot of which the barrier is on its way in `held` while `rows` come behind that of `fast`. With atLeastOnce
-        they make the sink have so many rows before the snapshot is taken."""
+        """A snapshot of which the barrier is on its way in `held` while `rows` come behind that of
+        `fast`. With atLeastOnce they make the sink have so many rows before the snapshot is
+        taken."""
         self.held.free.clear()
         self.held.wake()
         assert self.held.stands.wait(PATIENCE)
@@ -79,12 +86,13 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_windows_count_rows_twice_but_give_no_window_twice(lab: Lab, guarantee: str) -> None:
-    """The watermark of `fast` is at 2 again after the restore; windows were given up to 35. What comes again for them is late;
-    the row at 30, of a window that wasn't given, counts twice."""
+    """The watermark of `fast` is at 2 again after the restore; windows were given up to 35. What
+    comes again for them is late; the row at 30, of a window that wasn't given, counts twice."""
     job = lab.start(
         guarantee,
         "till BIGINT, n BIGINT",
-        "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE both, DESCRIPTOR(ts), 10)) GROUP BY window_end",
+        "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE both, DESCRIPTOR(ts), 10)) "
+        "GROUP BY window_end",
     )
     lab.fast.give((1, 1), (1, 2))
     lab.held.give((1, 35))
@@ -98,13 +106,16 @@ def test_windows_count_rows_twice_but_give_no_window_twice(lab: Lab, guarantee: 
         assert job.late_rows == 0
     else:
         assert found == [(10, 3), (30, 1), (40, 3), (60, 1)]
-        assert job.late_rows == 4, "what comes again for windows that were given is late: 1, 2 (from state), 3 and 20"
+        assert job.late_rows == 4, (
+            "what comes again for windows that were given is late: 1, 2 (from state), 3 and 20"
+        )
     assert job.record.restarts == 1
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_joins_lose_no_pair_that_they_have_forgotten(lab: Lab, guarantee: str) -> None:
-    """The row of `h` with key 1 is matched and forgotten before the snapshot; its partner comes again after the restore."""
+    """The row of `h` with key 1 is matched and forgotten before the snapshot; its partner comes
+    again after the restore."""
     job = lab.start(
         guarantee,
         "k BIGINT, at BIGINT",
@@ -122,6 +133,8 @@ def test_joins_lose_no_pair_that_they_have_forgotten(lab: Lab, guarantee: str) -
     if guarantee == "exactlyOnce":
         assert found == once
     else:
-        assert found.count((1, 50)) == 1, "its partner is late when it comes again, and waits for nobody"
+        assert found.count((1, 50)) == 1, (
+            "its partner is late when it comes again, and waits for nobody"
+        )
         assert len(found) > len(once), "rows that are not late come twice"
         assert job.late_rows > 0

@@ -1,5 +1,5 @@
-"""Jobs whose sources no longer have what comes after the position that the snapshot kept: told, and gone on with where it is
-said how."""
+"""Jobs whose sources no longer have what comes after the position that the snapshot kept: told, and
+gone on with where it is said how."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from tests.connectors.conformance import job_context, visible
 from tests.connectors.files.cases import mapping
 from tests.waiting import eventually
 
-MAP = "CREATE MAPPING {} (__key BIGINT, this VARCHAR) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='varchar')"
+MAP = (
+    "CREATE MAPPING {} (__key BIGINT, this VARCHAR) TYPE IMap "
+    "OPTIONS ('keyFormat'='bigint', 'valueFormat'='varchar')"
+)
 
 
 def opened(path: Path) -> Connection:
@@ -30,10 +33,14 @@ def files(connection: Connection, path: Path, *, on_error: str = "fail") -> None
     """A job that copies followed lines to a map."""
     connection.execute(
         "CREATE MAPPING lines (k BIGINT, v VARCHAR) TYPE File "
-        f"OPTIONS ('format'='json', 'path'='{path}/lines.json', 'follow'='true', 'pollMillis'='10', 'onError'='{on_error}')"
+        f"OPTIONS ('format'='json', 'path'='{path}/lines.json', 'follow'='true', "
+        f"'pollMillis'='10', 'onError'='{on_error}')"
     )
     connection.execute(MAP.format("copy"))
-    connection.execute("CREATE JOB j OPTIONS ('snapshotIntervalMillis'='50') AS SINK INTO copy SELECT k, v FROM lines")
+    connection.execute(
+        "CREATE JOB j OPTIONS ('snapshotIntervalMillis'='50') AS SINK INTO copy SELECT k, v "
+        "FROM lines"
+    )
 
 
 def line(number: int) -> str:
@@ -51,7 +58,9 @@ def last_error(connection: Connection) -> str:
     return str(row[names.index("last_error")])
 
 
-@pytest.mark.parametrize(("choice", "kept"), [("earliest", [0, 1, 2, 10, 11]), ("latest", [0, 1, 2, 11])])
+@pytest.mark.parametrize(
+    ("choice", "kept"), [("earliest", [0, 1, 2, 10, 11]), ("latest", [0, 1, 2, 11])]
+)
 def test_a_followed_file_that_was_replaced(
     tmp_path: Path, choice: str, kept: list[int], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -77,7 +86,9 @@ def test_a_followed_file_that_was_replaced(
             stream.write(line(11))
         assert eventually(lambda: keys(connection) == kept)
         assert job.status is JobStatus.RUNNING
-        assert eventually(lambda: "nobody knows how many rows are left out" in last_error(connection))
+        assert eventually(
+            lambda: "nobody knows how many rows are left out" in last_error(connection)
+        )
     with opened(tmp_path) as connection:
         job = connection.job("j")
         with file.open("a") as stream:
@@ -116,7 +127,9 @@ def test_changes_of_a_map_end_with_their_journal(tmp_path: Path) -> None:
 def test_rows_left_out_are_counted(tmp_path: Path) -> None:
     """A job that is suspended while the journal forgets: what it counts is what it missed."""
     with opened(tmp_path) as connection:
-        connection.execute(MAP.format("m").replace("'keyFormat'", "'journalCapacity'='10', 'keyFormat'"))
+        connection.execute(
+            MAP.format("m").replace("'keyFormat'", "'journalCapacity'='10', 'keyFormat'")
+        )
         connection.execute(MAP.format("copy"))
         connection.execute(
             "CREATE JOB j OPTIONS ('expiredPosition'='earliest') AS "
@@ -124,11 +137,15 @@ def test_rows_left_out_are_counted(tmp_path: Path) -> None:
         )
         connection.execute("ALTER JOB j SUSPEND")
         for first in range(0, 1000, 100):
-            connection.execute(f"SINK INTO m SELECT v, 'x' FROM TABLE(generate_series({first}, {first + 99}))")
+            connection.execute(
+                f"SINK INTO m SELECT v, 'x' FROM TABLE(generate_series({first}, {first + 99}))"
+            )
         connection.execute("ALTER JOB j RESUME")
         job = connection.job("j")
         assert eventually(lambda: sum(item.skipped_rows for item in job.metrics().values()) == 900)
-        assert eventually(lambda: "reading goes on at change 901, 900 rows are left out" in last_error(connection))
+        assert eventually(
+            lambda: "reading goes on at change 901, 900 rows are left out" in last_error(connection)
+        )
         assert eventually(lambda: job.rows_out == 100)
         connection.execute("ALTER JOB j SUSPEND")
         assert keys(connection) == list(range(900, 1000))
@@ -154,7 +171,9 @@ def test_the_option_is_checked(tmp_path: Path) -> None:
         (tmp_path / "lines.json").touch()
         files(connection, tmp_path)
         connection.execute("ALTER JOB j SUSPEND")
-        with pytest.raises(ProgrammingError, match="option 'expiredPosition' can't be 'early'") as caught:
+        with pytest.raises(
+            ProgrammingError, match="option 'expiredPosition' can't be 'early'"
+        ) as caught:
             connection.execute("ALTER JOB j OPTIONS ('expiredPosition'='early')")
         assert "'earliest'" in f"{caught.value.detail} {caught.value.hint}"
         connection.execute("ALTER JOB j OPTIONS ('expiredPosition'='LATEST')")
@@ -163,7 +182,8 @@ def test_the_option_is_checked(tmp_path: Path) -> None:
 
 
 def test_a_bounded_file_that_changed(tmp_path: Path) -> None:
-    """A job that reads a file to its end is suspended as well, instead of being tried again for nothing."""
+    """A job that reads a file to its end is suspended as well, instead of being tried again for
+    nothing."""
     file = tmp_path / "a.json"
     file.write_text("".join(map(line, range(3))))
     table = mapping(file)
@@ -173,7 +193,9 @@ def test_a_bounded_file_that_changed(tmp_path: Path) -> None:
     file.write_text("".join(map(line, range(5, 9))))
     for choice, wanted in ((ExpiredPosition.EARLIEST, [5, 6, 7, 8]), (ExpiredPosition.LATEST, [])):
         (other,) = table.scan(asked).split(job_context())
-        with pytest.raises(OperationalError, match="was changed after a job has read it in part") as caught:
+        with pytest.raises(
+            OperationalError, match="was changed after a job has read it in part"
+        ) as caught:
             other.seek(token)
         assert caught.value.code is ErrorCode.POSITION_EXPIRED
         other.skip_to(choice)

@@ -1,5 +1,6 @@
-"""Jobs in trouble: disks that are full or forget, sources and sinks that are down or slow, clocks that go back. Whatever comes,
-in the end each row is committed once, and what the job says of itself is true meanwhile."""
+"""Jobs in trouble: disks that are full or forget, sources and sinks that are down or slow, clocks
+that go back. Whatever comes, in the end each row is committed once, and what the job says of itself
+is true meanwhile."""
 
 from __future__ import annotations
 
@@ -48,7 +49,10 @@ def last_given(job: NamedJob) -> int:
         return -1
     (keeper,) = (item.processor for item in execution.execution.tasklets if item.vertex == "keep")
     assert isinstance(keeper, Keeper)
-    return max((*keeper.got, *keeper.staged, *keeper.world.committed.get(str(job.id), ())), default=-1) + 1
+    return (
+        max((*keeper.got, *keeper.staged, *keeper.world.committed.get(str(job.id), ())), default=-1)
+        + 1
+    )
 
 
 def snapshot(bench: Bench, job: NamedJob) -> None:
@@ -57,7 +61,9 @@ def snapshot(bench: Bench, job: NamedJob) -> None:
     bench.clock.advance(job.record.options.snapshot_interval * 1_000_000)
 
     def decided() -> bool:
-        bench.clock.advance(1)  # the one before may just have been done, so that this one is due at once
+        bench.clock.advance(
+            1
+        )  # the one before may just have been done, so that this one is due at once
         return job.last_report is not before
 
     assert eventually(decided)
@@ -107,7 +113,9 @@ OPERATIONS = ("make_folder", "create", "write", "sync", "sync_folder", "rename")
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("crashes", [False, True])
-def test_a_full_disk_holds_back_rows_and_loses_none(bench: Bench, operation: str, crashes: bool) -> None:
+def test_a_full_disk_holds_back_rows_and_loses_none(
+    bench: Bench, operation: str, crashes: bool
+) -> None:
     job = bench.create(snapshot_interval=1000)
     seen(bench, job, 2)
     snapshot(bench, job)
@@ -118,7 +126,9 @@ def test_a_full_disk_holds_back_rows_and_loses_none(bench: Bench, operation: str
         seen(bench, job, limit)
         snapshot(bench, job)
         assert job.status is RUNNING and bench.world.rows == [0, 1]
-        assert "can't be written" in (job.last_trouble or "") and "No space left on device" in (job.last_trouble or "")
+        assert "can't be written" in (job.last_trouble or "") and "No space left on device" in (
+            job.last_trouble or ""
+        )
         assert job.last_snapshot is not None and job.last_snapshot.snapshot_id == 1
     if crashes:
         down(bench, job)
@@ -132,7 +142,9 @@ def test_a_full_disk_holds_back_rows_and_loses_none(bench: Bench, operation: str
         assert job.last_trouble is None
 
 
-def test_old_snapshots_that_cant_be_removed_harm_nothing(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_old_snapshots_that_cant_be_removed_harm_nothing(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
     job = bench.create(snapshot_interval=1000)
     assert isinstance(job.store, FileSnapshotStore)
     job.store._disk = FullDisk("remove", errno.EACCES)
@@ -161,7 +173,8 @@ class Records:
 
 
 def test_an_end_that_cant_be_kept_is_not_forgotten(tmp_path: Path) -> None:
-    """The next connection finds the record of a job that runs: it must find its last snapshot too."""
+    """The next connection finds the record of a job that runs: it must find its last snapshot
+    too."""
     world = World()
     bench = Bench(tmp_path, world)
     job = bench.create(query="bounded")
@@ -225,7 +238,9 @@ def flip(path: Path) -> None:
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "a bit of the state": lambda place: flip(place / "state.arrows"),
     "a bit of the manifest": lambda place: flip(place / "manifest.json"),
-    "half of the state": lambda place: os.truncate(place / "state.arrows", (place / "state.arrows").stat().st_size // 2),
+    "half of the state": lambda place: os.truncate(
+        place / "state.arrows", (place / "state.arrows").stat().st_size // 2
+    ),
     "half of the manifest": lambda place: os.truncate(place / "manifest.json", 30),
     "an empty state": lambda place: os.truncate(place / "state.arrows", 0),
     "no manifest": lambda place: (place / "manifest.json").unlink(),
@@ -238,7 +253,8 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 def test_a_damaged_snapshot_is_told_and_the_one_before_used(
     tmp_path: Path, damage: str, reopens: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Both when the directory is opened and when a job is restarted by the process that wrote the snapshot."""
+    """Both when the directory is opened and when a job is restarted by the process that wrote the
+    snapshot."""
     world = World()
     bench = Bench(tmp_path, world)
     job = bench.create(snapshot_interval=1000)
@@ -260,9 +276,9 @@ def test_a_damaged_snapshot_is_told_and_the_one_before_used(
             down(bench, job)
     try:
         assert job.status is RUNNING and eventually(lambda: world.starts == [2])
-        assert "snapshot 2 can't be used" in "\n".join(caplog.messages) and "snapshot 1 is used instead" in "\n".join(
+        assert "snapshot 2 can't be used" in "\n".join(
             caplog.messages
-        )
+        ) and "snapshot 1 is used instead" in "\n".join(caplog.messages)
         assert "snapshot 2 can't be used, so snapshot 1 is" in (job.last_trouble or "")
         assert eventually(lambda: last_given(job) == 5)
         snapshot(bench, job)
@@ -321,7 +337,9 @@ def test_away_for_a_minute(bench: Bench, what: str) -> None:
             seen(bench, job, 4)
             bench.clock.advance(500_000_000)
         assert job.await_status(NOT_RUNNING, PATIENCE)
-        assert job.last_trouble is not None and job.last_trouble.startswith(f"the {what} is down (attempt {attempts}")
+        assert job.last_trouble is not None and job.last_trouble.startswith(
+            f"the {what} is down (attempt {attempts}"
+        )
         assert job.execution is None and job.uptime is None
         bench.clock.advance((delay if what == "source" else 1) * SECOND - 1)
         assert job.status is NOT_RUNNING and job.record.restarts == attempts - 1
@@ -370,7 +388,9 @@ def test_a_slow_sink_holds_the_source_back_and_snapshots_come_about(
             taken.add(job.last_snapshot.snapshot_id)
         if job.rows_in == rows and bench.world.committed:
             return job.is_done
-        assert job.is_done or job.rows_in - len(bench.world.rows) <= rows // 2 + len(bench.world.rows), "nothing holds it back"
+        assert job.is_done or job.rows_in - len(bench.world.rows) <= rows // 2 + len(
+            bench.world.rows
+        ), "nothing holds it back"
         return job.is_done
 
     assert eventually(ended, 60)
@@ -380,15 +400,20 @@ def test_a_slow_sink_holds_the_source_back_and_snapshots_come_about(
 
 
 @pytest.mark.parametrize("reopens", [False, True])
-def test_what_keeps_a_job_from_starting_and_may_pass_is_tried_again(tmp_path: Path, reopens: bool) -> None:
-    """A broker, or a disk, that is away when the job is to be restarted, or when its directory is opened."""
+def test_what_keeps_a_job_from_starting_and_may_pass_is_tried_again(
+    tmp_path: Path, reopens: bool
+) -> None:
+    """A broker, or a disk, that is away when the job is to be restarted, or when its directory is
+    opened."""
     world = World()
     bench = Bench(tmp_path, world)
     job = bench.create(snapshot_interval=1000)
     seen(bench, job, 2)
     snapshot(bench, job)
     assert eventually(lambda: world.rows == [0, 1])
-    away = [OperationalError("no broker answers", detail=f"attempt {number}") for number in range(3)]
+    away = [
+        OperationalError("no broker answers", detail=f"attempt {number}") for number in range(3)
+    ]
     if reopens:
         bench.close()
         bench = Bench(tmp_path, world, away)
@@ -402,7 +427,9 @@ def test_what_keeps_a_job_from_starting_and_may_pass_is_tried_again(tmp_path: Pa
         delays = (2, 4, 8)
     try:
         for number, delay in enumerate(delays):
-            assert eventually(lambda n=number: job.last_trouble == f"no broker answers (attempt {n})")  # type: ignore[misc]
+            assert eventually(
+                lambda n=number: job.last_trouble == f"no broker answers (attempt {n})"
+            )  # type: ignore[misc]
             assert job.status is NOT_RUNNING and job.execution is None
             assert eventually(lambda: bool(bench.jobs.pool.timers))
             bench.clock.advance(delay * SECOND)
@@ -422,7 +449,9 @@ def refused(message: str) -> Callable[..., None]:
     return refuse
 
 
-def test_a_suspension_that_can_t_be_kept_is_told_and_kept_later(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_suspension_that_can_t_be_kept_is_told_and_kept_later(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The job has failed, and now its record can't be written either."""
     job = bench.create()
     bench.world.fail(OperationalError("the source is down"))
@@ -451,11 +480,15 @@ def test_what_went_wrong_first_is_told(bench: Bench, monkeypatch: pytest.MonkeyP
     assert bench.named.all() == []
 
 
-def test_a_new_query_that_fails_and_can_t_be_taken_back_tells_both(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_query_that_fails_and_can_t_be_taken_back_tells_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with runnel.connect() as connection:
         options = "OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
         connection.execute(f"CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap {options}")
-        connection.execute("CREATE JOB j AS SINK INTO m SELECT v, v FROM TABLE(GENERATE_STREAM(10))")
+        connection.execute(
+            "CREATE JOB j AS SINK INTO m SELECT v, v FROM TABLE(GENERATE_STREAM(10))"
+        )
         changes = [NamedJob.change, refused("the second fault")]
 
         def change(job: NamedJob, **given: Any) -> None:
@@ -464,7 +497,11 @@ def test_a_new_query_that_fails_and_can_t_be_taken_back_tells_both(monkeypatch: 
         monkeypatch.setattr(NamedJob, "resume", refused("the first fault"))
         monkeypatch.setattr(NamedJob, "change", change)
         with pytest.raises(OperationalError, match="the first fault") as caught:
-            connection.execute("ALTER JOB j AS SINK INTO m SELECT v, v + 1 FROM TABLE(GENERATE_STREAM(10))")
-        assert "the job stays suspended, as it can't go on: the second fault" in (caught.value.detail or "")
+            connection.execute(
+                "ALTER JOB j AS SINK INTO m SELECT v, v + 1 FROM TABLE(GENERATE_STREAM(10))"
+            )
+        assert "the job stays suspended, as it can't go on: the second fault" in (
+            caught.value.detail or ""
+        )
         assert connection.job("j").status is JobStatus.SUSPENDED
         monkeypatch.undo()

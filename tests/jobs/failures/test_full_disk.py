@@ -1,5 +1,6 @@
-"""A disk that is full for a while, which a limit on the size of files stands for, in a process of its own: snapshots, files of
-the sink and the job's record, whichever is too large first. In the end every row is there once."""
+"""A disk that is full for a while, which a limit on the size of files stands for, in a process of
+its own: snapshots, files of the sink and the job's record, whichever is too large first. In the end
+every row is there once."""
 
 from __future__ import annotations
 
@@ -89,10 +90,18 @@ connection.close()
 @pytest.mark.parametrize("size", [0, 100, 1500])
 def test_a_full_disk(tmp_path: Path, size: int) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", WORKER, str(tmp_path), str(size)], capture_output=True, text=True, timeout=150, check=False
+        [sys.executable, "-c", WORKER, str(tmp_path), str(size)],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert "File too large" in found["trouble"] and found["status"] in ("RUNNING", "NOT_RUNNING", "STARTING")
+    assert "File too large" in found["trouble"] and found["status"] in (
+        "RUNNING",
+        "NOT_RUNNING",
+        "STARTING",
+    )
     assert found["rows"] == [[till, 100, 100, 1000] for till in (10, 20, 30, 40)]
     assert [path.name for path in (tmp_path / "out").iterdir() if path.name.startswith(".")] == []

@@ -1,4 +1,5 @@
-"""Processes killed with SIGKILL in the midst of their jobs: opened again, the jobs go on; no row is lost or comes twice."""
+"""Processes killed with SIGKILL in the midst of their jobs: opened again, the jobs go on; no row is
+lost or comes twice."""
 
 from __future__ import annotations
 
@@ -69,7 +70,9 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
         given += rows
         with (files / f"{number}.json").open("w") as file:
             for start in range(0, len(rows), 100):
-                file.writelines(json.dumps({"k": k, "ts": ts}) + "\n" for k, ts in rows[start : start + 100])
+                file.writelines(
+                    json.dumps({"k": k, "ts": ts}) + "\n" for k, ts in rows[start : start + 100]
+                )
                 file.flush()
                 os.fsync(file.fileno())
         killed(process)
@@ -89,5 +92,8 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
         def counted() -> bool:
             return bool(cursor.execute("SELECT * FROM counts ORDER BY 1").fetchall() == wanted)
 
-        assert eventually(counted, 60), (cursor.execute("SELECT * FROM counts ORDER BY 1").fetchall(), wanted)
+        assert eventually(counted, 60), (
+            cursor.execute("SELECT * FROM counts ORDER BY 1").fetchall(),
+            wanted,
+        )
         assert [row[2] for row in cursor.execute("SHOW JOBS").fetchall()] == ["RUNNING", "RUNNING"]

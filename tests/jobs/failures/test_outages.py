@@ -1,4 +1,5 @@
-"""Whole jobs in trouble: what SHOW JOBS says meanwhile is true, and in the end the sink has what it has without the trouble."""
+"""Whole jobs in trouble: what SHOW JOBS says meanwhile is true, and in the end the sink has what it
+has without the trouble."""
 
 from __future__ import annotations
 
@@ -16,16 +17,22 @@ from tests.jobs.feeds import PATIENCE, Feed, FeedConnector
 from tests.waiting import eventually
 
 SECOND = 1_000_000_000
-COUNTS = "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE feed, DESCRIPTOR(ts), 10)) GROUP BY window_end"
+COUNTS = (
+    "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE feed, DESCRIPTOR(ts), 10)) "
+    "GROUP BY window_end"
+)
 WANTED = [(end, 10) for end in range(10, 101, 10)]
 
 
 class Shop:
-    """A connection to a directory whose clock is the test's, a feed, and a job that counts its rows into a file by windows."""
+    """A connection to a directory whose clock is the test's, a feed, and a job that counts its rows
+    into a file by windows."""
 
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock = ManualClock(wall_start=1_700_000_000_000_000)
-        monkeypatch.setattr("runnel.database.Jobs", lambda workers, **options: Jobs(workers, self.clock, **options))
+        monkeypatch.setattr(
+            "runnel.database.Jobs", lambda workers, **options: Jobs(workers, self.clock, **options)
+        )
         self.feed = Feed()
         self.path = path
         self.connection: Connection = runnel.connect(path / "directory", query_parallelism=2)
@@ -35,7 +42,9 @@ class Shop:
             "CREATE MAPPING out (till BIGINT, n BIGINT) TYPE File "
             f"OPTIONS ('format'='csv', 'path'='{path}/out', 'ignoreFileNotFound'='true')"
         )
-        self.connection.execute(f"CREATE JOB j OPTIONS ('snapshotIntervalMillis'='500') AS INSERT INTO out {COUNTS}")
+        self.connection.execute(
+            f"CREATE JOB j OPTIONS ('snapshotIntervalMillis'='500') AS INSERT INTO out {COUNTS}"
+        )
         self.job = self.connection.job("j")
 
     def give(self, first: int, last: int) -> None:
@@ -47,7 +56,11 @@ class Shop:
     def shown(self) -> dict[str, Any]:
         cursor = self.connection.execute("SHOW JOBS")
         names = [column[0] for column in cursor.description or ()]
-        (row,) = [row for row in (dict(zip(names, row, strict=True)) for row in cursor.fetchall()) if row["name"] == "j"]
+        (row,) = [
+            row
+            for row in (dict(zip(names, row, strict=True)) for row in cursor.fetchall())
+            if row["name"] == "j"
+        ]
         return row
 
     def rows(self) -> list[tuple[Any, ...]]:
@@ -79,7 +92,11 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
 def test_without_trouble(shop: Shop) -> None:
     shop.give(0, 100)
     assert shop.finished() == WANTED
-    assert (shop.shown()["status"], shop.shown()["restarts"], shop.shown()["last_error"]) == ("COMPLETED", 0, None)
+    assert (shop.shown()["status"], shop.shown()["restarts"], shop.shown()["last_error"]) == (
+        "COMPLETED",
+        0,
+        None,
+    )
 
 
 def test_the_source_is_down_for_a_minute(shop: Shop) -> None:

@@ -1,4 +1,5 @@
-"""A job whose state is larger than its memory, killed with SIGKILL: it goes on from its snapshot, and leaves no file behind."""
+"""A job whose state is larger than its memory, killed with SIGKILL: it goes on from its snapshot,
+and leaves no file behind."""
 
 from __future__ import annotations
 
@@ -46,9 +47,13 @@ def test_killed_with_state_in_files(tmp_path: Path) -> None:
     files = tmp_path / "in"
     files.mkdir()
     with (files / "0.json").open("w") as file:
-        file.writelines(json.dumps({"k": key(number), "ts": number}) + "\n" for number in range(KEYS))
+        file.writelines(
+            json.dumps({"k": key(number), "ts": number}) + "\n" for number in range(KEYS)
+        )
     command = [sys.executable, "-c", PROCESS, str(tmp_path / "db"), str(files)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdin is not None and process.stdout is not None
         assert process.stdout.readline() == "ready\n"
 
@@ -63,15 +68,29 @@ def test_killed_with_state_in_files(tmp_path: Path) -> None:
         assert eventually(lambda: told()[2] > before[2] + 1, 60), "they are in a snapshot"
         process.send_signal(signal.SIGKILL)
         process.wait(20)
-    left = [path for path in (tmp_path / "db").rglob("*") if path.is_file() and "temp" in path.parent.name]
+    left = [
+        path
+        for path in (tmp_path / "db").rglob("*")
+        if path.is_file() and "temp" in path.parent.name
+    ]
     assert left == []
     with runnel.connect(tmp_path / "db", memory_limit=2_000_000, query_parallelism=2) as connection:
         cursor = connection.cursor()
         with (files / "1.json").open("w") as file:
-            file.writelines(json.dumps({"k": key(number), "ts": number + KEYS}) + "\n" for number in range(0, KEYS, 2))
+            file.writelines(
+                json.dumps({"k": key(number), "ts": number + KEYS}) + "\n"
+                for number in range(0, KEYS, 2)
+            )
             file.write(json.dumps({"k": "last", "ts": 3_000_000}) + "\n")
-        asked = "SELECT c, COUNT(*), COUNT(DISTINCT k) FROM counts WHERE e = 1000000 GROUP BY c ORDER BY c"
+        asked = (
+            "SELECT c, COUNT(*), COUNT(DISTINCT k) FROM counts WHERE e = 1000000 GROUP BY c "
+            "ORDER BY c"
+        )
         wanted = [(1, KEYS // 2, KEYS // 2), (2, KEYS // 2, KEYS // 2)]
-        assert eventually(lambda: cursor.execute(asked).fetchall() == wanted, 90), cursor.execute(asked).fetchall()
-        assert connection._database.memory.spilled_bytes > 1_000_000, "what was restored is in files again"
+        assert eventually(lambda: cursor.execute(asked).fetchall() == wanted, 90), cursor.execute(
+            asked
+        ).fetchall()
+        assert connection._database.memory.spilled_bytes > 1_000_000, (
+            "what was restored is in files again"
+        )
         cursor.execute("DROP JOB counting")

@@ -1,4 +1,5 @@
-"""Jobs whose sink doesn't answer: what waits for them is bounded or can be cancelled, is told, and nothing is lost."""
+"""Jobs whose sink doesn't answer: what waits for them is bounded or can be cancelled, is told, and
+nothing is lost."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ class StuckTable(DiskTable):
 
 
 class Place:
-    """A directory with a job from a feed to a sink that may stand still; what the sink has outlives connections."""
+    """A directory with a job from a feed to a sink that may stand still; what the sink has outlives
+    connections."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -92,7 +94,9 @@ class Place:
         connection.execute("CREATE OR REPLACE MAPPING feed TYPE Feed")
         connection.execute("CREATE OR REPLACE MAPPING sink (n BIGINT) TYPE Stuck")
         options = "OPTIONS ('snapshotIntervalMillis'='20')"
-        connection.execute(f"CREATE JOB IF NOT EXISTS j {options} AS SINK INTO sink SELECT k FROM feed")
+        connection.execute(
+            f"CREATE JOB IF NOT EXISTS j {options} AS SINK INTO sink SELECT k FROM feed"
+        )
         return connection
 
     @property
@@ -137,7 +141,9 @@ def test_a_sink_that_stands_still_doesn_t_keep_the_connection_from_closing(
     assert "doesn't end, as a call of" in "\n".join(caplog.messages)
     left = place.gate
     with place.with_job() as again:
-        again.execute("ALTER JOB j RESUME")  # its connector wasn't there when the directory was opened
+        again.execute(
+            "ALTER JOB j RESUME"
+        )  # its connector wasn't there when the directory was opened
         place.feed.give((4, 4))
         assert eventually(lambda: sorted(place.disk.visible) == [1, 2, 3, 4])
         # What was left behind comes to itself, and changes nothing.
@@ -152,7 +158,8 @@ def _is_waiting(cursor: runnel.Cursor, job: runnel.NamedJob) -> bool:
 
 
 @pytest.mark.parametrize(
-    "statement", ["ALTER JOB j SUSPEND", "ALTER JOB j RESTART", "DROP JOB j", "CREATE SNAPSHOT s FOR JOB j"]
+    "statement",
+    ["ALTER JOB j SUSPEND", "ALTER JOB j RESTART", "DROP JOB j", "CREATE SNAPSHOT s FOR JOB j"],
 )
 def test_a_statement_that_waits_for_a_job_can_be_cancelled(place: Place, statement: str) -> None:
     with place.with_job() as connection:
@@ -208,7 +215,9 @@ def test_a_server_ends_while_a_client_waits_for_a_job(place: Place) -> None:
 
 
 @pytest.mark.parametrize("statement", ["ALTER JOB j SUSPEND", "CREATE SNAPSHOT s FOR JOB j"])
-def test_a_client_that_is_killed_while_it_waits_for_a_job_leaves_nothing(place: Place, statement: str) -> None:
+def test_a_client_that_is_killed_while_it_waits_for_a_job_leaves_nothing(
+    place: Place, statement: str
+) -> None:
     with place.with_job() as connection:
         server = Server(connection, TOKEN)
         place.gate.place = "write"
@@ -217,9 +226,15 @@ def test_a_client_that_is_killed_while_it_waits_for_a_job_leaves_nothing(place: 
         waiting = connection._database.statements._waiting
         with client(EXECUTING, server, statement) as process:
             job = connection.job("j")
-            assert eventually(lambda: job.status is JobStatus.COMPLETING or any(item._wakes for item in list(waiting)))
+            assert eventually(
+                lambda: (
+                    job.status is JobStatus.COMPLETING or any(item._wakes for item in list(waiting))
+                )
+            )
             process.kill()
-            assert eventually(lambda: not waiting and not len(server._statements)), "they outlive their client"
+            assert eventually(lambda: not waiting and not len(server._statements)), (
+                "they outlive their client"
+            )
         place.gate.free.set()
         assert server.stop()
 

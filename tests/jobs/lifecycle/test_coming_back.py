@@ -1,4 +1,5 @@
-"""A process in which a job comes back loads nothing that only some statements need: that would be most of a restart."""
+"""A process in which a job comes back loads nothing that only some statements need: that would be
+most of a restart."""
 
 from __future__ import annotations
 
@@ -34,10 +35,13 @@ def test_a_job_comes_back_without_heavy_modules(tmp_path: Path) -> None:
         )
         connection.execute(
             "CREATE JOB counts AS SINK INTO results SELECT k, COUNT(*) AS n "
-            "FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_end, k"
+            "FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND)) "
+            "GROUP BY window_end, k"
         )
         connection.execute("CREATE SNAPSHOT first FOR JOB counts")
     command = [sys.executable, "-c", COME_BACK, str(tmp_path / "directory")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == ""

@@ -1,4 +1,5 @@
-"""CREATE JOB and its like through a cursor. Streams are pushed by the test; a named snapshot makes rows visible at once."""
+"""CREATE JOB and its like through a cursor. Streams are pushed by the test; a named snapshot makes
+rows visible at once."""
 
 from __future__ import annotations
 
@@ -43,7 +44,12 @@ def rows(connection: Connection, table: str = "m") -> list[tuple[Any, ...]]:
 
 def test_a_stream_is_written_until_it_ends(connection: Connection) -> None:
     writer = connection.register_stream("s", SCHEMA)
-    assert connection.execute("CREATE JOB j AS SINK INTO m SELECT k, v * 10 FROM s WHERE v > 1").rowcount == -1
+    assert (
+        connection.execute(
+            "CREATE JOB j AS SINK INTO m SELECT k, v * 10 FROM s WHERE v > 1"
+        ).rowcount
+        == -1
+    )
     job = connection.job("j")
     assert isinstance(job, runnel.NamedJob) and job.status is JobStatus.RUNNING
     assert connection.jobs() == [job]
@@ -52,16 +58,30 @@ def test_a_stream_is_written_until_it_ends(connection: Connection) -> None:
     job.join(PATIENCE)
     assert rows(connection) == [(2, 20), (3, 30)]
     (row,) = shown(connection)
-    assert (row["name"], row["status"], row["kind"], row["runtime"]) == ("j", "COMPLETED", "job", "tasklets")
-    assert (row["rows_in"], row["rows_out"], row["restarts"], row["guarantee"]) == (2, 2, 0, "atMostOnce")
+    assert (row["name"], row["status"], row["kind"], row["runtime"]) == (
+        "j",
+        "COMPLETED",
+        "job",
+        "tasklets",
+    )
+    assert (row["rows_in"], row["rows_out"], row["restarts"], row["guarantee"]) == (
+        2,
+        2,
+        0,
+        "atMostOnce",
+    )
     assert row["query"] == "SINK INTO m SELECT k, v * 10 FROM s WHERE v > 1"
     assert row["last_error"] is None and connection.jobs() == []
 
 
 def test_a_bounded_query_completes(connection: Connection) -> None:
-    connection.execute("CREATE JOB j AS INSERT INTO m SELECT v, v * v FROM TABLE(GENERATE_SERIES(1, 1000)) AS t(v)")
+    connection.execute(
+        "CREATE JOB j AS INSERT INTO m SELECT v, v * v FROM TABLE(GENERATE_SERIES(1, 1000)) AS t(v)"
+    )
     connection.job("j").join(PATIENCE)
-    assert connection.execute("SELECT COUNT(*), SUM(this) FROM m").fetchall() == [(1000, sum(i * i for i in range(1, 1001)))]
+    assert connection.execute("SELECT COUNT(*), SUM(this) FROM m").fetchall() == [
+        (1000, sum(i * i for i in range(1, 1001)))
+    ]
 
 
 def test_values_are_rows_like_others(connection: Connection) -> None:
@@ -101,7 +121,8 @@ def test_windows_go_on_where_they_were(connection: Connection) -> None:
     schema = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
     writer = connection.register_stream("clicks", schema, time_column="ts", max_disorder=0)
     connection.execute(
-        "CREATE JOB j AS SINK INTO m SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 10)) "
+        "CREATE JOB j AS SINK INTO m SELECT window_end, COUNT(*) "
+        "FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 10)) "
         "GROUP BY window_end"
     )
     job = connection.job("j")
@@ -115,7 +136,9 @@ def test_windows_go_on_where_they_were(connection: Connection) -> None:
     assert rows(connection) == [(10, 4), (20, 1)]
 
 
-def test_what_had_ended_is_not_read_again_by_a_job_that_begins_with_a_snapshot(connection: Connection) -> None:
+def test_what_had_ended_is_not_read_again_by_a_job_that_begins_with_a_snapshot(
+    connection: Connection,
+) -> None:
     """The table that a stream is joined with is in the state of the join already."""
     writer = connection.register_stream("s", SCHEMA)
     connection.register("names", pa.table({"k": [1, 2], "code": [10, 20]}))
@@ -135,7 +158,10 @@ def test_what_had_ended_is_not_read_again_by_a_job_that_begins_with_a_snapshot(c
 def test_snapshots_have_names_and_begin_jobs(connection: Connection) -> None:
     schema = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
     writer = connection.register_stream("clicks", schema, time_column="ts", max_disorder=0)
-    count = "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 10)) GROUP BY window_end"
+    count = (
+        "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 10)) "
+        "GROUP BY window_end"
+    )
     connection.execute(f"CREATE JOB j AS SINK INTO m {count}")
     writer.write([(1, 1), (1, 2)])
     assert eventually(lambda: connection.job("j").rows_in == 2)
@@ -148,7 +174,9 @@ def test_snapshots_have_names_and_begin_jobs(connection: Connection) -> None:
     found = shown(connection, "SHOW SNAPSHOTS")
     assert [(row["name"], row["job"]) for row in found] == [("after", "j"), ("before", "j")]
     assert all(row["rows"] > 0 and row["bytes"] > 0 for row in found)
-    connection.execute(f"CREATE JOB k OPTIONS ('initialSnapshotName'='after') AS SINK INTO m {count}")
+    connection.execute(
+        f"CREATE JOB k OPTIONS ('initialSnapshotName'='after') AS SINK INTO m {count}"
+    )
     writer.write([(1, 3)])
     writer.close()
     connection.job("k").join(PATIENCE)
@@ -179,7 +207,10 @@ WRONG_NAMES = (
     f"EXPLAIN ALTER JOB >x {QUERY}",
     "CREATE SNAPSHOT s FOR JOB >x",
     "DROP SNAPSHOT >x",
-    f"CREATE JOB IF NOT EXISTS x OPTIONS ('metricsEnabled'='true', >'initialSnapshotName'='x') {QUERY}",
+    (
+        "CREATE JOB IF NOT EXISTS x OPTIONS ('metricsEnabled'='true', "
+        f">'initialSnapshotName'='x') {QUERY}"
+    ),
     f"CREATE JOB >j {QUERY}",
 )
 
@@ -187,7 +218,9 @@ WRONG_NAMES = (
 def test_errors_point_at_the_name_that_is_wrong(connection: Connection) -> None:
     connection.execute(f"CREATE JOB j {QUERY}")
     for text in WRONG_NAMES:
-        with pytest.raises(runnel.ProgrammingError, match=r'(job|snapshot) "x" not found|job "j" exists already') as caught:
+        with pytest.raises(
+            runnel.ProgrammingError, match=r'(job|snapshot) "x" not found|job "j" exists already'
+        ) as caught:
             connection.execute(text.replace(">", ""))
         position = caught.value.position
         assert position is not None and position.offset == text.index(">"), text
@@ -207,8 +240,24 @@ def test_arguments_are_those_of_the_query(connection: Connection) -> None:
 
 
 VALUES = [
-    *(None, True, 3, -(2**63), 1.5, float("inf"), "ä\n", b"\x00\xff", Decimal("-1.230"), date(2024, 2, 29)),
-    *(datetime(2024, 1, 1, 2, 3, 4, 5), datetime(2024, 1, 1, tzinfo=UTC), timedelta(days=-1, microseconds=1), UUID(int=7)),
+    *(
+        None,
+        True,
+        3,
+        -(2**63),
+        1.5,
+        float("inf"),
+        "ä\n",
+        b"\x00\xff",
+        Decimal("-1.230"),
+        date(2024, 2, 29),
+    ),
+    *(
+        datetime(2024, 1, 1, 2, 3, 4, 5),
+        datetime(2024, 1, 1, tzinfo=UTC),
+        timedelta(days=-1, microseconds=1),
+        UUID(int=7),
+    ),
     *([1, None, [2.5]], (1, "x"), {"a": Decimal(1), 2: None}),
 ]
 
@@ -223,14 +272,23 @@ def test_arguments_survive_json(value: Any) -> None:
 
 def test_options_can_be_changed_while_suspended(connection: Connection) -> None:
     connection.register_stream("s", SCHEMA)
-    connection.execute("CREATE JOB j OPTIONS ('snapshotIntervalMillis'='5000') AS SINK INTO m SELECT k, v FROM s")
+    connection.execute(
+        "CREATE JOB j OPTIONS ('snapshotIntervalMillis'='5000') AS SINK INTO m SELECT k, v FROM s"
+    )
     job = connection.job("j")
-    with pytest.raises(runnel.OperationalError, match='job "j" can\'t be changed: its status is RUNNING'):
+    with pytest.raises(
+        runnel.OperationalError, match='job "j" can\'t be changed: its status is RUNNING'
+    ):
         connection.execute("ALTER JOB j OPTIONS ('snapshotIntervalMillis'='7')")
     connection.execute("ALTER JOB j SUSPEND", timeout=PATIENCE)
-    connection.execute("ALTER JOB j OPTIONS ('snapshotIntervalMillis'='7', 'suspendOnFailure'='false') RESUME")
+    connection.execute(
+        "ALTER JOB j OPTIONS ('snapshotIntervalMillis'='7', 'suspendOnFailure'='false') RESUME"
+    )
     assert job.status is JobStatus.RUNNING
-    assert (job.record.options.snapshot_interval, job.record.options.suspend_on_failure) == (7, False)
+    assert (job.record.options.snapshot_interval, job.record.options.suspend_on_failure) == (
+        7,
+        False,
+    )
 
 
 def test_a_new_query_goes_on_with_the_state(connection: Connection) -> None:
@@ -241,7 +299,9 @@ def test_a_new_query_goes_on_with_the_state(connection: Connection) -> None:
     job = connection.job("j")
     writer.write([(1, 1), (1, 2)])
     assert eventually(lambda: job.rows_in == 2)
-    connection.execute(f"ALTER JOB j AS SINK INTO m SELECT window_end, COUNT(*) * 100 {windows}", timeout=PATIENCE)
+    connection.execute(
+        f"ALTER JOB j AS SINK INTO m SELECT window_end, COUNT(*) * 100 {windows}", timeout=PATIENCE
+    )
     assert job.status is JobStatus.RUNNING
     writer.write([(1, 3)])
     writer.close()
@@ -308,7 +368,10 @@ def test_without_guarantee_a_suspension_loses_nothing(tmp_path: Path, kind: str)
     with runnel.connect(tmp_path / "db") as connection:
         connection.execute(f"CREATE MAPPING f (k BIGINT, v BIGINT) TYPE File OPTIONS ({options})")
         writer = connection.register_stream("s", SCHEMA)
-        connection.execute("CREATE JOB j OPTIONS ('processingGuarantee'='none') AS INSERT INTO f SELECT k, v FROM s")
+        connection.execute(
+            "CREATE JOB j OPTIONS ('processingGuarantee'='none') AS INSERT INTO f SELECT k, v "
+            "FROM s"
+        )
         for number, change in enumerate(("SUSPEND", "RESTART", "SUSPEND")):
             writer.write([(number, 1)])
             assert eventually(lambda: connection.job("j").rows_out >= 1)
@@ -365,11 +428,17 @@ def test_closing_the_connection_commits_what_was_written(tmp_path: Path) -> None
 
 def test_explain(connection: Connection) -> None:
     connection.register_stream("s", SCHEMA)
-    text = "CREATE JOB j OPTIONS ('processingGuarantee'='atLeastOnce') AS SINK INTO m SELECT k, v FROM s"
+    text = (
+        "CREATE JOB j OPTIONS ('processingGuarantee'='atLeastOnce') AS SINK INTO m SELECT k, v "
+        "FROM s"
+    )
     lines = [row[0] for row in connection.execute(f"EXPLAIN {text}").fetchall()]
     assert lines[:5] == [
         "Job j: atLeastOnce, a snapshot every 10000 ms",
-        "  scan s: can't be read again: rows that came since the last snapshot are lost in a failure",
+        (
+            "  scan s: can't be read again: rows that came since the last snapshot are lost in a "
+            "failure"
+        ),
         "  write m: atLeastOnce",
         "  from end to end: none",
         "",
@@ -403,7 +472,9 @@ def counting(connection: Connection) -> Connection:
         ("SINK INTO m SELECT k, ts FROM clicks", {"kept", "dropped"}),
     ],
 )
-def test_a_new_query_keeps_the_state_of_what_is_the_same(counting: Connection, query: str, fates: set[str]) -> None:
+def test_a_new_query_keeps_the_state_of_what_is_the_same(
+    counting: Connection, query: str, fates: set[str]
+) -> None:
     lines = [row[0] for row in counting.execute(f"EXPLAIN ALTER JOB j AS {query}").fetchall()]
     start = lines.index("State")
     shown = lines[start + 1 : lines.index("", start)]
@@ -426,17 +497,25 @@ def test_a_new_query_keeps_the_state_of_what_is_the_same(counting: Connection, q
 def test_a_view_that_means_something_else_now_is_no_silent_change(connection: Connection) -> None:
     schema = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
     writer = connection.register_stream("clicks", schema, time_column="ts", max_disorder=0)
-    connection.execute(f"CREATE VIEW counts AS SELECT window_end, COUNT(*) AS n {WINDOWS} GROUP BY window_end")
+    connection.execute(
+        f"CREATE VIEW counts AS SELECT window_end, COUNT(*) AS n {WINDOWS} GROUP BY window_end"
+    )
     connection.execute("CREATE JOB j AS SINK INTO m SELECT window_end, n FROM counts")
     job = connection.job("j")
     writer.write([(1, 1), (1, 2)])
     assert eventually(lambda: job.rows_in == 2)
     connection.execute("ALTER JOB j SUSPEND", timeout=PATIENCE)
-    connection.execute(f"CREATE OR REPLACE VIEW counts AS SELECT window_end, SUM(k) AS n {WINDOWS} GROUP BY window_end")
+    connection.execute(
+        f"CREATE OR REPLACE VIEW counts AS SELECT window_end, SUM(k) AS n {WINDOWS} "
+        "GROUP BY window_end"
+    )
     with pytest.raises(runnel.OperationalError, match="its plan is another one"):
         connection.execute("ALTER JOB j RESUME")
     assert job.status is JobStatus.SUSPENDED
-    connection.execute(f"CREATE OR REPLACE VIEW counts AS SELECT window_end, COUNT(*) AS n {WINDOWS} GROUP BY window_end")
+    connection.execute(
+        f"CREATE OR REPLACE VIEW counts AS SELECT window_end, COUNT(*) AS n {WINDOWS} "
+        "GROUP BY window_end"
+    )
     connection.execute("ALTER JOB j RESUME")
     writer.close()
     job.join(PATIENCE)
@@ -448,16 +527,23 @@ def test_state_can_be_read(counting: Connection) -> None:
     names = [column[0] for column in cursor.description or ()]
     assert names[:4] == ["epoch", "written", "token", "text"]
     assert names[4:] in ([], ["watermark", "time"]), "there may have been no watermark yet"
-    lines = [row[0] for row in counting.execute(f"EXPLAIN ALTER JOB j AS {KEYED.format('COUNT(*)')}").fetchall()]
+    lines = [
+        row[0]
+        for row in counting.execute(f"EXPLAIN ALTER JOB j AS {KEYED.format('COUNT(*)')}").fetchall()
+    ]
     kept = {line.split(":")[0].strip() for line in lines if line.endswith(": kept")}
     assert {"scan clicks", "write m"} < kept
     rows = [
         row
         for vertex in kept - {"scan clicks", "write m"}
-        for row in counting.execute(f"SELECT * FROM TABLE(JOB_STATE('j', vertex => '{vertex}'))").fetchall()
+        for row in counting.execute(
+            f"SELECT * FROM TABLE(JOB_STATE('j', vertex => '{vertex}'))"
+        ).fetchall()
     ]
     of_window = [row for row in rows if 10 in row]
-    assert len(of_window) == 2 or 2 in of_window[0], "the window that ends at 10 has two clicks, perhaps not counted yet"
+    assert len(of_window) == 2 or 2 in of_window[0], (
+        "the window that ends at 10 has two clicks, perhaps not counted yet"
+    )
 
 
 @pytest.mark.parametrize(
@@ -470,7 +556,10 @@ def test_state_can_be_read(counting: Connection) -> None:
         ("JOB_STATE('j', 1)", "JOB_STATE takes the names of a job and of a vertex"),
         ("JOB_STATE('j', 'a', 'b')", "JOB_STATE takes the names of a job and of a vertex"),
         ("JOB_STATE('j', job => 'j')", "JOB_STATE takes the names of a job and of a vertex"),
-        ("SNAPSHOT_STATE(job => 'j', vertex => 'b')", "SNAPSHOT_STATE takes the names of a snapshot and of a vertex"),
+        (
+            "SNAPSHOT_STATE(job => 'j', vertex => 'b')",
+            "SNAPSHOT_STATE takes the names of a snapshot and of a vertex",
+        ),
     ],
 )
 def test_state_that_cannot_be_read(counting: Connection, call: str, message: str) -> None:
@@ -498,10 +587,14 @@ def test_rows_that_a_stopped_job_has_not_taken_wait_for_it(connection: Connectio
 
 
 @pytest.mark.parametrize("end", ["DROP JOB j", "ALTER JOB j AS SINK INTO m SELECT k, v FROM t"])
-def test_a_job_that_reads_a_stream_no_more_does_not_hold_back_its_writers(connection: Connection, end: str) -> None:
+def test_a_job_that_reads_a_stream_no_more_does_not_hold_back_its_writers(
+    connection: Connection, end: str
+) -> None:
     writer = connection.register_stream("s", SCHEMA)
     connection.register_stream("t", SCHEMA)
-    connection.execute("CREATE JOB j OPTIONS ('processingGuarantee'='none') AS SINK INTO m SELECT k, v FROM s")
+    connection.execute(
+        "CREATE JOB j OPTIONS ('processingGuarantee'='none') AS SINK INTO m SELECT k, v FROM s"
+    )
     connection.execute("ALTER JOB j SUSPEND", timeout=PATIENCE)
     assert writer.reader_count == 1
     if not end.startswith("DROP"):
@@ -515,7 +608,8 @@ def test_what_a_job_that_is_gone_has_staged_is_given_up(tmp_path: Path, end: str
     with runnel.connect(tmp_path / "db") as connection:
         writer = connection.register_stream("s", SCHEMA)
         connection.execute(
-            f"CREATE MAPPING f (k BIGINT, v BIGINT) TYPE File OPTIONS ('path'='{tmp_path / 'out'}', 'format'='parquet')"
+            "CREATE MAPPING f (k BIGINT, v BIGINT) TYPE File "
+            f"OPTIONS ('path'='{tmp_path / 'out'}', 'format'='parquet')"
         )
         connection.execute("CREATE JOB j AS INSERT INTO f SELECT k, v FROM s")
         job = connection.job("j")
@@ -528,13 +622,19 @@ def test_what_a_job_that_is_gone_has_staged_is_given_up(tmp_path: Path, end: str
             job.cancel(PATIENCE)
         else:
             connection.execute(end, timeout=PATIENCE)
-        assert eventually(lambda: not [path for path in (tmp_path / "out").rglob("*") if path.name.startswith(".")])
+        assert eventually(
+            lambda: (
+                not [path for path in (tmp_path / "out").rglob("*") if path.name.startswith(".")]
+            )
+        )
         assert connection.execute("SELECT * FROM f").fetchall() == [(1, 1)]
 
 
 def test_changes_of_a_map_are_kept_for_a_stopped_job(connection: Connection) -> None:
     connection.execute(f"CREATE MAPPING a {MAP}")
-    connection.execute("CREATE JOB j AS SINK INTO m SELECT __key, this FROM TABLE(CHANGES(TABLE a))")
+    connection.execute(
+        "CREATE JOB j AS SINK INTO m SELECT __key, this FROM TABLE(CHANGES(TABLE a))"
+    )
     job = connection.job("j")
     connection.execute("INSERT INTO a VALUES (1, 1), (2, 2)")
     assert eventually(lambda: job.rows_out == 2)
@@ -553,7 +653,9 @@ def test_changes_that_are_gone_suspend_the_job(tmp_path: Path) -> None:
     with runnel.connect(tmp_path) as connection:
         connection.execute(f"CREATE MAPPING a {MAP}")
         connection.execute(f"CREATE MAPPING m {MAP}")
-        connection.execute("CREATE JOB j AS SINK INTO m SELECT __key, this FROM TABLE(CHANGES(TABLE a))")
+        connection.execute(
+            "CREATE JOB j AS SINK INTO m SELECT __key, this FROM TABLE(CHANGES(TABLE a))"
+        )
         connection.execute("INSERT INTO a VALUES (1, 1)")
         assert eventually(lambda: connection.job("j").rows_out == 1)
     with runnel.connect(tmp_path) as connection:
@@ -562,10 +664,15 @@ def test_changes_that_are_gone_suspend_the_job(tmp_path: Path) -> None:
         assert job.error is not None and "are not kept any more" in job.error.message
 
 
-def test_a_source_without_positions_is_not_waited_for_when_its_job_is_stopped(connection: Connection) -> None:
+def test_a_source_without_positions_is_not_waited_for_when_its_job_is_stopped(
+    connection: Connection,
+) -> None:
     connection.execute("CREATE MAPPING d (k BIGINT, v BIGINT) TYPE DuckDB")
     connection.execute("INSERT INTO d SELECT v, v FROM TABLE(GENERATE_SERIES(1, 300000)) AS t(v)")
-    connection.execute("CREATE JOB j AS SINK INTO m SELECT a.k % 100, COUNT(*) FROM d AS a JOIN d AS b ON a.v = b.v GROUP BY 1")
+    connection.execute(
+        "CREATE JOB j AS SINK INTO m SELECT a.k % 100, COUNT(*) FROM d AS a "
+        "JOIN d AS b ON a.v = b.v GROUP BY 1"
+    )
     job = connection.job("j")
     for statement in ("SUSPEND", "RESUME", "RESTART"):
         if not job.is_done:
@@ -582,7 +689,10 @@ def test_what_no_row_comes_of_moves_the_position_on(tmp_path: Path) -> None:
         connection.execute(f"CREATE MAPPING m {MAP}")
         options = f"'path'='{tmp_path / 'in'}', 'format'='json', 'follow'='true'"
         connection.execute(f"CREATE MAPPING f (k BIGINT, v BIGINT) TYPE File OPTIONS ({options})")
-        connection.execute("CREATE JOB j OPTIONS ('snapshotIntervalMillis'='10') AS SINK INTO m SELECT k, v FROM f WHERE v > 5")
+        connection.execute(
+            "CREATE JOB j OPTIONS ('snapshotIntervalMillis'='10') AS SINK INTO m SELECT k, v "
+            "FROM f WHERE v > 5"
+        )
         job = connection.job("j")
         assert eventually(lambda: job.last_snapshot is not None)
         before = job.last_snapshot

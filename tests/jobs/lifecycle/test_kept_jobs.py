@@ -36,7 +36,10 @@ def kept(tmp_path: Path) -> Path:
     directory = tmp_path / "kept"
     with runnel.connect(directory) as connection:
         connection.execute(f"CREATE MAPPING m {MAP}")
-        connection.execute('CREATE JOB "the job" AS SINK INTO m SELECT v % 10, v FROM TABLE(GENERATE_STREAM(10)) AS t(v)')
+        connection.execute(
+            'CREATE JOB "the job" AS SINK INTO m SELECT v % 10, v '
+            "FROM TABLE(GENERATE_STREAM(10)) AS t(v)"
+        )
     return directory
 
 
@@ -46,19 +49,28 @@ def record_of(directory: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "change", [lambda text: text[: len(text) // 2], lambda text: text.replace('"format": 2', '"format": 99')]
+    "change",
+    [lambda text: text[: len(text) // 2], lambda text: text.replace('"format": 2', '"format": 99')],
 )
-def test_a_record_that_cannot_be_read_is_shown(kept: Path, change: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_that_cannot_be_read_is_shown(
+    kept: Path, change: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     record = record_of(kept)
     text = record.read_text()
     record.write_text(change(text))
     with runnel.connect(kept) as connection:
         (row,) = shown(connection)
-        assert (row["id"], row["name"], row["status"]) == (int(record.parent.name), "the job", "UNREADABLE")
+        assert (row["id"], row["name"], row["status"]) == (
+            int(record.parent.name),
+            "the job",
+            "UNREADABLE",
+        )
         assert str(record) in row["last_error"] and row["uptime"] is None
         for statement in ("VERIFY JOB", "ALTER JOB", "DROP JOB IF EXISTS"):
             with pytest.raises(runnel.OperationalError, match="its record can't be read") as caught:
-                connection.execute(f'{statement} "the job"' + (" RESTART" if statement == "ALTER JOB" else ""))
+                connection.execute(
+                    f'{statement} "the job"' + (" RESTART" if statement == "ALTER JOB" else "")
+                )
             assert str(record) in (caught.value.detail or "") and caught.value.hint
     assert "can't be read" in "\n".join(caplog.messages)
     record.write_text(text)
@@ -101,7 +113,9 @@ def test_the_uptime_of_a_job_that_has_ended_stands_still() -> None:
     bench.close()
 
 
-def test_a_record_names_its_first_snapshot_at_once_and_later_ones_each_second(tmp_path: Path) -> None:
+def test_a_record_names_its_first_snapshot_at_once_and_later_ones_each_second(
+    tmp_path: Path,
+) -> None:
     bench = Bench(tmp_path)
     job = bench.create(guarantee=Guarantee.EXACTLY_ONCE, snapshot_interval=3_600_000)
     saved: list[int | None] = []
@@ -112,7 +126,11 @@ def test_a_record_names_its_first_snapshot_at_once_and_later_ones_each_second(tm
         save(record)
 
     def report(snapshot_id: int) -> None:
-        job._reported(SnapshotReport(snapshot_id, is_terminal=False, started=0, duration=1, size=SnapshotSize(1, 1, 1)))
+        job._reported(
+            SnapshotReport(
+                snapshot_id, is_terminal=False, started=0, duration=1, size=SnapshotSize(1, 1, 1)
+            )
+        )
 
     bench.named.records.save = noted  # type: ignore[method-assign]
     try:

@@ -1,4 +1,5 @@
-"""Jobs whose queries call Python functions: their sources are kept, and make the functions again in a reopened directory."""
+"""Jobs whose queries call Python functions: their sources are kept, and make the functions again in
+a reopened directory."""
 
 from __future__ import annotations
 
@@ -37,19 +38,28 @@ def test_the_function_is_there_when_the_directory_is_opened(tmp_path: Path) -> N
     with runnel.connect(tmp_path / "db") as connection:
         connection.execute(f"CREATE MAPPING m {MAP}")
         registered(connection, path)
-        connection.execute(f"CREATE JOB j OPTIONS ('modules'='{path}') AS SINK INTO m SELECT v, twice(v) FROM {series}")
+        connection.execute(
+            f"CREATE JOB j OPTIONS ('modules'='{path}') AS SINK INTO m SELECT v, twice(v) "
+            f"FROM {series}"
+        )
         connection.execute(f"CREATE JOB without AS SINK INTO m SELECT v, twice(v) FROM {series}")
     path.unlink()
     with runnel.connect(tmp_path / "db") as connection:
         assert connection.job("j").status is JobStatus.RUNNING
-        assert connection.job("without").status is JobStatus.RUNNING, "the function is the connection's"
+        assert connection.job("without").status is JobStatus.RUNNING, (
+            "the function is the connection's"
+        )
         assert connection.execute("SELECT twice(21)").fetchall() == [(42,)]
         connection.execute("CREATE SNAPSHOT s FOR JOB j", timeout=PATIENCE)
         assert all(value == key * 2 for key, value in rows(connection))
         connection.execute("DROP JOB j", timeout=PATIENCE)
     with runnel.connect(tmp_path / "db") as connection:
         job = connection.job("without")
-        assert job.status is JobStatus.SUSPENDED and job.error is not None and '"twice"' in job.error.message
+        assert (
+            job.status is JobStatus.SUSPENDED
+            and job.error is not None
+            and '"twice"' in job.error.message
+        )
 
 
 @pytest.mark.parametrize(
@@ -59,11 +69,21 @@ def test_the_function_is_there_when_the_directory_is_opened(tmp_path: Path) -> N
         ("def register(connection:", 'module "bad" can\'t be loaded', "SyntaxError"),
         ("1 / 0", 'module "bad" can\'t be loaded', "ZeroDivisionError: division by zero"),
         ("x = 1", 'module "bad" has no function register', None),
-        ("def register(connection):\n    raise KeyError('k')", 'module "bad" can\'t be loaded', "KeyError: 'k'"),
-        ("def register(connection):\n    connection.create_function('f', 1, ['INT'], 'INT')", "function", None),
+        (
+            "def register(connection):\n    raise KeyError('k')",
+            'module "bad" can\'t be loaded',
+            "KeyError: 'k'",
+        ),
+        (
+            "def register(connection):\n    connection.create_function('f', 1, ['INT'], 'INT')",
+            "function",
+            None,
+        ),
     ],
 )
-def test_modules_that_cannot_be_used(tmp_path: Path, source: str | None, message: str, detail: str | None) -> None:
+def test_modules_that_cannot_be_used(
+    tmp_path: Path, source: str | None, message: str, detail: str | None
+) -> None:
     path = tmp_path / "bad.py"
     if source is not None:
         path.write_text(source)
@@ -71,7 +91,9 @@ def test_modules_that_cannot_be_used(tmp_path: Path, source: str | None, message
         connection.execute(f"CREATE MAPPING m {MAP}")
         connection.register_stream("s", SCHEMA)
         with pytest.raises(runnel.Error, match=message) as caught:
-            connection.execute(f"CREATE JOB j OPTIONS ('modules'='{path}') AS SINK INTO m SELECT k, v FROM s")
+            connection.execute(
+                f"CREATE JOB j OPTIONS ('modules'='{path}') AS SINK INTO m SELECT k, v FROM s"
+            )
         assert not isinstance(caught.value, runnel.InternalError)
         assert detail is None or detail in (caught.value.detail or "")
         assert connection.jobs() == []

@@ -1,4 +1,5 @@
-"""The life of named jobs, without SQL: states, snapshots, failures, restarts, what a directory keeps."""
+"""The life of named jobs, without SQL: states, snapshots, failures, restarts, what a directory
+keeps."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ from typing import Any
 
 import pytest
 
-from runnel.errors import DataError, Error, ErrorCode, InterfaceError, OperationalError, ProgrammingError
+from runnel.errors import (
+    DataError,
+    Error,
+    ErrorCode,
+    InterfaceError,
+    OperationalError,
+    ProgrammingError,
+)
 from runnel.named_jobs.listeners import StatusChange
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.record.record import JobRecord
@@ -22,7 +30,12 @@ from runnel.runtime.light_job import JobStatus
 from tests.jobs.named import PATIENCE, SECOND, Bench, World
 from tests.waiting import eventually
 
-RUNNING, SUSPENDED, FAILED, COMPLETED = JobStatus.RUNNING, JobStatus.SUSPENDED, JobStatus.FAILED, JobStatus.COMPLETED
+RUNNING, SUSPENDED, FAILED, COMPLETED = (
+    JobStatus.RUNNING,
+    JobStatus.SUSPENDED,
+    JobStatus.FAILED,
+    JobStatus.COMPLETED,
+)
 
 
 @pytest.fixture
@@ -137,7 +150,9 @@ def test_a_listener_that_waits_holds_up_no_job(bench: Bench) -> None:
     assert all("was cancelled" in str(error) for error in raised)
 
 
-def test_a_listener_that_never_returns_holds_up_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listener_that_never_returns_holds_up_no_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("runnel.named_jobs.registry.LISTENING", 0.01)
     stands, free = threading.Event(), threading.Event()
     bench = Bench(tmp_path)
@@ -279,7 +294,9 @@ def test_without_a_guarantee_a_job_with_an_end_is_not_tried_again(bench: Bench) 
         ("bounded", True, SUSPENDED),
     ],
 )
-def test_a_failure_that_would_come_again(bench: Bench, query: str, option: bool | None, status: JobStatus) -> None:
+def test_a_failure_that_would_come_again(
+    bench: Bench, query: str, option: bool | None, status: JobStatus
+) -> None:
     job = bench.create(query=query, suspend_on_failure=option)
     bench.world.fail(DataError("division by zero"))
     assert job.await_status(status, PATIENCE)
@@ -338,7 +355,10 @@ def test_names_are_of_one_job_that_has_not_ended(bench: Bench) -> None:
     assert bench.named.all() == [second]
     with pytest.raises(ProgrammingError, match='job "nigth" not found') as caught:
         bench.named.get("nigth")
-    assert caught.value.hint == 'did you mean "night"?' and caught.value.code is ErrorCode.OBJECT_NOT_FOUND
+    assert (
+        caught.value.hint == 'did you mean "night"?'
+        and caught.value.code is ErrorCode.OBJECT_NOT_FOUND
+    )
 
 
 ACTIONS = {
@@ -396,7 +416,14 @@ def test_listeners_hear_all_changes_in_order(bench: Bench) -> None:
         *("COMPLETING", "SUSPENDED", "NOT_RUNNING", "STARTING", "RUNNING", "COMPLETED")
     ]
     assert [change.old for change in heard[1:]] == [change.new for change in heard[:-1]]
-    assert [change.is_user_requested for change in heard] == [True, False, True, False, False, False]
+    assert [change.is_user_requested for change in heard] == [
+        True,
+        False,
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_a_listener_that_fails_harms_nobody(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
@@ -480,7 +507,11 @@ def test_a_job_that_cannot_start_when_reopened_says_why(tmp_path: Path) -> None:
     second = Bench(tmp_path, refusals=[ProgrammingError('stream "s" not found')])
     try:
         (job,) = second.named.all()
-        assert job.status is SUSPENDED and job.error is not None and job.error.message == 'stream "s" not found'
+        assert (
+            job.status is SUSPENDED
+            and job.error is not None
+            and job.error.message == 'stream "s" not found'
+        )
         job.resume()
         assert job.status is RUNNING
     finally:
@@ -494,7 +525,9 @@ def test_what_a_crash_left_half_made_goes(tmp_path: Path) -> None:
     bench.close()
 
 
-def test_a_record_that_is_damaged_is_told_and_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_that_is_damaged_is_told_and_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     place = tmp_path / "jobs" / "17" / "job.json"
     place.parent.mkdir(parents=True)
     place.write_text("{")
@@ -585,7 +618,9 @@ def test_many_threads_at_one_job(bench: Bench) -> None:
     assert bench.world.rows == list(range(40))
 
 
-def test_a_disk_that_is_full_is_told_and_the_job_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disk_that_is_full_is_told_and_the_job_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     bench = Bench(tmp_path)
     try:
         job = bench.create()
@@ -613,7 +648,9 @@ def test_a_disk_that_is_full_is_told_and_the_job_goes_on(tmp_path: Path, caplog:
         bench.close()
 
 
-def test_snapshots_that_fail_are_told_and_what_they_hold_comes_with_the_next(tmp_path: Path) -> None:
+def test_snapshots_that_fail_are_told_and_what_they_hold_comes_with_the_next(
+    tmp_path: Path,
+) -> None:
     bench = Bench(tmp_path)
     try:
         job = bench.create(snapshot_interval=1000)
@@ -645,7 +682,9 @@ def test_a_last_snapshot_that_fails_is_told_and_the_one_before_is_used(tmp_path:
         (place / "snapshots").write_text("no folder")
         job.suspend(PATIENCE)
         assert job.status is SUSPENDED
-        assert (job.last_trouble or "").startswith("the last snapshot failed, so the one before it is used")
+        assert (job.last_trouble or "").startswith(
+            "the last snapshot failed, so the one before it is used"
+        )
         (place / "snapshots").unlink()
         job.resume()
         assert eventually(lambda: job.rows_out == 2)

@@ -38,7 +38,9 @@ def values(store: SnapshotStore, number: int = 1) -> list[int]:
 
 @pytest.fixture(params=["files", "memory"])
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SnapshotStore]:
-    store: SnapshotStore = MemorySnapshotStore() if request.param == "memory" else FileSnapshotStore(tmp_path / "job")
+    store: SnapshotStore = (
+        MemorySnapshotStore() if request.param == "memory" else FileSnapshotStore(tmp_path / "job")
+    )
     yield store
     store.close()
 
@@ -58,7 +60,9 @@ def test_a_snapshot_that_is_held_stays_however_many_come(source: SnapshotStore) 
     assert values(source, 5) == [5]
 
 
-def test_two_at_once_don_t_take_each_other_s_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_at_once_don_t_take_each_other_s_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = FileSnapshotStore(tmp_path / "job")
     take(store, 7)
     snapshots = NamedSnapshots(tmp_path / "snapshots", CLOCK)
@@ -70,7 +74,10 @@ def test_two_at_once_don_t_take_each_other_s_place(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(named_snapshots, "sync_folder", synced_together)
     (tmp_path / "snapshots").mkdir()
-    threads = [Thread(target=lambda name=name: snapshots.export(name, RECORD, store, 7)) for name in ("a", "b")]
+    threads = [
+        Thread(target=lambda name=name: snapshots.export(name, RECORD, store, 7))
+        for name in ("a", "b")
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -93,7 +100,9 @@ def test_a_copy_shares_its_files_with_the_snapshot(tmp_path: Path) -> None:
     store.close()
 
 
-def test_what_is_left_of_a_copy_that_was_cut_short_goes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_left_of_a_copy_that_was_cut_short_goes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "1" / ".1").mkdir(parents=True)
     (tmp_path / "2").mkdir()
     (tmp_path / ".3" / "1").mkdir(parents=True)
@@ -102,7 +111,9 @@ def test_what_is_left_of_a_copy_that_was_cut_short_goes(tmp_path: Path, caplog: 
     assert list(tmp_path.iterdir()) == [] and caplog.messages == []
 
 
-def test_one_that_was_dropped_does_not_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_was_dropped_does_not_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = FileSnapshotStore(tmp_path / "job")
     take(store, 7)
     snapshots = NamedSnapshots(tmp_path / "snapshots", CLOCK)
@@ -121,7 +132,9 @@ def _nothing_removed(path: Path, ignore_errors: bool) -> None:
     assert ignore_errors and path.name.startswith(".")
 
 
-def test_one_that_can_t_be_removed_is_still_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_can_t_be_removed_is_still_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = FileSnapshotStore(tmp_path / "job")
     take(store, 7)
     snapshots = NamedSnapshots(tmp_path / "snapshots", CLOCK)

@@ -1,5 +1,5 @@
-"""Lives of jobs drawn from a seed: suspended, resumed, restarted, failing, left and opened again at any moment. However it
-went, each number is committed once."""
+"""Lives of jobs drawn from a seed: suspended, resumed, restarted, failing, left and opened again at
+any moment. However it went, each number is committed once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class Life:
         self.bench = Bench(folder, self.world)
         self.log: list[str] = []
         self.bench.create(
-            snapshot_interval=1000, guarantee=self.random.choice([Guarantee.EXACTLY_ONCE, Guarantee.AT_LEAST_ONCE])
+            snapshot_interval=1000,
+            guarantee=self.random.choice([Guarantee.EXACTLY_ONCE, Guarantee.AT_LEAST_ONCE]),
         )
 
     def live(self, steps: int) -> list[int]:
@@ -65,7 +66,11 @@ class Life:
         self.bench.clock.advance(self.random.randrange(1, 3 * SECOND))
 
     def fail(self) -> None:
-        self.world.fail(self.random.choice([OperationalError("down"), OperationalError("down"), DataError("bad value")]))
+        self.world.fail(
+            self.random.choice(
+                [OperationalError("down"), OperationalError("down"), DataError("bad value")]
+            )
+        )
 
     def fail_to_commit(self) -> None:
         self.world.commit_failures.append(OperationalError("the sink is down"))

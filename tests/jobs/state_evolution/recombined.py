@@ -1,7 +1,8 @@
-"""What windows give when they take the place of others in the middle of a stream: told from the rows, without the engine.
+"""What windows give when they take the place of others in the middle of a stream: told from the
+rows, without the engine.
 
-A row from before the change counts by the end of its old frame, if that was still kept; one from after it by its own time. A
-window comes if it ends after the watermark at the change.
+A row from before the change counts by the end of its old frame, if that was still kept; one from
+after it by its own time. A window comes if it ends after the watermark at the change.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ def given_before(rows: Sequence[Row], shape: Shape, watermark: int) -> Result:
     return {key: value for key, value in found.items() if key[0] <= watermark}
 
 
-def given_after(before: Sequence[Row], after: Sequence[Row], shapes: tuple[Shape, Shape], watermark: int) -> Result:
+def given_after(
+    before: Sequence[Row], after: Sequence[Row], shapes: tuple[Shape, Shape], watermark: int
+) -> Result:
     """What comes out from then on."""
     old, new = shapes
     placed: list[tuple[int, Row]] = []

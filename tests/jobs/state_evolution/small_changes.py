@@ -1,7 +1,9 @@
-"""Queries over streams, small changes to them, and what a job gives that is changed in the middle of its rows.
+"""Queries over streams, small changes to them, and what a job gives that is changed in the middle
+of its rows.
 
-The expected rows come from queries over tables. A column `p` says which rows were read before the change (0), so a condition
-that only one of the two queries has can hold for the rows that this query read.
+The expected rows come from queries over tables. A column `p` says which rows were read before the
+change (0), so a condition that only one of the two queries has can hold for the rows that this
+query read.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ AFTER: list[Row] = [
 ]
 
 TABLES = (
-    "CREATE MAPPING names (__key BIGINT, name VARCHAR) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')",
+    (
+        "CREATE MAPPING names (__key BIGINT, name VARCHAR) TYPE IMap "
+        "OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+    ),
     "INSERT INTO names VALUES (0, 'a'), (1, 'b')",
     "CREATE MAPPING cities (__key BIGINT, name VARCHAR) TYPE DuckDB",
     "INSERT INTO cities VALUES (0, 'a'), (1, 'b')",
@@ -45,9 +50,10 @@ SINKS = (
 
 @frozen(kw_only=True)
 class Query:
-    """What a small change changes. `below`, `above` and `after` are conditions on the rows of the stream, on these in their
-    windows (of a join: on its pairs), and on results. A `join` is the kind of a join with a table, its position (one of the
-    same three) and the table. `outer` is a query around the whole."""
+    """What a small change changes. `below`, `above` and `after` are conditions on the rows of the
+    stream, on these in their windows (of a join: on its pairs), and on results. A `join` is the
+    kind of a join with a table, its position (one of the same three) and the table. `outer` is a
+    query around the whole."""
 
     below: tuple[str, ...] = ()
     above: tuple[str, ...] = ()
@@ -66,10 +72,11 @@ class Query:
 
 @frozen(kw_only=True)
 class Shape:
-    """A query of one kind. `text` has holes: {s} for the stream, {p} and {q} for its parts, {f} for a frame, {join} and {above}
-    for what follows FROM, {n} and {x} for values, {e} and {k} for aliases, {keys}, {having} and {tail}; `w` stands before
-    columns of its rows. Results before the change are those of which `is_due` is true; of a join those since are of pairs
-    that `since` selects."""
+    """A query of one kind. `text` has holes: {s} for the stream, {p} and {q} for its parts, {f} for
+    a frame, {join} and {above} for what follows FROM, {n} and {x} for values, {e} and {k} for
+    aliases, {keys}, {having} and {tail}; `w` stands before columns of its rows. Results before the
+    change are those of which `is_due` is true; of a join those since are of pairs that `since`
+    selects."""
 
     name: str
     text: str
@@ -86,8 +93,11 @@ class Shape:
 def _windows(name: str, call: str, is_due: Callable[[Result], bool]) -> Shape:
     return Shape(
         name=name,
-        text=f"SELECT w.window_end AS {{e}}, w.k AS {{k}}, {{n}}, {{x}} FROM TABLE({call}) AS w {{join}} {{above}} "
-        "GROUP BY {keys} {having} {tail}",
+        text=(
+            f"SELECT w.window_end AS {{e}}, w.k AS {{k}}, {{n}}, {{x}} "
+            f"FROM TABLE({call}) AS w {{join}} {{above}} "
+            "GROUP BY {keys} {having} {tail}"
+        ),
         is_due=is_due,
         keys="w.window_start, w.window_end, w.k",
         has_windows=True,
@@ -112,16 +122,23 @@ SHAPES = (
     _windows("session", "SESSION({s} PARTITION BY k, DESCRIPTOR(ts), 5)", _passed),
     Shape(
         name="by time",
-        text="SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} FROM {s} AS w {join} {above} GROUP BY {keys} {having} {tail}",
+        text=(
+            "SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} FROM {s} AS w {join} {above} "
+            "GROUP BY {keys} {having} {tail}"
+        ),
         is_due=_passed,
         keys="w.ts, w.k",
         has_groups=True,
     ),
     Shape(
         name="chained",
-        text="SELECT w.window_end AS {e}, w.k AS {k}, {n}, {x} FROM TABLE(TUMBLE((SELECT window_time AS at, k, SUM(v) AS v{p} "
-        "FROM TABLE(TUMBLE({s}, DESCRIPTOR(ts), 5)) GROUP BY window_time, k), DESCRIPTOR(at), 20)) AS w {join} {above} "
-        "GROUP BY {keys} {having} {tail}",
+        text=(
+            "SELECT w.window_end AS {e}, w.k AS {k}, {n}, {x} "
+            "FROM TABLE(TUMBLE((SELECT window_time AS at, k, SUM(v) AS v{p} "
+            "FROM TABLE(TUMBLE({s}, DESCRIPTOR(ts), 5)) GROUP BY window_time, k), DESCRIPTOR(at), "
+            "20)) AS w {join} {above} "
+            "GROUP BY {keys} {having} {tail}"
+        ),
         is_due=_complete,
         keys="w.window_start, w.window_end, w.k",
         has_windows=True,
@@ -129,8 +146,11 @@ SHAPES = (
     ),
     Shape(
         name="join",
-        text="SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} FROM {s} AS w JOIN t AS b ON w.k = b.k AND b.ts BETWEEN w.ts "
-        "AND w.ts + 10 {join} {above} {tail}",
+        text=(
+            "SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} FROM {s} AS w "
+            "JOIN t AS b ON w.k = b.k AND b.ts BETWEEN w.ts "
+            "AND w.ts + 10 {join} {above} {tail}"
+        ),
         is_due=lambda _: True,
         since=_PAIRED,
         two_streams=True,
@@ -138,8 +158,11 @@ SHAPES = (
     ),
     Shape(
         name="outer join",
-        text="SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} FROM {s} AS w LEFT JOIN t AS b ON w.k = b.k AND b.ts BETWEEN w.ts "
-        "AND w.ts + 4 {join} {above} {tail}",
+        text=(
+            "SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} FROM {s} AS w "
+            "LEFT JOIN t AS b ON w.k = b.k AND b.ts BETWEEN w.ts "
+            "AND w.ts + 4 {join} {above} {tail}"
+        ),
         is_due=lambda row: row[3] is not None or (row[0] or 0) + 4 < CHANGE,
         since=f"{_PAIRED} OR (b.p IS NULL AND w.ts + 4 >= {CHANGE})",
         two_streams=True,
@@ -147,16 +170,23 @@ SHAPES = (
     ),
     Shape(
         name="self-join",
-        text="SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} FROM {s} AS w JOIN s AS b ON w.k = b.k AND b.ts BETWEEN w.ts "
-        "AND w.ts + 10 {join} {above} {tail}",
+        text=(
+            "SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} FROM {s} AS w "
+            "JOIN s AS b ON w.k = b.k AND b.ts BETWEEN w.ts "
+            "AND w.ts + 10 {join} {above} {tail}"
+        ),
         is_due=lambda _: True,
         since=_PAIRED,
         values=("{w}v", "b.v"),
     ),
     Shape(
         name="three streams",
-        text="SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} FROM {s} AS w JOIN t AS b ON w.k = b.k AND b.ts BETWEEN w.ts "
-        "AND w.ts + 10 JOIN t AS c ON w.k = c.k AND c.ts BETWEEN w.ts + 8 AND w.ts + 10 {join} {above} {tail}",
+        text=(
+            "SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} FROM {s} AS w "
+            "JOIN t AS b ON w.k = b.k AND b.ts BETWEEN w.ts "
+            "AND w.ts + 10 JOIN t AS c ON w.k = c.k AND c.ts BETWEEN w.ts + 8 AND w.ts + 10 {join} "
+            "{above} {tail}"
+        ),
         is_due=lambda _: True,
         since=f"{_PAIRED} OR c.p = 1",
         two_streams=True,
@@ -164,30 +194,43 @@ SHAPES = (
     ),
     Shape(
         name="as of",
-        text="SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} FROM {s} AS w ASOF JOIN t AS b ON w.k = b.k AND w.ts >= b.ts "
-        "{join} {above} {tail}",
+        text=(
+            "SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} "
+            "FROM {s} AS w ASOF JOIN t AS b ON w.k = b.k AND w.ts >= b.ts "
+            "{join} {above} {tail}"
+        ),
         is_due=_passed,
         two_streams=True,
         values=("{w}v", "b.v"),
     ),
     Shape(
         name="over",
-        text="SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} FROM (SELECT ts, k{q}, COUNT(*) OVER {f} AS v, SUM(v) OVER {f} AS u "
-        "FROM {s} {tail}) AS w {join} {above}",
+        text=(
+            "SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} "
+            "FROM (SELECT ts, k{q}, COUNT(*) OVER {f} AS v, SUM(v) OVER {f} AS u "
+            "FROM {s} {tail}) AS w {join} {above}"
+        ),
         is_due=_passed,
         values=("{w}v", "{w}u"),
     ),
     Shape(
         name="first of each",
-        text="SELECT w.window_end AS {e}, w.k AS {k}, {n}, {x} FROM TABLE(TUMBLE({s}, DESCRIPTOR(ts), 10)) AS w {join} {above} "
-        "QUALIFY ROW_NUMBER() OVER (PARTITION BY w.window_end, w.k ORDER BY w.ts DESC) = 1 {tail}",
+        text=(
+            "SELECT w.window_end AS {e}, w.k AS {k}, {n}, {x} "
+            "FROM TABLE(TUMBLE({s}, DESCRIPTOR(ts), 10)) AS w {join} {above} "
+            "QUALIFY ROW_NUMBER() OVER (PARTITION BY w.window_end, w.k "
+            "ORDER BY w.ts DESC) = 1 {tail}"
+        ),
         is_due=_complete,
         has_windows=True,
         values=("{w}ts", "{w}v"),
     ),
     Shape(
         name="sorted",
-        text="SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} FROM {s} AS w {join} {above} ORDER BY w.ts {tail}",
+        text=(
+            "SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} FROM {s} AS w {join} {above} "
+            "ORDER BY w.ts {tail}"
+        ),
         is_due=_passed,
         values=("{w}v", "{w}v"),
     ),
@@ -200,8 +243,9 @@ def text(shape: Shape, query: Query, sink: bool = True) -> str:
 
 
 def over_tables(shape: Shape, query: Query, other: Query, newer: int, is_strict: bool) -> str:
-    """The same over tables with all rows. A condition that only one of both queries has counts for the rows that this one read:
-    those of part `newer` are of `query`. With `is_strict` conditions above the windows are those of `query` for all rows."""
+    """The same over tables with all rows. A condition that only one of both queries has counts for
+    the rows that this one read: those of part `newer` are of `query`. With `is_strict` conditions
+    above the windows are those of `query` for all rows."""
     mine, theirs = _as_conditions(query), _as_conditions(other)
     found: dict[str, tuple[str, ...]] = {}
     for position in ("below", "above"):
@@ -210,22 +254,33 @@ def over_tables(shape: Shape, query: Query, other: Query, newer: int, is_strict:
             found[position] = own
             continue
         found[position] = tuple(
-            item if item in own and item in others else f"({{w}}p {'<>' if item in own else '='} {newer} OR ({item}))"
+            item
+            if item in own and item in others
+            else f"({{w}}p {'<>' if item in own else '='} {newer} OR ({item}))"
             for item in dict.fromkeys((*own, *others))
         )
     outer = "{q}" if "seen" in query.outer else query.outer
-    return _filled(shape, replace(mine, columns=query.columns + ", p", outer=outer, **found), False, True)  # type: ignore[arg-type]
+    return _filled(
+        shape, replace(mine, columns=query.columns + ", p", outer=outer, **found), False, True
+    )  # type: ignore[arg-type]
 
 
 def by_part(shape: Shape, small: Small) -> tuple[Query, Query]:
     """The queries of a change, but rows from before it have the values of the old one."""
-    old, new = (shape.values if query.values == Query().values else query.values for query in (small.old, small.new))
-    first, second = (f"CASE WHEN {{w}}p = 1 THEN {mine} ELSE {theirs} END" for mine, theirs in zip(new, old, strict=True))
+    old, new = (
+        shape.values if query.values == Query().values else query.values
+        for query in (small.old, small.new)
+    )
+    first, second = (
+        f"CASE WHEN {{w}}p = 1 THEN {mine} ELSE {theirs} END"
+        for mine, theirs in zip(new, old, strict=True)
+    )
     return small.old, replace(small.new, values=(first, second))
 
 
 def _as_conditions(query: Query) -> Query:
-    """The query with conditions in the place of inner joins with tables below results: a row has one partner or none."""
+    """The query with conditions in the place of inner joins with tables below results: a row has
+    one partner or none."""
     kind, position, table = query.join
     if kind != "JOIN" or position == "after":
         return query
@@ -237,10 +292,14 @@ def _as_conditions(query: Query) -> Query:
 def _filled(shape: Shape, query: Query, sink: bool, has_parts: bool = False) -> str:
     kind, position, other = query.join
     joined = {
-        kind_of: f"{kind} {other} AS d ON {{w}}k = d.__key" if kind and position == kind_of else "" for kind_of in _POSITIONS
+        kind_of: f"{kind} {other} AS d ON {{w}}k = d.__key" if kind and position == kind_of else ""
+        for kind_of in _POSITIONS
     }
     below = _where(query.below).replace("{w}", "y.")
-    source = f"(SELECT {_of_y(query.columns)} FROM s AS y {joined['below'].replace('{w}', 'y.')} {below})"
+    source = (
+        f"(SELECT {_of_y(query.columns)} FROM s AS y {joined['below'].replace('{w}', 'y.')} "
+        f"{below})"
+    )
     n, x = query.values if query.values != Query().values else shape.values
     names = dict(zip(("e", "k", "n", "x"), query.names, strict=True))
     made = shape.text.format(
@@ -279,7 +338,8 @@ def _where(conditions: Sequence[str]) -> str:
 
 @frozen
 class Small:
-    """A change of a query into another. `fits`: the shapes that have such a part. `parallelism`: before and after."""
+    """A change of a query into another. `fits`: the shapes that have such a part. `parallelism`:
+    before and after."""
 
     name: str
     old: Query
@@ -340,17 +400,29 @@ CHANGES: tuple[Small, ...] = (
     *_both_ways("filter of values", above=("{w}v > 2",)),
     *_both_ways("filter of window_end", _of_windows, above=("{w}window_end > 65",)),
     *_both_ways("filter of window_start", _of_windows, above=("{w}window_start > 48",)),
-    *_both_ways("filter of all", _of_windows, above=("{w}window_end > 65 OR {w}v > 2", "{w}k <> 1")),
+    *_both_ways(
+        "filter of all", _of_windows, above=("{w}window_end > 65 OR {w}v > 2", "{w}k <> 1")
+    ),
     *_both_ways("filter of results", _of_groups, after=("{w}n > 1",)),
-    *_both_ways("filter of pairs", _of_rows, reads_as=Query(above=("{w}v > 1",)), after=("{w}n > 1",)),
-    *_both_ways("filter of keys of results", reads_as=Query(below=("{w}k < 2",)), after=("{w}k < 2",)),
+    *_both_ways(
+        "filter of pairs", _of_rows, reads_as=Query(above=("{w}v > 1",)), after=("{w}n > 1",)
+    ),
+    *_both_ways(
+        "filter of keys of results", reads_as=Query(below=("{w}k < 2",)), after=("{w}k < 2",)
+    ),
     *_both_ways("look-up below", join=("JOIN", "below", "names")),
     *_both_ways("outer look-up below", join=("LEFT JOIN", "below", "names")),
-    *_both_ways("look-up", reads_as=Query(join=("JOIN", "below", "names")), join=("JOIN", "above", "names")),
+    *_both_ways(
+        "look-up", reads_as=Query(join=("JOIN", "below", "names")), join=("JOIN", "above", "names")
+    ),
     *_both_ways("outer look-up", join=("LEFT JOIN", "above", "names")),
     *_both_ways("look-up of results", join=("JOIN", "after", "names")),
     *_both_ways("join with a table below", join=("JOIN", "below", "cities")),
-    *_both_ways("join with a table", reads_as=Query(join=("JOIN", "below", "cities")), join=("JOIN", "above", "cities")),
+    *_both_ways(
+        "join with a table",
+        reads_as=Query(join=("JOIN", "below", "cities")),
+        join=("JOIN", "above", "cities"),
+    ),
     *_both_ways("outer join with a table", join=("LEFT JOIN", "above", "cities")),
     *_both_ways("join of results with a table", join=("LEFT JOIN", "after", "cities")),
     *_both_ways("HAVING", _of_groups, having="HAVING COUNT(*) > 1"),
@@ -362,15 +434,30 @@ CHANGES: tuple[Small, ...] = (
     *_both_ways("less to compute", _of_groups, values=("COUNT(*)", "7")),
     *_both_ways("order of aggregates", _of_aggregates, order=("e", "k", "x", "n")),
     *_both_ways("order in SELECT", _of_groups, values=("SUM({w}v)", "COUNT(*)")),
-    *_both_ways("another column", lambda shape: _of_rows(shape) and shape.name != "over", values=("{w}k", "{w}k"), keeps=True),
-    *_both_ways("another column of the other side", lambda shape: "b.v" in shape.values, values=("b.v", "{w}v")),
+    *_both_ways(
+        "another column",
+        lambda shape: _of_rows(shape) and shape.name != "over",
+        values=("{w}k", "{w}k"),
+        keeps=True,
+    ),
+    *_both_ways(
+        "another column of the other side",
+        lambda shape: "b.v" in shape.values,
+        values=("b.v", "{w}v"),
+    ),
     *_both_ways("only the other side", lambda shape: "b.v" in shape.values, values=("b.v", "b.v")),
     *_both_ways(
-        "filter of both sides", lambda shape: "b.v" in shape.values and "three" not in shape.name, above=("{w}v < b.v",)
+        "filter of both sides",
+        lambda shape: "b.v" in shape.values and "three" not in shape.name,
+        above=("{w}v < b.v",),
     ),
     *_both_ways("other names", names=("ee", "kk", "nn", "xx")),
     *_both_ways("another sink", sink="o2"),
-    *_both_ways("LATE DATA INTO", lambda shape: shape.name not in ("chained", "over"), tail="LATE DATA INTO late"),
+    *_both_ways(
+        "LATE DATA INTO",
+        lambda shape: shape.name not in ("chained", "over"),
+        tail="LATE DATA INTO late",
+    ),
     *_both_ways("ALLOWED LATENESS", _of_groups, tail="ALLOWED LATENESS 10"),
     *_both_ways("EMIT EVERY", _of_groups, tail="EMIT EVERY INTERVAL '1' HOUR"),
     *_both_ways("WITH", outer="WITH q AS ({q}) SELECT * FROM q"),

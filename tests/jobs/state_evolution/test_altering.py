@@ -1,4 +1,5 @@
-"""ALTER JOB … AS that is cut short, by a time-out or by the end of the process: the job runs all the same."""
+"""ALTER JOB … AS that is cut short, by a time-out or by the end of the process: the job runs all
+the same."""
 
 from __future__ import annotations
 
@@ -23,7 +24,10 @@ PATIENCE = 20
 
 
 def insert(size: int) -> str:
-    return f"INSERT INTO o SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), {size})) GROUP BY window_end"
+    return (
+        "INSERT INTO o SELECT window_end, COUNT(*) "
+        f"FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), {size})) GROUP BY window_end"
+    )
 
 
 def started(folder: Path) -> Connection:
@@ -50,7 +54,9 @@ def count(connection: Connection, folder: Path) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("is_kept", [False, True])
-def test_a_process_that_ends_in_the_middle(tmp_path: Path, is_kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_ends_in_the_middle(
+    tmp_path: Path, is_kept: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     change, left = NamedJob.change, tmp_path / "left"
 
     def changing(job: NamedJob, **changes: Any) -> None:
@@ -70,7 +76,9 @@ def test_a_process_that_ends_in_the_middle(tmp_path: Path, is_kept: bool, monkey
         assert count(connection, tmp_path) == ([(20, 3)] if is_kept else [(10, 1), (20, 2)])
         connection.execute("ALTER JOB j SUSPEND", timeout=PATIENCE)
     with runnel.connect(left) as connection:
-        assert connection.job("j").status is JobStatus.SUSPENDED, "a job that is suspended by hand stays so"
+        assert connection.job("j").status is JobStatus.SUSPENDED, (
+            "a job that is suspended by hand stays so"
+        )
 
 
 @contextmanager
@@ -87,7 +95,10 @@ def held_up(job: NamedJob) -> Iterator[None]:
 def test_a_time_out_before_it_is_suspended(tmp_path: Path) -> None:
     with started(tmp_path) as connection:
         job = connection.job("j")
-        with held_up(job), pytest.raises(runnel.OperationalError, match=r"not suspended|took longer") as caught:
+        with (
+            held_up(job),
+            pytest.raises(runnel.OperationalError, match=r"not suspended|took longer") as caught,
+        ):
             connection.execute(f"ALTER JOB j AS {insert(20)}", timeout=0.5)
         assert caught.value.code == ErrorCode.TIMEOUT
         assert job.await_status(JobStatus.RUNNING, PATIENCE)
@@ -108,7 +119,9 @@ def test_another_one_that_suspends_it_is_not_disturbed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("statement", ["RESUME", f"AS {insert(20)}"])
-def test_a_job_whose_snapshot_is_being_copied(tmp_path: Path, statement: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_whose_snapshot_is_being_copied(
+    tmp_path: Path, statement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     copying, copied, export = Event(), Event(), NamedSnapshots.export
 
     def slowly(snapshots: NamedSnapshots, *args: Any) -> None:
@@ -129,13 +142,18 @@ def test_a_job_whose_snapshot_is_being_copied(tmp_path: Path, statement: str, mo
         copied.set()
         first.result()
         second.result()
-        assert connection.job("j").status is (JobStatus.RUNNING if statement == "RESUME" else JobStatus.SUSPENDED)
+        assert connection.job("j").status is (
+            JobStatus.RUNNING if statement == "RESUME" else JobStatus.SUSPENDED
+        )
 
 
 def passed(connection: Connection) -> int:
     """The watermark of the job."""
     cursor = connection.execute("SHOW JOBS")
-    (watermark,) = (row[[name for name, *_ in cursor.description or ()].index("watermark")] for row in cursor.fetchall())
+    (watermark,) = (
+        row[[name for name, *_ in cursor.description or ()].index("watermark")]
+        for row in cursor.fetchall()
+    )
     return -1 if watermark is None else int(watermark)
 
 
@@ -146,26 +164,37 @@ def test_the_sink_of_late_rows_is_no_step_of_the_windows(tmp_path: Path, kind: s
 
     def late(size: int) -> str:
         windows = f"TABLE({kind}(TABLE s, DESCRIPTOR(ts), {size}))"
-        return f"INSERT INTO o SELECT window_end, COUNT(*) FROM {windows} GROUP BY window_start, window_end LATE DATA INTO late"
+        return (
+            f"INSERT INTO o SELECT window_end, COUNT(*) FROM {windows} "
+            "GROUP BY window_start, window_end LATE DATA INTO late"
+        )
 
     with runnel.connect(tmp_path / "db") as connection:
         connection.execute(
             "CREATE MAPPING s (ts BIGINT, WATERMARK FOR ts AS ts) TYPE File "
-            f"OPTIONS ('path'='{tmp_path / 'in'}', 'format'='csv', 'header'='false', 'follow'='true')"
+            f"OPTIONS ('path'='{tmp_path / 'in'}', 'format'='csv', 'header'='false', "
+            "'follow'='true')"
         )
         connection.execute("CREATE MAPPING o (until BIGINT, n BIGINT) TYPE DuckDB")
         connection.execute("CREATE MAPPING late (ts BIGINT) TYPE DuckDB")
-        connection.execute(f"CREATE JOB j OPTIONS ('snapshotIntervalMillis'='3600000') AS {late(10)}")
+        connection.execute(
+            f"CREATE JOB j OPTIONS ('snapshotIntervalMillis'='3600000') AS {late(10)}"
+        )
         for number, size in enumerate((20, 5, 10), 1):
             (tmp_path / "in" / f"{number}.csv").write_text(f"{number * 1000}\n")
             assert eventually(lambda: passed(connection) == number * 1000)  # noqa: B023
-            plan = [line for (line,) in connection.execute(f"EXPLAIN ALTER JOB j AS {late(size)}").fetchall()]
+            plan = [
+                line
+                for (line,) in connection.execute(f"EXPLAIN ALTER JOB j AS {late(size)}").fetchall()
+            ]
             assert "  write late: kept" in plan
             assert not any(line.startswith("  late rows") for line in plan)
             connection.execute(f"ALTER JOB j AS {late(size)}", timeout=PATIENCE)
 
 
-def test_a_step_that_computes_something_else_may_begin_empty(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_step_that_computes_something_else_may_begin_empty(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """By default that is refused. The rest of the job goes on where it was."""
     query = insert(10).replace("COUNT(*)", "SUM(ts)")
     given = "OPTIONS ('incompatibleState' = 'empty')"
@@ -173,13 +202,23 @@ def test_a_step_that_computes_something_else_may_begin_empty(tmp_path: Path, cap
         job = connection.job("j")
         (tmp_path / "in" / "a.csv").write_text("1\n11\n12\n")
         assert eventually(lambda: job.rows_in == 3)
-        connection.execute("CREATE SNAPSHOT s FOR JOB j", timeout=PATIENCE)  # by now all steps have begun
+        connection.execute(
+            "CREATE SNAPSHOT s FOR JOB j", timeout=PATIENCE
+        )  # by now all steps have begun
         with pytest.raises(runnel.OperationalError, match="its plan is another one") as caught:
             connection.execute(f"ALTER JOB j AS {query}")
-        assert "'incompatibleState' = 'empty'" in (caught.value.hint or "") and job.status is JobStatus.RUNNING
-        told = "\n".join(row[0] for row in connection.execute(f"EXPLAIN ALTER JOB j {given} AS {query}").fetchall())
+        assert (
+            "'incompatibleState' = 'empty'" in (caught.value.hint or "")
+            and job.status is JobStatus.RUNNING
+        )
+        told = "\n".join(
+            row[0]
+            for row in connection.execute(f"EXPLAIN ALTER JOB j {given} AS {query}").fetchall()
+        )
         assert "starts empty, as it computes SUM(ts), where it was COUNT(*)" in told
-        assert "its first results miss what came before the change" in told and "scan s: kept" in told
+        assert (
+            "its first results miss what came before the change" in told and "scan s: kept" in told
+        )
         connection.execute(f"ALTER JOB j {given} AS {query}", timeout=PATIENCE)
         assert "leaves out state: " in "\n".join(caplog.messages)
     with runnel.connect(tmp_path / "db") as connection:
@@ -187,4 +226,8 @@ def test_a_step_that_computes_something_else_may_begin_empty(tmp_path: Path, cap
         assert eventually(lambda: connection.job("j").rows_in == 3)
         for _ in range(2):  # the windows, and their commit
             connection.execute("CREATE OR REPLACE SNAPSHOT s FOR JOB j", timeout=PATIENCE)
-        assert connection.execute("SELECT * FROM o ORDER BY 1").fetchall() == [(10, 1), (20, 15), (30, 25)]
+        assert connection.execute("SELECT * FROM o ORDER BY 1").fetchall() == [
+            (10, 1),
+            (20, 15),
+            (30, 25),
+        ]

@@ -1,4 +1,5 @@
-"""State of groups goes to the processors that have their keys now, whatever number of them and whatever version saved it."""
+"""State of groups goes to the processors that have their keys now, whatever number of them and
+whatever version saved it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,13 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.columns.key_hash import KEY_METADATA, RECOMBINED, RUN_METADATA, SAVER_METADATA, keyed_state
+from runnel.columns.key_hash import (
+    KEY_METADATA,
+    RECOMBINED,
+    RUN_METADATA,
+    SAVER_METADATA,
+    keyed_state,
+)
 from runnel.processors.time_windows.timed_aggregate import TimedAggregateProcessor
 from runnel.processors.time_windows.timed_runs import DueTimes
 from runnel.relation.streams import TimeBound
@@ -18,7 +25,12 @@ from tests.waiting import eventually
 ROWS = [(i % 7, i % 5, i) for i in range(400)]
 WINDOWS = {
     "tumbling": ("TUMBLE", "50", lambda t: [t // 50 * 50 + 50], "window_end, window_start"),
-    "sliding": ("HOP", "60, 20", lambda t: [e for e in range(20, 500, 20) if e - 60 <= t < e], "window_end"),
+    "sliding": (
+        "HOP",
+        "60, 20",
+        lambda t: [e for e in range(20, 500, 20) if e - 60 <= t < e],
+        "window_end",
+    ),
 }
 
 
@@ -32,14 +44,20 @@ def test_groups_by_two_keys_with_other_numbers_of_processors(tmp_path: Path, nam
             connection.execute(f"SET query_parallelism = {parallelism}")
             if not given:
                 path.touch()
-                connection.execute("CREATE MAPPING out (e BIGINT, k BIGINT, s BIGINT, n BIGINT) TYPE DuckDB")
                 connection.execute(
-                    "CREATE MAPPING r (k BIGINT, s BIGINT, t BIGINT, WATERMARK FOR t AS t) TYPE File OPTIONS "
-                    f"('path'='{path}', 'format'='csv', 'header'='false', 'follow'='true', 'idleTimeoutMillis'='0')"
+                    "CREATE MAPPING out (e BIGINT, k BIGINT, s BIGINT, n BIGINT) TYPE DuckDB"
                 )
                 connection.execute(
-                    "CREATE JOB j OPTIONS ('snapshotIntervalMillis'='3600000') AS INSERT INTO out SELECT window_end, k, s, "
-                    f"COUNT(*) FROM TABLE({kind}(TABLE r, DESCRIPTOR(t), {sizes})) GROUP BY {keys}, k, s"
+                    "CREATE MAPPING r (k BIGINT, s BIGINT, t BIGINT, WATERMARK FOR t AS t) "
+                    "TYPE File OPTIONS "
+                    f"('path'='{path}', 'format'='csv', 'header'='false', 'follow'='true', "
+                    "'idleTimeoutMillis'='0')"
+                )
+                connection.execute(
+                    "CREATE JOB j OPTIONS ('snapshotIntervalMillis'='3600000') AS INSERT INTO out "
+                    "SELECT window_end, k, s, "
+                    f"COUNT(*) FROM TABLE({kind}(TABLE r, DESCRIPTOR(t), {sizes})) "
+                    f"GROUP BY {keys}, k, s"
                 )
             else:
                 connection.execute("ALTER JOB j RESTART")
@@ -57,14 +75,32 @@ def test_groups_by_two_keys_with_other_numbers_of_processors(tmp_path: Path, nam
 
 
 def test_state_that_was_divided_by_all_keys_keeps_what_else_it_says() -> None:
-    """Whether it has rows or groups, and that it was made of other windows; but not who saved it."""
+    """Whether it has rows or groups, and that it was made of other windows; but not who saved
+    it."""
     processor = TimedAggregateProcessor.__new__(TimedAggregateProcessor)
     processor._due = DueTimes([(0, TimeBound(0)), (1, TimeBound(0))])
     processor._aggregation = type("Keys", (), {"keys": (None,) * 4})()  # type: ignore[assignment]
     watermarks = pa.record_batch([pa.array([0]), pa.array([5])], names=["watermark", "time"])
     assert processor.divided_as_now(watermarks) is watermarks
-    batch = keyed_state(pa.record_batch([pa.array([1])] * 5, names=["k0", "k1", "k2", "k3", "s0"]), "k0", "k1", "k2", "k3")
-    more = {RECOMBINED: b"", SAVER_METADATA: b"0/2", RUN_METADATA: b"0/2 1", b"runnel.state.rows": b""}
-    found = processor.divided_as_now(batch.replace_schema_metadata({**batch.schema.metadata, **more}))
-    assert found.schema.metadata == {KEY_METADATA: b"k2\nk3", RECOMBINED: b"", b"runnel.state.rows": b""}
+    batch = keyed_state(
+        pa.record_batch([pa.array([1])] * 5, names=["k0", "k1", "k2", "k3", "s0"]),
+        "k0",
+        "k1",
+        "k2",
+        "k3",
+    )
+    more = {
+        RECOMBINED: b"",
+        SAVER_METADATA: b"0/2",
+        RUN_METADATA: b"0/2 1",
+        b"runnel.state.rows": b"",
+    }
+    found = processor.divided_as_now(
+        batch.replace_schema_metadata({**batch.schema.metadata, **more})
+    )
+    assert found.schema.metadata == {
+        KEY_METADATA: b"k2\nk3",
+        RECOMBINED: b"",
+        b"runnel.state.rows": b"",
+    }
     assert processor.divided_as_now(found) is found

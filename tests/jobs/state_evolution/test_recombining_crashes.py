@@ -1,4 +1,5 @@
-"""Crashes around a change of windows: a directory as a crash leaves it is a copy of it, made while the job runs."""
+"""Crashes around a change of windows: a directory as a crash leaves it is a copy of it, made while
+the job runs."""
 
 from __future__ import annotations
 
@@ -11,10 +12,25 @@ import pytest
 import runnel
 from runnel import Connection
 from tests.dbapi.connection.test_lifecycle import eventually
-from tests.jobs.state_evolution.recombined import Result, Row, Shape, cumulate, given_after, given_before, hop, over_all, tumble
+from tests.jobs.state_evolution.recombined import (
+    Result,
+    Row,
+    Shape,
+    cumulate,
+    given_after,
+    given_before,
+    hop,
+    over_all,
+    tumble,
+)
 from tests.jobs.state_evolution.test_recombining import NEWER, OLDER, PATIENCE, VALUES, found, query
 
-CHANGES = [(hop(20, 5), tumble(10)), (tumble(10), hop(30, 10)), (tumble(10), tumble(15)), (hop(24, 8, 1), cumulate(4, 24))]
+CHANGES = [
+    (hop(20, 5), tumble(10)),
+    (tumble(10), hop(30, 10)),
+    (tumble(10), tumble(15)),
+    (hop(24, 8, 1), cumulate(4, 24)),
+]
 
 
 def append(path: Path, rows: Sequence[Row]) -> None:
@@ -35,9 +51,12 @@ def started(folder: Path, clicks: Path, shape: Shape) -> Connection:
     connection.execute(f"CREATE MAPPING m ({columns}) TYPE IMap OPTIONS ({options})")
     connection.execute(
         "CREATE MAPPING s (k BIGINT, ts BIGINT, v BIGINT, WATERMARK FOR ts AS ts) TYPE File "
-        f"OPTIONS ('path'='{clicks}', 'format'='csv', 'header'='false', 'follow'='true', 'idleTimeoutMillis'='0')"
+        f"OPTIONS ('path'='{clicks}', 'format'='csv', 'header'='false', 'follow'='true', "
+        "'idleTimeoutMillis'='0')"
     )
-    connection.execute(f"CREATE JOB j OPTIONS ('snapshotIntervalMillis'='100000000') AS {query(shape, VALUES)}")
+    connection.execute(
+        f"CREATE JOB j OPTIONS ('snapshotIntervalMillis'='100000000') AS {query(shape, VALUES)}"
+    )
     return connection
 
 
@@ -62,7 +81,9 @@ def at_end(connection: Connection, clicks: Path, rows: Sequence[Row]) -> Result:
 
 
 @pytest.mark.parametrize("shapes", CHANGES, ids=str)
-def test_a_crash_after_the_change_and_before_the_next_snapshot(tmp_path: Path, shapes: tuple[Shape, Shape]) -> None:
+def test_a_crash_after_the_change_and_before_the_next_snapshot(
+    tmp_path: Path, shapes: tuple[Shape, Shape]
+) -> None:
     folder, crashed, clicks = tmp_path / "a.db", tmp_path / "b.db", tmp_path / "clicks.csv"
     append(clicks, OLDER)
     with started(folder, clicks, shapes[0]) as connection:
@@ -77,19 +98,28 @@ def test_a_crash_after_the_change_and_before_the_next_snapshot(tmp_path: Path, s
         read(connection, 30)
         append(clicks, NEWER[30:])
         read(connection, len(NEWER))
-        assert at_end(connection, clicks, NEWER) == {key: value[:4] for key, value in expected.items()}
+        assert at_end(connection, clicks, NEWER) == {
+            key: value[:4] for key, value in expected.items()
+        }
 
 
-def test_a_snapshot_from_before_the_change_that_takes_the_place_of_a_damaged_one(tmp_path: Path) -> None:
+def test_a_snapshot_from_before_the_change_that_takes_the_place_of_a_damaged_one(
+    tmp_path: Path,
+) -> None:
     folder, clicks = tmp_path / "a.db", tmp_path / "clicks.csv"
     shapes = (hop(20, 5), tumble(10))
     append(clicks, OLDER)
     with started(folder, clicks, shapes[0]) as connection:
         give(connection, shapes[0])
-        connection.execute(f"ALTER JOB j AS {query(shapes[1], VALUES).replace('INSERT', 'SINK')}", timeout=PATIENCE)
+        connection.execute(
+            f"ALTER JOB j AS {query(shapes[1], VALUES).replace('INSERT', 'SINK')}", timeout=PATIENCE
+        )
         append(clicks, NEWER[:30])
         read(connection, 30)
-    newest = max((path for path in folder.glob("jobs/*/snapshots/*") if path.name.isdecimal()), key=lambda path: int(path.name))
+    newest = max(
+        (path for path in folder.glob("jobs/*/snapshots/*") if path.name.isdecimal()),
+        key=lambda path: int(path.name),
+    )
     state = newest / "state.arrows"
     state.write_bytes(state.read_bytes()[:-40])
     expected = {**given_before(OLDER, shapes[0], 56), **given_after(OLDER, NEWER, shapes, 56)}
@@ -99,7 +129,9 @@ def test_a_snapshot_from_before_the_change_that_takes_the_place_of_a_damaged_one
         read(connection, 30)
         append(clicks, NEWER[30:])
         read(connection, len(NEWER))
-        assert at_end(connection, clicks, NEWER) == {key: value[:4] for key, value in expected.items()}
+        assert at_end(connection, clicks, NEWER) == {
+            key: value[:4] for key, value in expected.items()
+        }
 
 
 def test_one_change_after_the_other_over_crashes(tmp_path: Path) -> None:
@@ -111,7 +143,9 @@ def test_one_change_after_the_other_over_crashes(tmp_path: Path) -> None:
     connection = started(tmp_path / "0.db", clicks, shapes[0])
     read(connection, 40)
     for number, shape in enumerate(shapes[1:], 1):
-        connection.execute(f"ALTER JOB j AS {query(shape, VALUES).replace('INSERT', 'SINK')}", timeout=PATIENCE)
+        connection.execute(
+            f"ALTER JOB j AS {query(shape, VALUES).replace('INSERT', 'SINK')}", timeout=PATIENCE
+        )
         append(clicks, rows[30 + 10 * number : 40 + 10 * number])
         read(connection, 10)
         shutil.copytree(tmp_path / f"{number - 1}.db", tmp_path / f"{number}.db")

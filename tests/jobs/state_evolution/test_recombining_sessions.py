@@ -1,4 +1,5 @@
-"""ALTER JOB with another gap of sessions: held sessions stay, touch, or end sooner; results follow from the rows."""
+"""ALTER JOB with another gap of sessions: held sessions stay, touch, or end sooner; results follow
+from the rows."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ from hypothesis import strategies as st
 from runnel import Connection
 from tests.dbapi.connection.test_lifecycle import eventually
 from tests.jobs.state_evolution.recombined import Row
-from tests.jobs.state_evolution.test_recombining import PATIENCE, at, explained, put, restarted, streaming
+from tests.jobs.state_evolution.test_recombining import (
+    PATIENCE,
+    at,
+    explained,
+    put,
+    restarted,
+    streaming,
+)
 
 Span = tuple[int, int, list[int]]
 """First and last event, and the values of a session."""
@@ -38,9 +46,12 @@ def by_key(rows: list[Row]) -> dict[int, list[Span]]:
     return found
 
 
-def expected(before: list[Row], after: list[Row], gaps: tuple[int, int], keeps_rows: bool) -> Sessions:
-    """All that comes out when a gap takes the place of another between rows in order. Where rows are kept, sessions that are
-    held are divided anew, and those that are over then are late for the GROUP BY behind them."""
+def expected(
+    before: list[Row], after: list[Row], gaps: tuple[int, int], keeps_rows: bool
+) -> Sessions:
+    """All that comes out when a gap takes the place of another between rows in order. Where rows
+    are kept, sessions that are held are divided anew, and those that are over then are late for the
+    GROUP BY behind them."""
     watermark = before[-1][1]
     results: Sessions = {}
     old, new = by_key(before), by_key(after)
@@ -49,7 +60,11 @@ def expected(before: list[Row], after: list[Row], gaps: tuple[int, int], keeps_r
         over = [span for span in sessions if span[1] + gaps[0] < watermark]
         held = [span for span in sessions if span not in over]
         if keeps_rows:
-            held = [(t, t, [v]) for k, t, v in before if k == key and any(span[0] <= t <= span[1] for span in held)]
+            held = [
+                (t, t, [v])
+                for k, t, v in before
+                if k == key and any(span[0] <= t <= span[1] for span in held)
+            ]
         left = joined([*held, *new.get(key, [])], gaps[1])
         if keeps_rows:
             left = [span for span in left if span[1] + gaps[1] >= watermark]
@@ -61,30 +76,47 @@ def expected(before: list[Row], after: list[Row], gaps: tuple[int, int], keeps_r
 
 STATES = (
     "SINK INTO m SELECT window_end * 100 + k, window_start, COUNT(*), SUM(v), COUNT(DISTINCT v) "
-    "FROM TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), {})) GROUP BY window_start, window_end, k"
+    "FROM TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), {})) "
+    "GROUP BY window_start, window_end, k"
 )
 ROWS = (
     "SINK INTO m SELECT window_end * 100 + k, window_start, COUNT(*), SUM(v), COUNT(DISTINCT v) "
-    "FROM (SELECT window_end, window_start, k, v FROM TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), {})) "
+    "FROM (SELECT window_end, window_start, k, v "
+    "FROM TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), {})) "
     "WHERE v > -1000) GROUP BY window_start, window_end, k"
 )
 COLUMNS = "start, n, s, d"
 
 
 def result(connection: Connection) -> Sessions:
-    return {(row[0] // 100, row[0] % 100): row[1:] for row in connection.execute("SELECT * FROM m").fetchall()}
+    return {
+        (row[0] // 100, row[0] % 100): row[1:]
+        for row in connection.execute("SELECT * FROM m").fetchall()
+    }
 
 
 @settings(max_examples=20, deadline=None)
 @given(
     gaps=st.tuples(st.integers(1, 12), st.integers(1, 12)),
-    before=st.lists(st.tuples(st.integers(0, 2), st.integers(-10, 40), st.integers(-5, 5)), min_size=1, max_size=25),
-    after=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(-5, 5)), min_size=1, max_size=15),
+    before=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(-10, 40), st.integers(-5, 5)),
+        min_size=1,
+        max_size=25,
+    ),
+    after=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(-5, 5)),
+        min_size=1,
+        max_size=15,
+    ),
     parallelism=st.tuples(st.integers(1, 3), st.integers(1, 3)),
     keeps_rows=st.booleans(),
 )
 def test_another_gap(
-    gaps: tuple[int, int], before: list[Row], after: list[Row], parallelism: tuple[int, int], keeps_rows: bool
+    gaps: tuple[int, int],
+    before: list[Row],
+    after: list[Row],
+    parallelism: tuple[int, int],
+    keeps_rows: bool,
 ) -> None:
     before = sorted(before, key=lambda row: row[1])
     after = sorted(((k, before[-1][1] + t, v) for k, t, v in after), key=lambda row: row[1])
@@ -109,7 +141,10 @@ def test_another_gap(
             (5, 20),
             [
                 "sessions that are held are brought together where they touch now",
-                "one that was given before the change isn't continued: rows that would belong to it begin another",
+                (
+                    "one that was given before the change isn't continued: rows that would belong "
+                    "to it begin another"
+                ),
             ],
         ),
         (STATES, (20, 5), ["sessions that are held are not divided, only their ends come sooner"]),
@@ -117,8 +152,10 @@ def test_another_gap(
             ROWS,
             (20, 5),
             [
-                "sessions that are held are divided where they would be now; those that are over then come at once, "
-                "too late for a GROUP BY, OVER or ORDER BY behind them"
+                (
+                    "sessions that are held are divided where they would be now; those that are "
+                    "over then come at once, too late for a GROUP BY, OVER or ORDER BY behind them"
+                )
             ],
         ),
         (STATES, (5, 5), []),
@@ -130,12 +167,17 @@ def test_what_is_told_of_another_gap(text: str, gaps: tuple[int, int], notes: li
         put(connection, writer, at(1, 2))
         lines = explained(connection, text.format(gaps[1]))
         start = next(
-            i for i, line in enumerate(lines) if line.startswith(("  session", "  aggregate: recombined")) or not notes
+            i
+            for i, line in enumerate(lines)
+            if line.startswith(("  session", "  aggregate: recombined")) or not notes
         )
-        assert [line.removeprefix("    - ") for line in lines[start + 1 :] if line.startswith("    - ")] == notes
+        assert [
+            line.removeprefix("    - ") for line in lines[start + 1 :] if line.startswith("    - ")
+        ] == notes
         if notes:
             assert lines[start].endswith(
-                f"recombined, from sessions with a gap of {gaps[0]} to sessions with a gap of {gaps[1]}"
+                f"recombined, from sessions with a gap of {gaps[0]} to sessions with a gap of "
+                f"{gaps[1]}"
             )
 
 
@@ -179,7 +221,9 @@ def test_a_session_that_was_given_is_not_overlapped_when_lateness_is_not_allowed
         connection.execute(f"ALTER JOB j AS {STATES.format(10)}", timeout=PATIENCE)
         restarted(connection, 3)
         put(connection, writer, [(1, 8, 1)])
-        assert eventually(lambda: connection.job("j").late_rows == 1), "it would be open by its time"
+        assert eventually(lambda: connection.job("j").late_rows == 1), (
+            "it would be open by its time"
+        )
         assert ended(connection, writer) == {11: (1, 1), 22: (12, 1)}
 
 

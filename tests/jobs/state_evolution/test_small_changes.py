@@ -1,4 +1,5 @@
-"""ALTER JOB with small changes to queries of many shapes: what comes is right, or the change is refused and nothing is done."""
+"""ALTER JOB with small changes to queries of many shapes: what comes is right, or the change is
+refused and nothing is done."""
 
 from __future__ import annotations
 
@@ -43,7 +44,13 @@ def streaming(parallelism: int) -> Iterator[tuple[Connection, dict[str, Any]]]:
         connection.execute(f"SET query_parallelism = {parallelism}")
         for statement in (*TABLES, *SINKS):
             connection.execute(statement)
-        yield connection, {name: connection.register_stream(name, SCHEMA, time_column="ts", max_disorder=0) for name in "st"}
+        yield (
+            connection,
+            {
+                name: connection.register_stream(name, SCHEMA, time_column="ts", max_disorder=0)
+                for name in "st"
+            },
+        )
 
 
 def put(connection: Connection, writers: dict[str, Any], rows: Sequence[Row]) -> None:
@@ -55,7 +62,9 @@ def put(connection: Connection, writers: dict[str, Any], rows: Sequence[Row]) ->
 
 
 def told_sink(job: Any) -> int:
-    times = [vertex.watermark for name, vertex in job.metrics().items() if name.startswith("write o")]
+    times = [
+        vertex.watermark for name, vertex in job.metrics().items() if name.startswith("write o")
+    ]
     return max((time for time in times if time is not None), default=-1)
 
 
@@ -93,7 +102,9 @@ def over(parts: Sequence[Sequence[Row]]) -> Iterator[Connection]:
         yield batch
 
 
-def expected(tables: Tables, shape: Shape, queries: tuple[Query, Query], is_strict: bool = False) -> Rows:
+def expected(
+    tables: Tables, shape: Shape, queries: tuple[Query, Query], is_strict: bool = False
+) -> Rows:
     """What comes in all where the second query takes the place of the first."""
     old, new = queries
     first = in_sink(tables[0], old, over_tables(shape, old, old, -1, is_strict))
@@ -129,7 +140,9 @@ def changed(tables: Tables, shape: Shape, small: Small) -> str:
         connection.execute("ALTER JOB j RESTART", timeout=PATIENCE)
         found = finished(connection, writers)
     if refusal is not None:
-        assert "can't go on from its snapshot" in refusal.message and refusal.detail and refusal.hint
+        assert (
+            "can't go on from its snapshot" in refusal.message and refusal.detail and refusal.hint
+        )
         assert found == expected(tables, shape, (small.old, small.old)), "a refusal changes nothing"
         return f"refused: {refusal.detail}"
     readings = [(queries, False), (queries, True)]
@@ -160,26 +173,37 @@ TELLING = (
     "as of: another column of the other side comes",
     "over: other order of columns goes",
 )
-"""Those that went wrong, or were refused for no reason, while plans were compared by the texts of their operators alone."""
+"""Those that went wrong, or were refused for no reason, while plans were compared by the texts of
+their operators alone."""
 
 
 def name_of(case: tuple[Shape, Small]) -> str:
     return f"{case[0].name}: {case[1].name}"
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if ALL or name_of(case) in TELLING], ids=name_of)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if ALL or name_of(case) in TELLING], ids=name_of
+)
 def test_a_small_change(tables: Tables, case: tuple[Shape, Small]) -> None:
     changed(tables, *case)
 
 
 def of_shape(name: str, change: str) -> tuple[Shape, Small]:
-    return next((shape, small) for shape, small in CASES if (shape.name, small.name) == (name, change))
+    return next(
+        (shape, small) for shape, small in CASES if (shape.name, small.name) == (name, change)
+    )
 
 
 KEPT = (
-    *(("session", change) for change in ("filter of window_end comes", "filter of keys comes", "look-up goes")),
+    *(
+        ("session", change)
+        for change in ("filter of window_end comes", "filter of keys comes", "look-up goes")
+    ),
     *(("tumble", change) for change in ("filter of all comes", "join with a table goes")),
-    *(("join", change) for change in ("filter of values goes", "outer look-up comes", "another column comes")),
+    *(
+        ("join", change)
+        for change in ("filter of values goes", "outer look-up comes", "another column comes")
+    ),
 )
 
 
@@ -189,14 +213,20 @@ def test_filters_and_look_ups_change_freely(case: tuple[Shape, Small]) -> None:
     with streaming(2) as (connection, _):
         connection.execute(f"CREATE JOB j AS {text(shape, small.old)}")
         found = explained(connection, text(shape, small.new))
-    assert {line.partition(":")[0]: line for line in found if "write" not in line and not line.endswith(": kept")}.keys() <= {
+    assert {
+        line.partition(":")[0]: line
+        for line in found
+        if "write" not in line and not line.endswith(": kept")
+    }.keys() <= {
         "  join",
         "  scan cities",
     }
 
 
 def explained(connection: Connection, query: str, options: str = "") -> list[str]:
-    lines = [row[0] for row in connection.execute(f"EXPLAIN ALTER JOB j {options} AS {query}").fetchall()]
+    lines = [
+        row[0] for row in connection.execute(f"EXPLAIN ALTER JOB j {options} AS {query}").fetchall()
+    ]
     start = lines.index("State")
     return lines[start + 1 : lines.index("", start)]
 
@@ -210,28 +240,42 @@ def test_state_is_not_dropped_where_another_step_begins_without_any() -> None:
         connection.execute(f"CREATE JOB j AS {text(shape, small.old)}")
         put(connection, {"s": writers["s"]}, BEFORE)
         found = " ".join(explained(connection, text(shape, small.new)))
-        assert "accumulate and combine and session: refused, as the rows of sessions would be kept now, where only" in found
-        assert "conditions and joins in the query that SESSION reads" in found and "aggregate: dropped" in found
+        assert (
+            "accumulate and combine and session: refused, as the rows of sessions would be "
+            "kept now, where only"
+        ) in found
+        assert (
+            "conditions and joins in the query that SESSION reads" in found
+            and "aggregate: dropped" in found
+        )
         with pytest.raises(runnel.OperationalError, match="its plan is another one") as caught:
             connection.execute(f"ALTER JOB j AS {text(shape, small.new)}", timeout=PATIENCE)
         assert "the rows of sessions would be kept now" in (caught.value.detail or "")
         assert "'incompatibleState' = 'empty'" in (caught.value.hint or "")
         assert "refused" not in " ".join(explained(connection, named))
         found = " ".join(explained(connection, text(shape, small.new), empties))
-        assert "starts empty" in found and "refused" not in found and "its first results miss what came before" in found
+        assert (
+            "starts empty" in found
+            and "refused" not in found
+            and "its first results miss what came before" in found
+        )
         connection.execute(f"ALTER JOB j {empties} AS {text(shape, small.new)}", timeout=PATIENCE)
         result = finished(connection, {"s": writers["s"]})
     assert result and max(row[0] or 0 for row in result) == 101
 
 
 def test_another_operator_over_the_same_stream_does_not_take_the_place_of_one_with_state() -> None:
-    first, second = ("INSERT INTO o " + text(shape, Query(), sink=False) for shape in (SHAPES[0], SHAPES[-1]))
+    first, second = (
+        "INSERT INTO o " + text(shape, Query(), sink=False) for shape in (SHAPES[0], SHAPES[-1])
+    )
     with streaming(2) as (connection, writers):
         connection.execute(f"CREATE JOB j AS {first}")
         put(connection, {"s": writers["s"]}, BEFORE)
         with pytest.raises(runnel.OperationalError, match="its plan is another one") as caught:
             connection.execute(f"ALTER JOB j AS {second}", timeout=PATIENCE)
-        assert 'that of "accumulate", which holds rows of s, would be lost' in (caught.value.detail or "")
+        assert 'that of "accumulate", which holds rows of s, would be lost' in (
+            caught.value.detail or ""
+        )
         without = "INSERT INTO o SELECT ts, k, v, v FROM s"
         assert "  accumulate: dropped" in explained(connection, without), (
             "where nothing takes its place, that is what is asked for"

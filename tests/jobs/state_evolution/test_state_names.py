@@ -17,7 +17,14 @@ from runnel.named_jobs.state_evolution.recombination import fits, missing
 from runnel.relation.state_identity import Form, Meaning, Windows
 from runnel.relation.streams import WindowKind, WindowShape
 from tests.jobs.state_evolution.recombined import tumble
-from tests.jobs.state_evolution.test_recombining import PATIENCE, SCHEMA, at, explained, put, streaming
+from tests.jobs.state_evolution.test_recombining import (
+    PATIENCE,
+    SCHEMA,
+    at,
+    explained,
+    put,
+    streaming,
+)
 
 COUNT = "SELECT {} window_end * 100, COUNT(*) FROM TABLE({}) GROUP BY window_end"
 SUM = "SELECT {} window_end * 100 + 1, SUM(v) FROM TABLE({}) GROUP BY window_end"
@@ -54,7 +61,10 @@ def counting() -> Iterator[Connection]:
         ),
         (
             COUNT.format("/*+ STATE(clicks) */", TEN),
-            {"accumulate clicks": "kept (state of accumulate)", "combine clicks": "kept (state of combine)"},
+            {
+                "accumulate clicks": "kept (state of accumulate)",
+                "combine clicks": "kept (state of combine)",
+            },
         ),
         (
             COUNT.format("/*+ state( Clicks ) */", tumble(5).sql()).replace("COUNT(*)", "SUM(v)"),
@@ -92,16 +102,25 @@ def test_a_name_by_a_hint_is_kept_with_the_state() -> None:
         put(connection, writer, at(1, 2))
         other = first.replace("STATE(a)", "STATE(b)")
         assert set(outcomes(explained(connection, other)).values()) == {"dropped", "starts empty"}
-        assert set(outcomes(explained(connection, first.replace(TEN, tumble(5).sql())))) == {"accumulate a and combine a"}
+        assert set(outcomes(explained(connection, first.replace(TEN, tumble(5).sql())))) == {
+            "accumulate a and combine a"
+        }
         connection.execute(f"ALTER JOB j AS {other}", timeout=PATIENCE)
         put(connection, writer, at(3))
-        assert outcomes(explained(connection, other)) == {"accumulate b": "kept", "combine b": "kept"}
+        assert outcomes(explained(connection, other)) == {
+            "accumulate b": "kept",
+            "combine b": "kept",
+        }
         writer.close()
         connection.job("j").join(PATIENCE)
-        assert connection.execute("SELECT __key, n FROM m").fetchall() == [(1000, 1)], "it began without state"
+        assert connection.execute("SELECT __key, n FROM m").fetchall() == [(1000, 1)], (
+            "it began without state"
+        )
 
 
-@pytest.mark.parametrize("hint", ["STATE", "STATE()", "STATE(2)", "STATE(a, b)", "STATE(a) STATE(b)"])
+@pytest.mark.parametrize(
+    "hint", ["STATE", "STATE()", "STATE(2)", "STATE(a, b)", "STATE(a) STATE(b)"]
+)
 def test_hints_that_name_nothing(counting: Connection, hint: str) -> None:
     with pytest.raises(runnel.ProgrammingError, match="the hint STATE has one name") as caught:
         counting.execute(f"ALTER JOB j AS SINK INTO m {COUNT.format(f'/*+ {hint} */', TEN)}")
@@ -115,9 +134,16 @@ def test_other_comments_are_no_hints(counting: Connection) -> None:
 
 
 def test_a_view_that_is_used_has_names_of_its_own(counting: Connection) -> None:
-    inner = f"SELECT /*+ STATE(inner_one) */ window_end AS e, COUNT(*) AS n FROM TABLE({TEN}) GROUP BY window_end"
+    inner = (
+        f"SELECT /*+ STATE(inner_one) */ window_end AS e, COUNT(*) AS n FROM TABLE({TEN}) "
+        "GROUP BY window_end"
+    )
     counting.execute(f"CREATE VIEW counts AS {inner}")
-    found = outcomes(explained(counting, "SINK INTO m SELECT /*+ STATE(outer_one) */ e, MAX(n) FROM counts GROUP BY e"))
+    found = outcomes(
+        explained(
+            counting, "SINK INTO m SELECT /*+ STATE(outer_one) */ e, MAX(n) FROM counts GROUP BY e"
+        )
+    )
     assert found == {
         "accumulate inner_one": "kept (state of accumulate)",
         "combine inner_one": "kept (state of combine)",
@@ -131,15 +157,24 @@ def test_a_common_table_has_a_name_of_its_own_or_none(counting: Connection) -> N
         ("/*+ STATE(inner_one) */", ("accumulate inner_one", "combine inner_one")),
         ("", ("accumulate", "combine")),
     ):
-        query = f"WITH c AS ({inner.format(hint)}) SELECT /*+ STATE(outer_one) */ e, MAX(n), MIN(n) FROM c GROUP BY e"
-        found = outcomes(explained(counting, f"SINK INTO m SELECT e, a FROM ({query}) AS t(e, a, b)"))
+        query = (
+            f"WITH c AS ({inner.format(hint)}) SELECT /*+ STATE(outer_one) */ e, MAX(n), MIN(n) "
+            "FROM c GROUP BY e"
+        )
+        found = outcomes(
+            explained(counting, f"SINK INTO m SELECT e, a FROM ({query}) AS t(e, a, b)")
+        )
         assert set(found) == {*names, "aggregate outer_one"}
 
 
 def test_meanings_of_earlier_versions_are_texts() -> None:
     new = Meaning(text="Aggregate (x)", keeps=True, same={"": "x"}).encode()
-    assert [item.fate for item in fates(["a"], {"a": "Aggregate (x)"}, {"a": new}, _alone("a"))] == [Fate.KEPT]
-    assert [item.fate for item in fates(["a"], {"a": "Aggregate (y)"}, {"a": new}, _alone("a"))] == [Fate.REFUSED]
+    assert [
+        item.fate for item in fates(["a"], {"a": "Aggregate (x)"}, {"a": new}, _alone("a"))
+    ] == [Fate.KEPT]
+    assert [
+        item.fate for item in fates(["a"], {"a": "Aggregate (y)"}, {"a": new}, _alone("a"))
+    ] == [Fate.REFUSED]
     assert [item.fate for item in fates(["a"], {}, {"a": new}, _alone("a"))] == [Fate.REFUSED]
     assert [item.fate for item in fates(["a"], {"a": new}, {}, DAG())] == [Fate.DROPPED]
 
@@ -150,12 +185,23 @@ def test_words_for_people_in_a_fragment_do_not_matter() -> None:
         text = f"Fragment on DuckDB ({notes}sql: {sql}) of BIGINT"
         return Meaning(text=text, same={"": text}).encode()
 
-    before = {"a": fragment("only: k among the rows of the input; chosen for: groups; big; stopped by: a; ")}
+    before = {
+        "a": fragment(
+            "only: k among the rows of the input; chosen for: groups; big; stopped by: a; "
+        )
+    }
     for notes in ("", "chosen for: joins; ", "differs: sums; stopped by: b; "):
-        after = {"a": fragment(f"only: k among the rows of the input; {notes}", f"too large: {notes}")}
+        after = {
+            "a": fragment(f"only: k among the rows of the input; {notes}", f"too large: {notes}")
+        }
         assert [item.fate for item in fates(["a"], before, after, _alone("a"))] == [Fate.KEPT]
-    for other in (fragment("only: n among the rows of the input; "), fragment("").replace("SELECT", "VALUES")):
-        assert [item.fate for item in fates(["a"], before, {"a": other}, _alone("a"))] == [Fate.REFUSED]
+    for other in (
+        fragment("only: n among the rows of the input; "),
+        fragment("").replace("SELECT", "VALUES"),
+    ):
+        assert [item.fate for item in fates(["a"], before, {"a": other}, _alone("a"))] == [
+            Fate.REFUSED
+        ]
 
 
 def _alone(name: str) -> DAG:
@@ -174,7 +220,14 @@ def test_meanings_come_back_as_they_were() -> None:
         lateness=3,
     )
     meaning = Meaning(
-        text="t", name="n", form=Form.FRAMES, keeps=True, same={"by": "k"}, reads=("a",), watermarks={1: "a"}, windows=windows
+        text="t",
+        name="n",
+        form=Form.FRAMES,
+        keeps=True,
+        same={"by": "k"},
+        reads=("a",),
+        watermarks={1: "a"},
+        windows=windows,
     )
     assert Meaning.decode(meaning.encode()) == meaning
 
@@ -182,10 +235,20 @@ def test_meanings_come_back_as_they_were() -> None:
 def shapes() -> st.SearchStrategy[WindowShape]:
     small = st.integers(1, 9)
     return st.one_of(
-        st.builds(lambda size, offset: WindowShape(WindowKind.TUMBLE, size, 0, offset), small, small),
-        st.builds(lambda step, more, offset: WindowShape(WindowKind.HOP, step + more, step, offset), small, small, small),
         st.builds(
-            lambda step, n, offset: WindowShape(WindowKind.CUMULATE, step * n, step, offset), small, st.integers(1, 4), small
+            lambda size, offset: WindowShape(WindowKind.TUMBLE, size, 0, offset), small, small
+        ),
+        st.builds(
+            lambda step, more, offset: WindowShape(WindowKind.HOP, step + more, step, offset),
+            small,
+            small,
+            small,
+        ),
+        st.builds(
+            lambda step, n, offset: WindowShape(WindowKind.CUMULATE, step * n, step, offset),
+            small,
+            st.integers(1, 4),
+            small,
         ),
     )
 
@@ -203,7 +266,9 @@ def test_what_is_said_of_frames_is_so(old: WindowShape, new: WindowShape) -> Non
         return start
 
     before, after = (Windows(shape=shape, is_integer=True) for shape in (old, new))
-    assert missing(before, after) == max(first_start(old, m) - first_start(new, m) for m in range(lcm(steps(old), steps(new))))
+    assert missing(before, after) == max(
+        first_start(old, m) - first_start(new, m) for m in range(lcm(steps(old), steps(new)))
+    )
 
     def bounds(shape: WindowShape) -> set[int]:
         length = shape.size if shape.kind is WindowKind.TUMBLE else gcd(shape.size, shape.step)
@@ -216,22 +281,36 @@ def test_what_is_said_of_frames_is_so(old: WindowShape, new: WindowShape) -> Non
     "kept",
     [
         "SELECT s.ts * 100 + 1, s.v + b.v FROM s JOIN b ON s.ts BETWEEN b.ts - 2 AND b.ts",
-        "SELECT ts * 100 + 2, SUM(v) OVER (ORDER BY ts RANGE BETWEEN 20 PRECEDING AND CURRENT ROW) FROM s",
-        "SELECT window_end * 100 + 3, SUM(v) FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), 20)) GROUP BY window_end",
+        (
+            "SELECT ts * 100 + 2, SUM(v) OVER (ORDER BY ts RANGE BETWEEN 20 PRECEDING AND CURRENT "
+            "ROW) FROM s"
+        ),
+        (
+            "SELECT window_end * 100 + 3, SUM(v) FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), 20)) "
+            "GROUP BY window_end"
+        ),
     ],
     ids=["join", "over", "group by"],
 )
 def test_state_goes_on_where_watermarks_have_other_numbers(kept: str) -> None:
     """What is read in front of it takes the first number."""
     with streaming(2, columns="n") as (connection, writer):
-        others = {name: connection.register_stream(name, SCHEMA, time_column="ts", max_disorder=0) for name in ("b", "c")}
+        others = {
+            name: connection.register_stream(name, SCHEMA, time_column="ts", max_disorder=0)
+            for name in ("b", "c")
+        }
         connection.execute(f"CREATE JOB j AS SINK INTO m {kept}")
         put(connection, writer, [(0, 5, 1), (0, 9, 2)], has_others=True)
         if "b.ts" in kept:
             put(connection, others["b"], [(0, 6, 10)], has_others=True)
-        first = f"SELECT window_end * 100, COUNT(*) FROM TABLE({tumble(10).sql('c')}) GROUP BY window_end"
+        first = (
+            f"SELECT window_end * 100, COUNT(*) FROM TABLE({tumble(10).sql('c')}) "
+            "GROUP BY window_end"
+        )
         text = f"SINK INTO m {first} UNION ALL {kept}"
-        assert not any("dropped" in line or "refused" in line for line in explained(connection, text))
+        assert not any(
+            "dropped" in line or "refused" in line for line in explained(connection, text)
+        )
         connection.execute(f"ALTER JOB j AS {text}", timeout=PATIENCE)
         put(connection, writer, [(0, 11, 3)], has_others=True)
         if "b.ts" in kept:

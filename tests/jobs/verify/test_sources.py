@@ -1,4 +1,5 @@
-"""VERIFY JOB over each source that can be read again, up to the place where the job was, and over those that can't."""
+"""VERIFY JOB over each source that can be read again, up to the place where the job was, and over
+those that can't."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from tests.jobs.feeds import PATIENCE
 from tests.waiting import eventually
 
 ROWS = "(k BIGINT, v VARCHAR) TYPE"
-MAP = "(__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint'{})"
+MAP = (
+    "(__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint'{})"
+)
 
 
 @pytest.fixture
@@ -24,7 +27,9 @@ def connection() -> Iterator[Connection]:
 
 
 def start(connection: Connection, query: str) -> runnel.NamedJob:
-    connection.execute(f"CREATE JOB j OPTIONS ('snapshotIntervalMillis'='3600000') AS INSERT INTO out {query}")
+    connection.execute(
+        f"CREATE JOB j OPTIONS ('snapshotIntervalMillis'='3600000') AS INSERT INTO out {query}"
+    )
     return connection.job("j")
 
 
@@ -44,7 +49,10 @@ def lines(first: int, end: int) -> str:
 
 def test_text_files_that_grow(connection: Connection, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("k,v\n" + lines(0, 100))
-    connection.execute(f"CREATE MAPPING t {ROWS} File OPTIONS ('path'='{tmp_path}', 'format'='csv', 'follow'='true')")
+    connection.execute(
+        f"CREATE MAPPING t {ROWS} File OPTIONS ('path'='{tmp_path}', 'format'='csv', "
+        "'follow'='true')"
+    )
     connection.execute(f"CREATE MAPPING out {ROWS} DuckDB")
     job = start(connection, "SELECT k, v FROM t")
     read(job, 100)
@@ -67,7 +75,10 @@ def test_text_files_that_grow(connection: Connection, tmp_path: Path) -> None:
 
 def test_more_rows_than_a_batch(connection: Connection, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("k,v\n" + lines(0, 200_000))
-    connection.execute(f"CREATE MAPPING t {ROWS} File OPTIONS ('path'='{tmp_path}', 'format'='csv', 'follow'='true')")
+    connection.execute(
+        f"CREATE MAPPING t {ROWS} File OPTIONS ('path'='{tmp_path}', 'format'='csv', "
+        "'follow'='true')"
+    )
     connection.execute(f"CREATE MAPPING out {ROWS} DuckDB")
     job = start(connection, "SELECT k, v FROM t")
     seen = [verified(connection)]  # wherever it is just now
@@ -80,13 +91,21 @@ def test_files_of_other_formats(connection: Connection, tmp_path: Path, form: st
     options = f"'path'='{tmp_path}/in', 'format'='{form}'"
     (tmp_path / "in").mkdir()
     connection.execute(f"CREATE MAPPING written {ROWS} File OPTIONS ({options})")
-    connection.execute("INSERT INTO written SELECT n, 'x' FROM TABLE(GENERATE_SERIES(1, 50)) AS s(n)")
-    connection.execute(f"CREATE MAPPING t {ROWS} File OPTIONS ({options}, 'follow'='true', 'pollMillis'='10')")
-    connection.execute(f"CREATE MAPPING out {ROWS} File OPTIONS ('path'='{tmp_path}/out', 'format'='{form}')")
+    connection.execute(
+        "INSERT INTO written SELECT n, 'x' FROM TABLE(GENERATE_SERIES(1, 50)) AS s(n)"
+    )
+    connection.execute(
+        f"CREATE MAPPING t {ROWS} File OPTIONS ({options}, 'follow'='true', 'pollMillis'='10')"
+    )
+    connection.execute(
+        f"CREATE MAPPING out {ROWS} File OPTIONS ('path'='{tmp_path}/out', 'format'='{form}')"
+    )
     job = start(connection, "SELECT k, v FROM t")
     read(job, 50)
     assert verified(connection) == 50
-    connection.execute("INSERT INTO written SELECT n, 'y' FROM TABLE(GENERATE_SERIES(51, 90)) AS s(n)")
+    connection.execute(
+        "INSERT INTO written SELECT n, 'y' FROM TABLE(GENERATE_SERIES(51, 90)) AS s(n)"
+    )
     read(job, 90)
     assert verified(connection) == 90
 
@@ -100,13 +119,18 @@ def test_generated_numbers(connection: Connection) -> None:
     assert verified(connection) > 0
 
 
-@pytest.mark.parametrize("options", ["'eventRate'='1000'", "'partitions'='3', 'jitterMillis'='20', 'eventRate'='1000'"])
+@pytest.mark.parametrize(
+    "options", ["'eventRate'='1000'", "'partitions'='3', 'jitterMillis'='20', 'eventRate'='1000'"]
+)
 def test_nexmark(connection: Connection, options: str) -> None:
     connection.execute(f"CREATE MAPPING bid TYPE Nexmark OPTIONS ('table'='bid', {options})")
-    connection.execute("CREATE MAPPING out (e TIMESTAMP, channel VARCHAR, n BIGINT, mean DOUBLE) TYPE DuckDB")
+    connection.execute(
+        "CREATE MAPPING out (e TIMESTAMP, channel VARCHAR, n BIGINT, mean DOUBLE) TYPE DuckDB"
+    )
     job = start(
         connection,
-        "SELECT window_end, channel, COUNT(*), AVG(price) FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(date_time), "
+        "SELECT window_end, channel, COUNT(*), AVG(price) "
+        "FROM TABLE(TUMBLE(TABLE bid, DESCRIPTOR(date_time), "
         "INTERVAL '1' SECOND)) GROUP BY window_end, channel",
     )
     assert eventually(lambda: job.rows_out > 0)
@@ -115,7 +139,9 @@ def test_nexmark(connection: Connection, options: str) -> None:
 
 
 def test_changes_of_a_map(connection: Connection) -> None:
-    connection.execute(f"CREATE MAPPING m {MAP.format(', ' + repr('journalCapacity') + '=' + repr('100'))}")
+    connection.execute(
+        f"CREATE MAPPING m {MAP.format(', ' + repr('journalCapacity') + '=' + repr('100'))}"
+    )
     connection.execute("CREATE MAPPING out (k BIGINT, v BIGINT, o VARCHAR) TYPE DuckDB")
     connection.execute("INSERT INTO m VALUES (1, 1)")  # before the job
     job = start(connection, "SELECT __key, this, operation FROM TABLE(CHANGES(TABLE m))")
@@ -132,7 +158,9 @@ def test_changes_of_a_map(connection: Connection) -> None:
 def test_a_table_that_a_stream_is_joined_with(connection: Connection) -> None:
     connection.execute(f"CREATE MAPPING m {MAP.format('')}")
     connection.execute("INSERT INTO m SELECT n, n * n FROM TABLE(GENERATE_SERIES(0, 9)) AS s(n)")
-    connection.execute("CREATE MAPPING bid TYPE Nexmark OPTIONS ('table'='bid', 'eventRate'='1000')")
+    connection.execute(
+        "CREATE MAPPING bid TYPE Nexmark OPTIONS ('table'='bid', 'eventRate'='1000')"
+    )
     connection.execute("CREATE MAPPING out (price BIGINT, square BIGINT) TYPE DuckDB")
     job = start(connection, "SELECT price, this FROM bid JOIN m ON bid.price % 10 = m.__key")
     assert eventually(lambda: job.rows_out > 100)
@@ -145,7 +173,10 @@ def test_a_table_that_a_stream_is_joined_with(connection: Connection) -> None:
 
 def test_bounded_jobs_when_they_have_ended(connection: Connection) -> None:
     connection.execute("CREATE MAPPING out (v BIGINT, r BIGINT) TYPE DuckDB")
-    job = start(connection, "SELECT v % 100, SUM(v) FROM TABLE(GENERATE_SERIES(1, 10000)) AS s(v) GROUP BY v % 100")
+    job = start(
+        connection,
+        "SELECT v % 100, SUM(v) FROM TABLE(GENERATE_SERIES(1, 10000)) AS s(v) GROUP BY v % 100",
+    )
     job.join(PATIENCE)
     assert verified(connection) == 100
 
@@ -161,11 +192,15 @@ def refused(connection: Connection, code: str) -> Any:
 def cluster() -> Iterator[tuple[str, Callable[..., None]]]:
     ck = pytest.importorskip("confluent_kafka")
     producer = ck.Producer({"test.mock.num.brokers": 1, "log_level": 0})
-    servers = ",".join(f"{item.host}:{item.port}" for item in producer.list_topics(timeout=10).brokers.values())
+    servers = ",".join(
+        f"{item.host}:{item.port}" for item in producer.list_topics(timeout=10).brokers.values()
+    )
 
     def send(topic: str, *values: int) -> None:
         for value in values:
-            producer.produce(topic, value=f'{{"k": {value}, "v": "x"}}'.encode(), partition=value % 2)
+            producer.produce(
+                topic, value=f'{{"k": {value}, "v": "x"}}'.encode(), partition=value % 2
+            )
         assert producer.flush(10) == 0
 
     yield servers, send
@@ -173,13 +208,20 @@ def cluster() -> Iterator[tuple[str, Callable[..., None]]]:
 
 
 @pytest.mark.parametrize("begins", ["earliest", "latest"])
-def test_topics(connection: Connection, cluster: tuple[str, Callable[..., None]], begins: str) -> None:
+def test_topics(
+    connection: Connection, cluster: tuple[str, Callable[..., None]], begins: str
+) -> None:
     servers, send = cluster
     topic, target = f"in_{begins}", f"out_{begins}"
     send(topic, *range(10))
-    options = f"'bootstrap.servers'='{servers}', 'valueFormat'='json-flat', 'auto.offset.reset'='{begins}'"
+    options = (
+        f"'bootstrap.servers'='{servers}', 'valueFormat'='json-flat', "
+        f"'auto.offset.reset'='{begins}'"
+    )
     connection.execute(f"CREATE MAPPING t EXTERNAL NAME {topic} {ROWS} Kafka OPTIONS ({options})")
-    connection.execute(f"CREATE MAPPING out EXTERNAL NAME {target} {ROWS} Kafka OPTIONS ({options})")
+    connection.execute(
+        f"CREATE MAPPING out EXTERNAL NAME {target} {ROWS} Kafka OPTIONS ({options})"
+    )
     query = "INSERT INTO out SELECT k, v FROM t WHERE k <> 12"
     given = "'snapshotIntervalMillis'='3600000', 'processingGuarantee'='none'"
     connection.execute(f"CREATE JOB j OPTIONS ({given}) AS {query}")
@@ -191,4 +233,6 @@ def test_topics(connection: Connection, cluster: tuple[str, Callable[..., None]]
     assert verified(connection) == known + 9
     send(target, 1)
     first, *rest = connection.execute("VERIFY JOB j").fetchall()
-    assert first[:2] == ("different", 1) and [row[:3] for row in rest] == [("only in the sink", 1, "k=1, v='x'")]
+    assert first[:2] == ("different", 1) and [row[:3] for row in rest] == [
+        ("only in the sink", 1, "k=1, v='x'")
+    ]

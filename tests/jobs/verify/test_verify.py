@@ -14,7 +14,15 @@ import pytest
 import runnel
 from runnel import Connection, JobStatus
 from runnel.catalog import Table, TableColumn
-from runnel.connector import Connector, MappingDefinition, Sink, SinkRequest, Token, WritableTable, WriteMode
+from runnel.connector import (
+    Connector,
+    MappingDefinition,
+    Sink,
+    SinkRequest,
+    Token,
+    WritableTable,
+    WriteMode,
+)
 from runnel.errors import OperationalError
 from runnel.named_jobs.named_job import NamedJob
 from runnel.serving.server import Server
@@ -23,14 +31,23 @@ from tests.effort import some
 from tests.jobs.feeds import PATIENCE, Feed, FeedConnector
 from tests.waiting import eventually
 
-COUNTS = "SELECT window_end, k, COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 10)) GROUP BY window_end, k"
+COUNTS = (
+    "SELECT window_end, k, COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 10)) "
+    "GROUP BY window_end, k"
+)
 SINKS = {
     "DuckDB": "(e BIGINT, k BIGINT, n BIGINT) TYPE DuckDB",
-    "IMap": '(e BIGINT EXTERNAL NAME "__key.e", k BIGINT EXTERNAL NAME "__key.k", n BIGINT) TYPE IMap '
-    "OPTIONS ('keyFormat'='json-flat', 'valueFormat'='json-flat')",
+    "IMap": (
+        '(e BIGINT EXTERNAL NAME "__key.e", k BIGINT EXTERNAL NAME "__key.k", n BIGINT) TYPE IMap '
+        "OPTIONS ('keyFormat'='json-flat', 'valueFormat'='json-flat')"
+    ),
     "csv": "(e BIGINT, k BIGINT, n BIGINT) TYPE File OPTIONS ('path'='{place}', 'format'='csv')",
-    "json": "(e BIGINT, k BIGINT, n BIGINT) TYPE File OPTIONS ('path'='{place}', 'format'='json-flat')",
-    "parquet": "(e BIGINT, k BIGINT, n BIGINT) TYPE File OPTIONS ('path'='{place}', 'format'='parquet')",
+    "json": (
+        "(e BIGINT, k BIGINT, n BIGINT) TYPE File OPTIONS ('path'='{place}', 'format'='json-flat')"
+    ),
+    "parquet": (
+        "(e BIGINT, k BIGINT, n BIGINT) TYPE File OPTIONS ('path'='{place}', 'format'='parquet')"
+    ),
 }
 
 
@@ -50,7 +67,9 @@ class Bench:
         definition = SINKS.get(kind, kind).format(place=self.folder / "written")
         self.connection.execute(f"CREATE MAPPING {name} {definition}")
 
-    def start(self, query: str = COUNTS, write: str = "INSERT INTO", options: str = "") -> runnel.NamedJob:
+    def start(
+        self, query: str = COUNTS, write: str = "INSERT INTO", options: str = ""
+    ) -> runnel.NamedJob:
         given = f"OPTIONS ('snapshotIntervalMillis'='3600000'{options})"
         self.connection.execute(f"CREATE JOB j {given} AS {write} out {query}")
         return self.connection.job("j")
@@ -135,7 +154,10 @@ def test_rows_that_are_there_too_often(bench: Bench) -> None:
     bench.until(job)
     bench.connection.execute("ALTER JOB j SUSPEND")
     bench.change("INSERT INTO out VALUES (10, 0, 4), (10, 0, 4), (60, 1, 1)")
-    assert [row[:3] for row in bench.verify()] == [("different", 2, None), ("only in the sink", 2, "e=10, k=0, n=4")]
+    assert [row[:3] for row in bench.verify()] == [
+        ("different", 2, None),
+        ("only in the sink", 2, "e=10, k=0, n=4"),
+    ]
 
 
 def test_only_so_many_rows_are_shown(bench: Bench) -> None:
@@ -162,9 +184,13 @@ def test_rows_as_they_are(bench: Bench) -> None:
 
 
 def test_the_last_of_each_key(bench: Bench) -> None:
-    bench.sink("(__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')")
+    bench.sink(
+        "(__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', "
+        "'valueFormat'='bigint')"
+    )
     job = bench.start(
-        "SELECT k, SUM(ts) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 10)) GROUP BY window_end, k", write="SINK INTO"
+        "SELECT k, SUM(ts) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 10)) GROUP BY window_end, k",
+        write="SINK INTO",
     )
     bench.give(*ROWS)
     bench.until(job)
@@ -204,7 +230,9 @@ def test_late_rows_are_told(bench: Bench) -> None:
     for row in [(1, 1), (1, 25), (1, 2), (1, 40)]:
         bench.feeds[0].give(row)
         bench.until(job)
-        bench.connection.execute("CREATE OR REPLACE SNAPSHOT s FOR JOB j")  # the watermark has come to the end
+        bench.connection.execute(
+            "CREATE OR REPLACE SNAPSHOT s FOR JOB j"
+        )  # the watermark has come to the end
     assert eventually(lambda: job.late_rows == 1)
     job.restart(PATIENCE)  # they are told after that too
     first, *rest = bench.verify()
@@ -227,7 +255,10 @@ def test_a_job_that_runs_goes_on(bench: Bench) -> None:
 
 def test_joins(bench: Bench) -> None:
     bench.sink("(a BIGINT, b BIGINT, k BIGINT) TYPE DuckDB")
-    job = bench.start("SELECT x.ts, y.ts, x.k FROM t AS x JOIN t AS y ON x.k = y.k AND y.ts BETWEEN x.ts AND x.ts + 5")
+    job = bench.start(
+        "SELECT x.ts, y.ts, x.k FROM t AS x JOIN t AS y ON x.k = y.k AND y.ts BETWEEN x.ts AND "
+        "x.ts + 5"
+    )
     bench.give(*ROWS)
     bench.until(job)
     assert bench.same() > 50
@@ -271,7 +302,9 @@ class HoleSink(Sink):
         """Nothing to take back."""
 
 
-def refused(run: Callable[[], object], kind: type[runnel.Error] = runnel.NotSupportedError) -> runnel.Error:
+def refused(
+    run: Callable[[], object], kind: type[runnel.Error] = runnel.NotSupportedError
+) -> runnel.Error:
     with pytest.raises(kind) as caught:
         run()
     assert caught.value.hint
@@ -315,13 +348,21 @@ def test_other_refusals(bench: Bench) -> None:
 
 
 SHAPES = {
-    "sessions": COUNTS.replace("TUMBLE(TABLE t, DESCRIPTOR(ts), 10)", "SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), 3)"),
+    "sessions": COUNTS.replace(
+        "TUMBLE(TABLE t, DESCRIPTOR(ts), 10)", "SESSION(TABLE t PARTITION BY k, DESCRIPTOR(ts), 3)"
+    ),
     "a bound that is lost": COUNTS.replace("SELECT window_end, k,", "SELECT k, 1,"),
     "windows of windows": f"SELECT e, MAX(n), SUM(n) FROM ({COUNTS}) AS w(e, k, n) GROUP BY e",
-    "top rows": f"SELECT e, k, n FROM ({COUNTS}) AS w(e, k, n) QUALIFY RANK() OVER (PARTITION BY e ORDER BY n DESC) = 1",
+    "top rows": (
+        f"SELECT e, k, n FROM ({COUNTS}) AS w(e, k, n) "
+        "QUALIFY RANK() OVER (PARTITION BY e ORDER BY n DESC) = 1"
+    ),
     "distinct": "SELECT DISTINCT ts, k, 1 FROM t",
     "union": "SELECT ts, k, 0 FROM t WHERE k = 1 UNION ALL SELECT ts, k, 1 FROM t WHERE k <> 1",
-    "outer join": "SELECT x.ts, x.k, y.ts FROM t AS x LEFT JOIN t AS y ON x.k = y.k AND y.ts BETWEEN x.ts + 1 AND x.ts + 2",
+    "outer join": (
+        "SELECT x.ts, x.k, y.ts FROM t AS x LEFT JOIN t AS y ON x.k = y.k AND y.ts BETWEEN x.ts + "
+        "1 AND x.ts + 2"
+    ),
 }
 
 
@@ -348,7 +389,9 @@ def test_queries_of_every_shape(bench: Bench, shape: str) -> None:
 @pytest.mark.parametrize("seed", some(range(4), 2))
 def test_whatever_happens_to_a_job_it_has_what_it_should(bench: Bench, seed: int) -> None:
     chance = random.Random(seed)
-    windows = chance.choice(["TUMBLE(TABLE t, DESCRIPTOR(ts), 10)", "HOP(TABLE t, DESCRIPTOR(ts), 10, 5)"])
+    windows = chance.choice(
+        ["TUMBLE(TABLE t, DESCRIPTOR(ts), 10)", "HOP(TABLE t, DESCRIPTOR(ts), 10, 5)"]
+    )
     bench.sink(chance.choice(list(SINKS)))
     bench.start(COUNTS.replace("TUMBLE(TABLE t, DESCRIPTOR(ts), 10)", windows), write="SINK INTO")
     job, now = bench.connection.job("j"), 0
@@ -375,7 +418,10 @@ def test_whatever_happens_to_a_job_it_has_what_it_should(bench: Bench, seed: int
 def test_it_may_be_cancelled_and_timed_out(bench: Bench) -> None:
     bench.sink("(a BIGINT) TYPE DuckDB")
     given = "OPTIONS ('processingGuarantee'='none')"
-    bench.connection.execute(f"CREATE JOB j {given} AS INSERT INTO out SELECT v FROM TABLE(GENERATE_SERIES(1, 400000)) AS x(v)")
+    bench.connection.execute(
+        f"CREATE JOB j {given} AS INSERT INTO out SELECT v "
+        "FROM TABLE(GENERATE_SERIES(1, 400000)) AS x(v)"
+    )
     bench.connection.job("j").join(PATIENCE)
     with pytest.raises(runnel.OperationalError) as caught:
         bench.connection.execute("VERIFY JOB j", timeout=0.01)
@@ -406,7 +452,12 @@ def test_through_a_server(bench: Bench) -> None:
     server = Server(bench.connection, token)
     with runnel.connect(server.url, token=token) as remote:
         cursor = remote.execute("VERIFY JOB j")
-        assert [column[0] for column in cursor.description or ()] == ["result", "rows", "row", "note"]
+        assert [column[0] for column in cursor.description or ()] == [
+            "result",
+            "rows",
+            "row",
+            "note",
+        ]
         (row,) = cursor.fetchall()
         assert row[:2] == ("equal", 12)
     server.stop()
@@ -444,7 +495,9 @@ def test_values_of_every_type(bench: Bench) -> None:
 
 def test_arguments_are_those_of_the_job(bench: Bench) -> None:
     bench.sink()
-    bench.connection.execute("CREATE JOB j AS INSERT INTO out SELECT ts, k, ? FROM t WHERE k > ?", (7, 0))
+    bench.connection.execute(
+        "CREATE JOB j AS INSERT INTO out SELECT ts, k, ? FROM t WHERE k > ?", (7, 0)
+    )
     bench.give(*ROWS)
     bench.until(bench.connection.job("j"), 33)
     assert bench.same() == 33
@@ -483,7 +536,9 @@ def test_a_job_with_another_query_than_it_began_with(bench: Bench) -> None:
     assert "the state of another query" in refused(bench.verify).message
 
 
-def test_a_query_that_could_not_start_leaves_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_that_could_not_start_leaves_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The job goes on with the query that it had, and can be verified as before."""
     bench.sink()
     job = bench.start()
@@ -506,12 +561,19 @@ def test_a_query_that_could_not_start_leaves_nothing(bench: Bench, monkeypatch: 
     assert bench.same() == same
 
 
-def test_a_query_that_fails_takes_no_other_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two ALTERs at once the one that fails puts back what was there before it, not what the other has made of it."""
+def test_a_query_that_fails_takes_no_other_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two ALTERs at once the one that fails puts back what was there before it, not what the
+    other has made of it."""
     bench.sink()
     job = bench.start()
     first, second = (job.record.query.replace("COUNT(*)", f"COUNT(*) + {i}") for i in (1, 2))
-    other = Thread(target=lambda: bench.connection.cursor().execute(f"ALTER JOB j AS {second}", timeout=PATIENCE))
+    other = Thread(
+        target=lambda: bench.connection.cursor().execute(
+            f"ALTER JOB j AS {second}", timeout=PATIENCE
+        )
+    )
     resume, errors = NamedJob.resume, [OperationalError("not now")]
 
     def fails_once(self: NamedJob) -> None:

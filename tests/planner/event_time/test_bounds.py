@@ -18,9 +18,13 @@ DAY = 86_400_000_000
 
 @pytest.mark.parametrize(("kind", "unit"), [(BIGINT, 1), (DATE, DAY)])
 @pytest.mark.parametrize(("function", "sign"), [("add", 1), ("subtract", -1)])
-def test_a_number_moves_a_bound_by_units_of_the_columns_type(kind: SqlType, unit: int, function: str, sign: int) -> None:
+def test_a_number_moves_a_bound_by_units_of_the_columns_type(
+    kind: SqlType, unit: int, function: str, sign: int
+) -> None:
     time = Column(index=2, name="t", type=kind)
-    moved = build.call(function, [time, Literal(value=3, type=BIGINT if kind == BIGINT else INTEGER)])
+    moved = build.call(
+        function, [time, Literal(value=3, type=BIGINT if kind == BIGINT else INTEGER)]
+    )
     assert bound_of(moved, {2: TimeBound(7, 5)}) == TimeBound(7, 5 + sign * 3 * unit)
 
 

@@ -1,4 +1,5 @@
-"""EXPLAIN in its three formats, for every stage and every kind of plan. (What the texts say of many queries: tests/plans.)"""
+"""EXPLAIN in its three formats, for every stage and every kind of plan. (What the texts say of many
+queries: tests/plans.)"""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ from runnel.planner.plans import Plan, ShowPlan
 from runnel.sqltypes import BIGINT, INTEGER
 from tests.sample_tables import sample_snapshot
 
-JOIN = "SELECT t.ticker, c.name FROM trades t JOIN companies c ON t.ticker = c.__key WHERE t.quantity > 1"
+JOIN = (
+    "SELECT t.ticker, c.name FROM trades t JOIN companies c ON t.ticker = c.__key "
+    "WHERE t.quantity > 1"
+)
 
 
 def no_files(*arguments: object) -> object:
@@ -30,9 +34,14 @@ def planned(sql: str) -> Plan:
 
 
 def test_text_is_an_indented_tree() -> None:
-    assert explain(planned("SELECT ticker FROM trades WHERE quantity > 1 LIMIT 3"), "physical", "text") == [
+    assert explain(
+        planned("SELECT ticker FROM trades WHERE quantity > 1 LIMIT 3"), "physical", "text"
+    ) == [
         "Limit (count: 3)  [~3 rows]",
-        "  Scan trades (read: ticker, quantity; where: quantity > 1; columns: ticker)  [~2500 rows]",
+        (
+            "  Scan trades (read: ticker, quantity; where: quantity > 1; columns: "
+            "ticker)  [~2500 rows]"
+        ),
     ]
 
 
@@ -65,11 +74,15 @@ def test_dot_is_one_graph() -> None:
         text = "\n".join(lines)
         assert text.count("{") == text.count("}")
         assert text.count('"') % 2 == 0
-    assert '  "scan trades" -> "join" [label="unicast, priority 1"];' in explain(planned(JOIN), "dag", "dot")
+    assert '  "scan trades" -> "join" [label="unicast, priority 1"];' in explain(
+        planned(JOIN), "dag", "dot"
+    )
 
 
 def test_dot_escapes_what_the_query_quotes() -> None:
-    lines = explain(planned("""SELECT ticker FROM trades WHERE ticker = 'a"\\'"""), "logical", "dot")
+    lines = explain(
+        planned("""SELECT ticker FROM trades WHERE ticker = 'a"\\'"""), "logical", "dot"
+    )
     assert any("""where: ticker = 'a\\"\\\\'""" in line for line in lines)
 
 
@@ -90,9 +103,18 @@ def test_json_can_be_read_back() -> None:
 @pytest.mark.parametrize(
     ("sql", "line"),
     [
-        ("SELECT * FROM companies WHERE __key = 'A'", "Get from companies by key, without a job (key: __key = 'A'; columns: "),
-        ("SINK INTO trades (__key, ticker) VALUES (?, 'A')", "Sink trades by key, without a job (rows: 1; columns: "),
-        ("DELETE FROM trades WHERE __key = ?", "Delete trades by key, without a job (key: __key = ?0)"),
+        (
+            "SELECT * FROM companies WHERE __key = 'A'",
+            "Get from companies by key, without a job (key: __key = 'A'; columns: ",
+        ),
+        (
+            "SINK INTO trades (__key, ticker) VALUES (?, 'A')",
+            "Sink trades by key, without a job (rows: 1; columns: ",
+        ),
+        (
+            "DELETE FROM trades WHERE __key = ?",
+            "Delete trades by key, without a job (key: __key = ?0)",
+        ),
         ("DELETE FROM trades", "Clear trades, without a job"),
     ],
 )
@@ -104,7 +126,11 @@ def test_plans_without_a_job_are_one_line(sql: str, line: str) -> None:
 
 
 def test_a_write_is_the_root_of_its_query() -> None:
-    lines = explain(planned("SINK INTO companies SELECT ticker, ticker, ticker, 1 FROM trades"), "logical", "text")
+    lines = explain(
+        planned("SINK INTO companies SELECT ticker, ticker, ticker, 1 FROM trades"),
+        "logical",
+        "text",
+    )
     assert lines[0] == "Write companies (mode: sink; columns: __key, name, country, size)"
     assert lines[-1] == "    Scan trades (columns: ticker)"
 

@@ -1,4 +1,5 @@
-"""Lowering: which vertices and edges come of a plan, with one processor per vertex and with several."""
+"""Lowering: which vertices and edges come of a plan, with one processor per vertex and with
+several."""
 
 from __future__ import annotations
 
@@ -64,8 +65,16 @@ def join(kind: JoinKind, computed_key: bool = False) -> Join:
 def test_a_filtered_projection_is_two_vertices() -> None:
     left = scan(trades())
     condition = build.call("gt", [column(left, "quantity"), number(1)])
-    query = Project(input=Filter(input=left, condition=condition), expressions=(column(left, "ticker"),), names=("ticker",))
-    assert dag_text(dag(query)) == ["scan trades, 1 processor", "result, 1 processor", "  <- scan trades: unicast"]
+    query = Project(
+        input=Filter(input=left, condition=condition),
+        expressions=(column(left, "ticker"),),
+        names=("ticker",),
+    )
+    assert dag_text(dag(query)) == [
+        "scan trades, 1 processor",
+        "result, 1 processor",
+        "  <- scan trades: unicast",
+    ]
 
 
 def test_one_processor_means_one_stage() -> None:
@@ -93,12 +102,15 @@ def test_an_aggregation_accumulates_where_the_rows_are() -> None:
 
 
 def test_slow_arguments_and_keys_are_worked_out_in_pieces() -> None:
-    """One call of a processor takes one batch: an operator that is slow on each row gets small ones."""
+    """One call of a processor takes one batch: an operator that is slow on each row gets small
+    ones."""
     rows = scan(trades())
     text = build.call("TO_CHAR", [column(rows, "ts"), Literal(value="YYYY", type=VARCHAR)])
     slow = build.call("REGEXP_EXTRACT", [text, text])
     by_key = Aggregate(input=rows, keys=(slow,), aggregates=(), names=("year",))
-    of_all = Aggregate(input=rows, keys=(), aggregates=(aggregate_call("MAX", [slow]),), names=("last",))
+    of_all = Aggregate(
+        input=rows, keys=(), aggregates=(aggregate_call("MAX", [slow]),), names=("last",)
+    )
     for relation in (by_key, of_all):
         assert dag_text(dag(relation, 4))[1:5] == [
             "pieces, 4 processors",
@@ -116,12 +128,22 @@ def test_a_distinct_aggregate_meets_by_key() -> None:
     assert alone.vertices["aggregate"].parallelism == 1
 
 
-@pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.NULL_ANTI, JoinKind.MARK])
+@pytest.mark.parametrize(
+    "kind", [JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.NULL_ANTI, JoinKind.MARK]
+)
 def test_a_join_gives_the_build_side_to_every_processor(kind: JoinKind) -> None:
     made = dag(join(kind), 4)
     build_edge, probe_edge = made.inputs("join")
-    assert (build_edge.source, build_edge.routing, build_edge.priority) == ("scan companies", Routing.BROADCAST, 0)
-    assert (probe_edge.source, probe_edge.routing, probe_edge.priority) == ("scan trades", Routing.ISOLATED, 1)
+    assert (build_edge.source, build_edge.routing, build_edge.priority) == (
+        "scan companies",
+        Routing.BROADCAST,
+        0,
+    )
+    assert (probe_edge.source, probe_edge.routing, probe_edge.priority) == (
+        "scan trades",
+        Routing.ISOLATED,
+        1,
+    )
     assert made.vertices["join"].parallelism == 4
 
 
@@ -151,7 +173,11 @@ def test_order_ends_in_one_processor_and_stays_there() -> None:
         "result, 1 processor",
         "  <- sort: unicast",
     ]
-    computed = Project(input=ordered, expressions=(build.call("concat", [column(left, "ticker")] * 2),), names=("t",))
+    computed = Project(
+        input=ordered,
+        expressions=(build.call("concat", [column(left, "ticker")] * 2),),
+        names=("t",),
+    )
     assert dag(computed, 4).vertices["calc"].parallelism == 1
 
 
@@ -159,8 +185,14 @@ def test_the_first_rows_are_found_in_two_stages() -> None:
     left = scan(trades())
     ordered = Sort(input=left, keys=(SortKey(column(left, "price")),))
     made = dag(Limit(input=ordered, count=number(3), offset=number(2)), 4)
-    assert [name for name in made.vertices if name.startswith("top")] == ["top per processor", "top"]
-    assert (made.vertices["top per processor"].parallelism, made.vertices["top"].parallelism) == (4, 1)
+    assert [name for name in made.vertices if name.startswith("top")] == [
+        "top per processor",
+        "top",
+    ]
+    assert (made.vertices["top per processor"].parallelism, made.vertices["top"].parallelism) == (
+        4,
+        1,
+    )
 
 
 def test_an_ordered_index_scan_is_read_by_one_processor() -> None:
@@ -187,7 +219,12 @@ def every_relation() -> list[Relation]:
         SetOperation(operation="intersect", all=False, left=part, right=other),
         SetOperation(operation="except", all=True, left=part, right=part),
         Union(parts=(part, other, part)),
-        Aggregate(input=Union(parts=(part, other)), keys=references(part.fields), aggregates=(), names=("t",)),
+        Aggregate(
+            input=Union(parts=(part, other)),
+            keys=references(part.fields),
+            aggregates=(),
+            names=("t",),
+        ),
         Unnest(input=text, array=column(text, "words"), name="word", ordinality="at"),
         Limit(input=left, count=number(2), offset=None),
         Values(rows=((number(1),),), columns=(series.columns[0],)),
@@ -236,6 +273,8 @@ def test_the_source_is_asked_once_per_lowering() -> None:
 def test_a_write_runs_alone_and_gives_its_count() -> None:
     table: Any = trades()
     rows = Values(rows=((number(1),),), columns=scan(table).fields[:1])
-    made = lower(choose_write(apply(rows), sample_snapshot(()), table, SinkRequest(WriteMode.SINK, (0,))), 4)
+    made = lower(
+        choose_write(apply(rows), sample_snapshot(()), table, SinkRequest(WriteMode.SINK, (0,))), 4
+    )
     assert list(made.vertices) == ["values", "write trades", "result"]
     assert {vertex.parallelism for vertex in made.vertices.values()} == {1}

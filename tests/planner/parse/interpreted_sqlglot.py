@@ -19,7 +19,9 @@ class SourcesOnly(MetaPathFinder):
     def __init__(self, package: str) -> None:
         self._package = package
 
-    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if fullname != self._package and not fullname.startswith(self._package + "."):
             return None
         for folder in sys.path if path is None else path:

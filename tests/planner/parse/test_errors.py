@@ -1,4 +1,5 @@
-"""Pinned texts of what is refused: `invalid_statements.txt` has each statement with its error below.
+"""Pinned texts of what is refused: `invalid_statements.txt` has each statement with its error
+below.
 
 RUNNEL_COMPLETE=1 writes the errors anew; read the difference before you commit it.
 """
@@ -21,7 +22,9 @@ def story(sql: str) -> str:
     try:
         parse(sql)
     except Error as error:
-        place = "" if error.position is None else f" {error.position.offset}+{error.position.length}"
+        place = (
+            "" if error.position is None else f" {error.position.offset}+{error.position.length}"
+        )
         lines = [f"! {type(error).__name__}{place} {error.message}"]
         if error.detail:
             lines.append(f"! DETAIL {error.detail}")
@@ -53,11 +56,15 @@ def test_pinned_error(sql: str, expected: str) -> None:
 
 @pytest.mark.parametrize("sql", ["", "   ", ";", " ;; ", "-- nothing", "/* nothing */"])
 def test_empty_text(sql: str) -> None:
-    assert story(sql).startswith("! ProgrammingError the SQL text is empty\n! HINT statements are SELECT")
+    assert story(sql).startswith(
+        "! ProgrammingError the SQL text is empty\n! HINT statements are SELECT"
+    )
 
 
 def test_rendering_points_at_the_place() -> None:
     with pytest.raises(Error) as caught:
         parse("select a\nfrom t whre b = 1")
     caught.value.sql = "select a\nfrom t whre b = 1"
-    assert str(caught.value) == 'syntax error at "b"\nLINE 2: from t whre b = 1\n                    ^'
+    assert (
+        str(caught.value) == 'syntax error at "b"\nLINE 2: from t whre b = 1\n                    ^'
+    )

@@ -1,4 +1,5 @@
-"""Mutated statements: a statement comes out or an error with its place, never anything else, and never late."""
+"""Mutated statements: a statement comes out or an error with its place, never anything else, and
+never late."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def mutated(rng: random.Random) -> str:
         if kind == 5 and text:
             cut = rng.randrange(len(text))
             text = (
-                text[:cut] + chr(rng.choice([0, 9, 34, 39, 40, 41, 46, 63, 0xA0, 0x1F600, *range(33, 127)])) + text[cut + 1 :]
+                text[:cut]
+                + chr(rng.choice([0, 9, 34, 39, 40, 41, 46, 63, 0xA0, 0x1F600, *range(33, 127)]))
+                + text[cut + 1 :]
             )
     return text
 

@@ -1,4 +1,5 @@
-"""Operators bind as in DuckDB: a tree, written out with parentheses everywhere, gives what the text gives."""
+"""Operators bind as in DuckDB: a tree, written out with parentheses everywhere, gives what the text
+gives."""
 
 from __future__ import annotations
 
@@ -29,8 +30,32 @@ OPERATORS = {
     "is": "IS",
 }
 PREFIXES = ["not", "-", "+"]
-INFIXES = ["+", "-", "*", "%", "||", "and", "or", "=", "<>", "<", ">=", "is distinct from", "like", "not like"]
-POSTFIXES = ["is null", "is not null", "is true", "is not false", "between 1 and 3", "not in (1, 2)", "::varchar", "::int"]
+INFIXES = [
+    "+",
+    "-",
+    "*",
+    "%",
+    "||",
+    "and",
+    "or",
+    "=",
+    "<>",
+    "<",
+    ">=",
+    "is distinct from",
+    "like",
+    "not like",
+]
+POSTFIXES = [
+    "is null",
+    "is not null",
+    "is true",
+    "is not false",
+    "between 1 and 3",
+    "not in (1, 2)",
+    "::varchar",
+    "::int",
+]
 OPERANDS = ["1", "2", "3", "true", "false", "null", "'1'", "'t'"]
 
 
@@ -50,11 +75,17 @@ def written_out(node: Any) -> str:
     if kind in ("neg", "not"):
         return f"({'-' if kind == 'neg' else 'NOT'} {written_out(node.this)})"
     if kind == "between":
-        return f"({written_out(node.this)} BETWEEN {written_out(node.args['low'])} AND {written_out(node.args['high'])})"
+        return (
+            f"({written_out(node.this)} BETWEEN {written_out(node.args['low'])} AND "
+            f"{written_out(node.args['high'])})"
+        )
     if kind == "in":
         return f"({written_out(node.this)} IN ({', '.join(map(written_out, node.expressions))}))"
     if kind == "like":
-        return f"({written_out(node.this)} {'NOT ' if node.args.get('negate') else ''}LIKE {written_out(node.expression)})"
+        return (
+            f"({written_out(node.this)} {'NOT ' if node.args.get('negate') else ''}LIKE "
+            f"{written_out(node.expression)})"
+        )
     assert kind == "cast"
     return f"CAST({written_out(node.this)} AS {sql_type_of(node.args['to'])})"
 

@@ -13,8 +13,10 @@ from runnel.planner.parse.statement import parse
 
 def test_create_mapping() -> None:
     statement = parse(
-        'CREATE OR REPLACE EXTERNAL MAPPING "My Map" EXTERNAL NAME a."b.c" (__key BIGINT, name VARCHAR EXTERNAL NAME "this.n",'
-        " price DECIMAL(10, 2)) CONNECTOR TYPE IMap OBJECT TYPE Thing OPTIONS ('keyFormat'='bigint', 'x'='it''s')"
+        'CREATE OR REPLACE EXTERNAL MAPPING "My Map" EXTERNAL NAME a."b.c" (__key BIGINT, '
+        'name VARCHAR EXTERNAL NAME "this.n",'
+        " price DECIMAL(10, 2)) CONNECTOR TYPE IMap OBJECT TYPE Thing OPTIONS "
+        "('keyFormat'='bigint', 'x'='it''s')"
     )
     assert isinstance(statement, syntax.CreateMapping)
     assert statement.name.text == "My Map"
@@ -28,7 +30,10 @@ def test_create_mapping() -> None:
     assert external is not None and external.text == "this.n"
     assert statement.connector.text == "IMap"
     assert statement.object_type is not None and statement.object_type.text == "Thing"
-    assert [(option.name.text, option.value) for option in statement.options] == [("keyFormat", "bigint"), ("x", "it's")]
+    assert [(option.name.text, option.value) for option in statement.options] == [
+        ("keyFormat", "bigint"),
+        ("x", "it's"),
+    ]
     assert statement.or_replace and not statement.if_not_exists
 
 
@@ -93,7 +98,9 @@ def test_insert_and_sink() -> None:
 
 
 def test_update() -> None:
-    statement = parse("update t as x set a = f(1, 2) + ?, b = (select 1 where true) where c = ? and d in (1, 2)")
+    statement = parse(
+        "update t as x set a = f(1, 2) + ?, b = (select 1 where true) where c = ? and d in (1, 2)"
+    )
     assert isinstance(statement, syntax.Update)
     assert statement.alias is not None and statement.alias.text == "x"
     assert [item.column.text for item in statement.assignments] == ["a", "b"]
@@ -114,7 +121,9 @@ def test_parameters_are_numbered_over_the_whole_statement() -> None:
 def test_delete() -> None:
     statement = parse("delete from t x where a = 1")
     assert isinstance(statement, syntax.Delete)
-    assert statement.table.text == "t" and statement.alias is not None and statement.where is not None
+    assert (
+        statement.table.text == "t" and statement.alias is not None and statement.where is not None
+    )
     assert parse("delete from t").where is None  # type: ignore[attr-defined]
 
 
@@ -149,7 +158,11 @@ def test_show_setting() -> None:
     everything = parse("show all")
     assert isinstance(everything, syntax.Show) and everything.what == "settings"
     one = parse("show plan_cache_size")
-    assert isinstance(one, syntax.Show) and one.what == "setting" and str(one.name) == "plan_cache_size"
+    assert (
+        isinstance(one, syntax.Show)
+        and one.what == "setting"
+        and str(one.name) == "plan_cache_size"
+    )
 
 
 @pytest.mark.parametrize(

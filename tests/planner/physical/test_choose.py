@@ -1,4 +1,5 @@
-"""What physical operators are chosen: fusion, indexes, look-ups by key, and the refusal of endless waits."""
+"""What physical operators are chosen: fusion, indexes, look-ups by key, and the refusal of endless
+waits."""
 
 from __future__ import annotations
 
@@ -52,11 +53,15 @@ def compare(operator: str, left: Expression, right: Expression) -> Call:
 
 
 def project(relation: Relation, *names: str) -> Project:
-    return Project(input=relation, expressions=tuple(column(relation, name) for name in names), names=names)
+    return Project(
+        input=relation, expressions=tuple(column(relation, name) for name in names), names=names
+    )
 
 
 def where(relation: Relation, *parts: Expression) -> Filter:
-    return Filter(input=relation, condition=parts[0] if len(parts) == 1 else build.call("and", parts))
+    return Filter(
+        input=relation, condition=parts[0] if len(parts) == 1 else build.call("and", parts)
+    )
 
 
 def shown(node: Physical) -> list[str]:
@@ -103,7 +108,12 @@ def test_the_scan_reads_what_only_its_filter_needs_and_drops_it() -> None:
 def test_what_can_fail_is_no_advice_to_the_table() -> None:
     left = scan(trades())
     risky = compare("gt", build.call("divide", [number(10), column(left, "quantity")]), number(1))
-    chosen = source(choose(apply(where(left, compare("gt", column(left, "quantity"), number(0)), risky)), NO_INDEXES))
+    chosen = source(
+        choose(
+            apply(where(left, compare("gt", column(left, "quantity"), number(0)), risky)),
+            NO_INDEXES,
+        )
+    )
     assert str(chosen.request.predicate) == "(quantity > 0)"
     assert "10 / " in str(chosen.condition)
 
@@ -120,8 +130,14 @@ def test_a_limit_is_advice_only_where_no_condition_drops_rows() -> None:
 def test_a_new_name_is_no_operator() -> None:
     left = scan(trades())
     calls = (aggregate_call("COUNT", []),)
-    grouped = Aggregate(input=left, keys=(column(left, "ticker"),), aggregates=calls, names=("ticker", "$0"))
-    renamed = Project(input=grouped, expressions=(column(grouped, "ticker"), column(grouped, "$0")), names=("t", "n"))
+    grouped = Aggregate(
+        input=left, keys=(column(left, "ticker"),), aggregates=calls, names=("ticker", "$0")
+    )
+    renamed = Project(
+        input=grouped,
+        expressions=(column(grouped, "ticker"), column(grouped, "$0")),
+        names=("t", "n"),
+    )
     chosen = choose(apply(renamed), NO_INDEXES)
     assert isinstance(chosen, physical.HashAggregate)
     assert [item.name for item in chosen.fields] == ["t", "n"]
@@ -130,7 +146,9 @@ def test_a_new_name_is_no_operator() -> None:
 def test_a_sort_with_a_limit_keeps_only_the_first_rows() -> None:
     left = scan(trades())
     ordered = Sort(input=left, keys=(SortKey(column(left, "price")),))
-    assert isinstance(choose(Limit(input=ordered, count=number(3), offset=number(1)), NO_INDEXES), physical.TopN)
+    assert isinstance(
+        choose(Limit(input=ordered, count=number(3), offset=number(1)), NO_INDEXES), physical.TopN
+    )
     offset_only = choose(Limit(input=ordered, count=None, offset=number(1)), NO_INDEXES)
     assert isinstance(offset_only, physical.Limit)
     assert isinstance(offset_only.input, physical.Sort)
@@ -184,7 +202,9 @@ def test_an_equality_uses_an_index_of_any_kind() -> None:
     left = scan(trades())
     equal = compare("eq", text("A"), column(left, "ticker"))
     assert lookup(where(left, equal)) == "by_ticker (hash) where ticker = 'A'"
-    either = build.call("or", [equal, compare("eq", column(left, "ticker"), Parameter(index=0, type=VARCHAR))])
+    either = build.call(
+        "or", [equal, compare("eq", column(left, "ticker"), Parameter(index=0, type=VARCHAR))]
+    )
     assert lookup(where(left, either)) == "by_ticker (hash) where ticker IN ('A', ?0)"
     listed = build.in_list(column(left, "ticker"), [text("A"), text("B")])
     assert lookup(where(left, listed)) == "by_ticker (hash) where ticker IN ('A', 'B')"
@@ -206,7 +226,11 @@ def test_no_index_for_other_types_columns_or_functions() -> None:
     second = compare("eq", column(left, "price"), Literal(value=1, type=decimal(10, 2)))
     assert lookup(where(left, second)) == "none"
     either = build.call(
-        "or", [compare("eq", column(left, "ticker"), text("A")), compare("eq", column(left, "quantity"), number(1))]
+        "or",
+        [
+            compare("eq", column(left, "ticker"), text("A")),
+            compare("eq", column(left, "quantity"), number(1)),
+        ],
     )
     assert lookup(where(left, either)) == "none"
 
@@ -221,13 +245,18 @@ def test_an_equality_beats_a_range() -> None:
 @pytest.mark.parametrize("descending", [False, True])
 def test_a_sorted_index_gives_the_order(descending: bool) -> None:
     left = scan(trades())
-    keys = (SortKey(column(left, "ts"), descending, not descending), SortKey(column(left, "price"), descending, not descending))
+    keys = (
+        SortKey(column(left, "ts"), descending, not descending),
+        SortKey(column(left, "price"), descending, not descending),
+    )
     ordered = Sort(input=left, keys=keys)
     chosen = choose(apply(ordered), sample_snapshot())
     assert isinstance(chosen, physical.IndexScan)
     assert chosen.lookup.ordered
     assert chosen.lookup.descending is descending
-    limited = choose(apply(Limit(input=ordered, count=number(2), offset=number(1))), sample_snapshot())
+    limited = choose(
+        apply(Limit(input=ordered, count=number(2), offset=number(1))), sample_snapshot()
+    )
     assert isinstance(limited, physical.Limit)
     assert source(limited.input).request.limit == 3
 
@@ -239,8 +268,12 @@ def test_the_order_of_an_index_holds_through_projection_and_filter() -> None:
     part = project(where(left, since, like), "ts", "ticker")
     chosen = choose(apply(Sort(input=part, keys=(SortKey(column(part, "ts")),))), sample_snapshot())
     assert isinstance(chosen, physical.IndexScan)
-    assert shown(chosen)[0].startswith("Scan trades (index: by_ts (sorted) where ts >= ?0, in order;")
-    limited = Limit(input=Sort(input=part, keys=(SortKey(column(part, "ts")),)), count=number(2), offset=None)
+    assert shown(chosen)[0].startswith(
+        "Scan trades (index: by_ts (sorted) where ts >= ?0, in order;"
+    )
+    limited = Limit(
+        input=Sort(input=part, keys=(SortKey(column(part, "ts")),)), count=number(2), offset=None
+    )
     assert source(choose(apply(limited), sample_snapshot()).inputs[0]).request.limit is None
 
 
@@ -255,7 +288,9 @@ def test_the_order_of_an_index_holds_through_projection_and_filter() -> None:
 )
 def test_another_order_is_sorted(keys: list[tuple[str, bool, bool]]) -> None:
     left = scan(trades())
-    order = tuple(SortKey(column(left, name), descending, nulls) for name, descending, nulls in keys)
+    order = tuple(
+        SortKey(column(left, name), descending, nulls) for name, descending, nulls in keys
+    )
     assert isinstance(choose(apply(Sort(input=left, keys=order)), sample_snapshot()), physical.Sort)
 
 
@@ -277,7 +312,10 @@ def test_a_table_that_can_only_be_written_is_refused() -> None:
 
 def by_key(table: SampleMap, value: Expression | None = None) -> Filter:
     left = scan(table)
-    return where(left, compare("eq", column(left, "__key"), value or Parameter(index=0, type=left.fields[0].type)))
+    return where(
+        left,
+        compare("eq", column(left, "__key"), value or Parameter(index=0, type=left.fields[0].type)),
+    )
 
 
 def test_a_query_for_one_key_is_a_lookup() -> None:
@@ -296,7 +334,10 @@ def test_a_limit_on_one_row_says_nothing() -> None:
     assert key_lookup(apply(Limit(input=some, count=number(0), offset=None))) is None
     assert key_lookup(apply(Limit(input=some, count=number(-1), offset=None))) is None
     assert key_lookup(apply(Limit(input=some, count=number(1), offset=number(1)))) is None
-    assert key_lookup(apply(Limit(input=some, count=Parameter(index=1, type=BIGINT), offset=None))) is None
+    assert (
+        key_lookup(apply(Limit(input=some, count=Parameter(index=1, type=BIGINT), offset=None)))
+        is None
+    )
 
 
 def test_a_lookup_may_compute_over_the_row() -> None:
@@ -306,7 +347,9 @@ def test_a_lookup_may_compute_over_the_row() -> None:
     assert found is not None
     assert found.columns is None
     assert [str(item) for item in found.expressions] == [str(doubled)]
-    reads = [item.index for item in found.expressions[0].children[0].children if isinstance(item, Column)]
+    reads = [
+        item.index for item in found.expressions[0].children[0].children if isinstance(item, Column)
+    ]
     assert reads in ([3], [])
 
 
@@ -351,18 +394,30 @@ def test_what_a_stream_may_do() -> None:
 
 def test_what_a_stream_may_not_do() -> None:
     stream, table = scan(events()), scan(companies())
-    counted = Aggregate(input=stream, keys=(), aggregates=(aggregate_call("COUNT", []),), names=("n",))
+    counted = Aggregate(
+        input=stream, keys=(), aggregates=(aggregate_call("COUNT", []),), names=("n",)
+    )
     distinct = Aggregate(input=stream, keys=(column(stream, "id"),), aggregates=(), names=("id",))
     refused = {
         "streaming aggregation is supported only for window aggregation": counted,
         "streaming DISTINCT is supported only": distinct,
-        "sorting is not supported for a streaming query": Sort(input=stream, keys=(SortKey(column(stream, "id")),)),
-        "EXCEPT is not supported for a streaming": SetOperation(operation="except", all=False, left=stream, right=stream),
-        "the right side of a LEFT JOIN cannot be a streaming source": Join(kind=JoinKind.LEFT, left=table, right=stream),
-        "the left side of a RIGHT JOIN cannot be": Join(kind=JoinKind.RIGHT, left=stream, right=table),
+        "sorting is not supported for a streaming query": Sort(
+            input=stream, keys=(SortKey(column(stream, "id")),)
+        ),
+        "EXCEPT is not supported for a streaming": SetOperation(
+            operation="except", all=False, left=stream, right=stream
+        ),
+        "the right side of a LEFT JOIN cannot be a streaming source": Join(
+            kind=JoinKind.LEFT, left=table, right=stream
+        ),
+        "the left side of a RIGHT JOIN cannot be": Join(
+            kind=JoinKind.RIGHT, left=stream, right=table
+        ),
         "a FULL JOIN cannot be": Join(kind=JoinKind.FULL, left=stream, right=table),
         "for stream-to-stream join": Join(kind=JoinKind.INNER, left=stream, right=stream),
-        "a subquery cannot read a streaming source": Join(kind=JoinKind.SEMI, left=table, right=stream),
+        "a subquery cannot read a streaming source": Join(
+            kind=JoinKind.SEMI, left=table, right=stream
+        ),
     }
     for message, relation in refused.items():
         with pytest.raises(NotSupportedError, match=message) as raised:
@@ -387,5 +442,9 @@ def test_estimates_follow_what_is_known() -> None:
     assert estimate(Union(parts=(left, left))) == 20_000
     assert estimate(scan(events())) is None
     assert estimate(Values(rows=((number(1),), (number(2),)), columns=(Field("a", INTEGER),))) == 2
-    series = Generate(function="generate_series", arguments=(number(1), number(10), number(3)), columns=(Field("v", INTEGER),))
+    series = Generate(
+        function="generate_series",
+        arguments=(number(1), number(10), number(3)),
+        columns=(Field("v", INTEGER),),
+    )
     assert estimate(series) == 4

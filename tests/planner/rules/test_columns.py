@@ -15,7 +15,17 @@ from runnel.planner.rules.column_pruning import prune_columns
 from runnel.planner.rules.limit_pushdown import push_limits
 from runnel.planner.rules.merging import merge_adjacent
 from runnel.planner.rules.scan_filters import filter_into_scan
-from runnel.relation.nodes import Aggregate, Field, JoinKind, Limit, Project, Scan, SetOperation, Union, Values
+from runnel.relation.nodes import (
+    Aggregate,
+    Field,
+    JoinKind,
+    Limit,
+    Project,
+    Scan,
+    SetOperation,
+    Union,
+    Values,
+)
 from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR
 from tests.planner.relations import (
     both,
@@ -44,8 +54,13 @@ def test_unread_columns_are_not_scanned() -> None:
 
 
 def test_a_count_scans_no_column() -> None:
-    count = Aggregate(input=scan(trades()), keys=(), aggregates=(aggregate_call("COUNT", []),), names=("n",))
-    assert shown(prune_columns(count)) == "Aggregate (compute: COUNT(*))\n  Scan trades (columns: none)"
+    count = Aggregate(
+        input=scan(trades()), keys=(), aggregates=(aggregate_call("COUNT", []),), names=("n",)
+    )
+    assert (
+        shown(prune_columns(count))
+        == "Aggregate (compute: COUNT(*))\n  Scan trades (columns: none)"
+    )
 
 
 def test_unread_aggregates_go_but_a_global_row_stays() -> None:
@@ -54,7 +69,9 @@ def test_unread_aggregates_go_but_a_global_row_stays() -> None:
     bare = Aggregate(input=left, keys=(), aggregates=calls, names=("n", "m"))
     nothing = Project(input=bare, expressions=(number(1),), names=("one",))
     assert "Aggregate (compute: COUNT(*))" in shown(prune_columns(nothing))
-    grouped = Aggregate(input=left, keys=(column(left, "ticker"),), aggregates=calls, names=("t", "n", "m"))
+    grouped = Aggregate(
+        input=left, keys=(column(left, "ticker"),), aggregates=calls, names=("t", "n", "m")
+    )
     only = project(grouped, m=column(grouped, "m"))
     assert "Aggregate (by: ticker; compute: MAX(price))" in shown(prune_columns(only))
 
@@ -63,7 +80,10 @@ def test_set_operations_keep_all_their_columns() -> None:
     left = scan(trades())
     both_sides = SetOperation(operation="intersect", all=False, left=left, right=left)
     one = project(both_sides, ticker=column(left, "ticker"))
-    assert shown(prune_columns(one)).count("Scan trades (columns: __key, ticker, price, quantity, ts)") == 2
+    assert (
+        shown(prune_columns(one)).count("Scan trades (columns: __key, ticker, price, quantity, ts)")
+        == 2
+    )
 
 
 def test_a_mark_can_be_read_alone() -> None:
@@ -86,15 +106,21 @@ def test_projections_merge_unless_work_would_be_repeated() -> None:
     upper = build.call("UPPER", [column(left, "ticker")])
     lower = project(left, u=upper)
     once = project(lower, l=build.call("CHAR_LENGTH", [column(lower, "u")]))
-    assert shown(merge_adjacent(once)).startswith("Project (columns: LENGTH(UPPER(ticker)) AS l)\n  Scan")
+    assert shown(merge_adjacent(once)).startswith(
+        "Project (columns: LENGTH(UPPER(ticker)) AS l)\n  Scan"
+    )
     twice = project(lower, a=column(lower, "u"), b=column(lower, "u"))
     assert merge_adjacent(twice) == twice
 
 
 def test_a_projection_of_literal_rows_is_put_into_them() -> None:
     one = Values(rows=((),), columns=())
-    merged = merge_adjacent(Project(input=one, expressions=(number(1), text("a")), names=("x", "y")))
-    assert merged == Values(rows=((number(1), text("a")),), columns=(Field("x", INTEGER), Field("y", VARCHAR)))
+    merged = merge_adjacent(
+        Project(input=one, expressions=(number(1), text("a")), names=("x", "y"))
+    )
+    assert merged == Values(
+        rows=((number(1), text("a")),), columns=(Field("x", INTEGER), Field("y", VARCHAR))
+    )
 
 
 def test_a_filter_becomes_the_predicate_over_the_table() -> None:
@@ -111,7 +137,9 @@ def test_a_filter_becomes_the_predicate_over_the_table() -> None:
 
 def test_a_limit_passes_a_projection_and_tells_the_scan() -> None:
     left = scan(trades())
-    relation = Limit(input=project(left, t=column(left, "ticker")), count=number(3), offset=number(2))
+    relation = Limit(
+        input=project(left, t=column(left, "ticker")), count=number(3), offset=number(2)
+    )
     assert shown(push_limits(relation)) == (
         "Project (columns: ticker AS t)\n"
         "  Limit (count: 3; offset: 2)\n"
@@ -139,7 +167,11 @@ def test_a_limit_that_is_an_error_stays_one(value: int | None) -> None:
 
 def test_a_limit_does_not_pass_a_filter_or_an_inner_join() -> None:
     left = scan(trades())
-    filtered = Limit(input=where(left, build.call("is_null", [column(left, "ticker")])), count=number(3), offset=None)
+    filtered = Limit(
+        input=where(left, build.call("is_null", [column(left, "ticker")])),
+        count=number(3),
+        offset=None,
+    )
     assert push_limits(filtered) == filtered
     joined = Limit(input=join(JoinKind.INNER), count=number(3), offset=None)
     assert push_limits(joined) == joined

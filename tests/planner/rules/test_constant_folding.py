@@ -68,7 +68,9 @@ def test_parameters_are_not_constants() -> None:
         ("or", [FALSE, FALSE], "FALSE"),
     ],
 )
-def test_connectives_follow_three_valued_logic(function: str, parts: list[Expression], result: str) -> None:
+def test_connectives_follow_three_valued_logic(
+    function: str, parts: list[Expression], result: str
+) -> None:
     assert str(fold(build.call(function, parts))) == result
 
 
@@ -91,14 +93,20 @@ def test_equalities_of_one_column_joined_by_or_become_in() -> None:
         build.call("is_null", [quantity]),
     ]
     folded = fold(build.call("or", parts))
-    assert str(folded) == "((ticker IN ('A', 'B', 'C', 'D')) OR (quantity = 1) OR (quantity IS NULL))"
+    assert (
+        str(folded) == "((ticker IN ('A', 'B', 'C', 'D')) OR (quantity = 1) OR (quantity IS NULL))"
+    )
     assert str(fold(build.call("or", [parts[0], parts[2]]))) == "(ticker IN ('A', 'B'))"
     assert fold(build.call("or", [parts[0], parts[1]])) == build.call("or", [parts[0], parts[1]])
 
 
 def test_not_before_a_test_becomes_the_opposite_test() -> None:
     quantity = column(scan(trades()), "quantity")
-    for function, opposite in (("is_null", "is_not_null"), ("is_true", "is_not_true"), ("is_distinct", "is_not_distinct")):
+    for function, opposite in (
+        ("is_null", "is_not_null"),
+        ("is_true", "is_not_true"),
+        ("is_distinct", "is_not_distinct"),
+    ):
         operand = build.call("gt", [quantity, number(1)]) if function == "is_true" else quantity
         arguments = [operand, number(1)] if function == "is_distinct" else [operand]
         negated = build.call("not", [build.call(function, arguments)])
@@ -141,7 +149,9 @@ def test_a_false_condition_does_not_empty_the_preserved_side() -> None:
 
 def test_a_global_aggregate_over_nothing_keeps_its_row() -> None:
     nothing = Values(rows=(), columns=(Field("a", INTEGER),))
-    count = Aggregate(input=nothing, keys=(), aggregates=(aggregate_call("COUNT", []),), names=("n",))
+    count = Aggregate(
+        input=nothing, keys=(), aggregates=(aggregate_call("COUNT", []),), names=("n",)
+    )
     assert prune_empty(count) == count
     grouped = Aggregate(input=nothing, keys=(column(nothing, "a"),), aggregates=(), names=("a",))
     assert prune_empty(grouped) == Values(rows=(), columns=grouped.fields)

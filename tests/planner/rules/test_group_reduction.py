@@ -21,9 +21,14 @@ def tables() -> Iterator[runnel.Connection]:
     source = random.Random(3)
     with runnel.connect(fragment_rows=0) as connection:
         keys = [source.choice([None, *range(100)]) for _ in range(MANY)]
-        connection.register("large", pa.table({"k": keys, "v": [source.choice([None, *range(50)]) for _ in range(MANY)]}))
+        connection.register(
+            "large",
+            pa.table({"k": keys, "v": [source.choice([None, *range(50)]) for _ in range(MANY)]}),
+        )
         few = [source.choice([None, *range(90, 110)]) for _ in range(FEW)]
-        connection.register("small", pa.table({"k": few, "w": [source.randrange(50) for _ in range(FEW)]}))
+        connection.register(
+            "small", pa.table({"k": few, "w": [source.randrange(50) for _ in range(FEW)]})
+        )
         yield connection
 
 
@@ -35,7 +40,9 @@ def logical(connection: runnel.Connection, sql: str) -> Relation:
 
 def reduced_groups(relation: Relation) -> int:
     return sum(
-        isinstance(node, Aggregate) and isinstance(node.input, Join) and node.input.kind is JoinKind.SEMI
+        isinstance(node, Aggregate)
+        and isinstance(node.input, Join)
+        and node.input.kind is JoinKind.SEMI
         for node in walk(reduce_groups(relation))
     )
 
@@ -45,10 +52,34 @@ def reduced_groups(relation: Relation) -> int:
     [
         ("SELECT k, w FROM small s WHERE w < (SELECT AVG(v) FROM large l WHERE l.k = s.k)", 1),
         ("SELECT k, (SELECT MAX(v) FROM large l WHERE l.k = s.k) FROM small s", 1),
-        ("SELECT s.k, n FROM small s JOIN (SELECT k, COUNT(*) AS n FROM large GROUP BY k) g ON s.k = g.k", 1),
-        ("SELECT s.k, n FROM small s LEFT JOIN (SELECT k, COUNT(*) AS n FROM large GROUP BY k) g ON s.k = g.k", 1),
-        ("SELECT l.k, n FROM large l JOIN (SELECT k, COUNT(*) AS n FROM large GROUP BY k) g ON l.k = g.k", 0),
-        ("SELECT n FROM (SELECT k FROM small LIMIT 3) s JOIN (SELECT k, COUNT(*) n FROM large GROUP BY k) g ON s.k = g.k", 0),
+        (
+            (
+                "SELECT s.k, n FROM small s JOIN (SELECT k, COUNT(*) AS n FROM large "
+                "GROUP BY k) g ON s.k = g.k"
+            ),
+            1,
+        ),
+        (
+            (
+                "SELECT s.k, n FROM small s LEFT JOIN (SELECT k, COUNT(*) AS n FROM large "
+                "GROUP BY k) g ON s.k = g.k"
+            ),
+            1,
+        ),
+        (
+            (
+                "SELECT l.k, n FROM large l JOIN (SELECT k, COUNT(*) AS n FROM large "
+                "GROUP BY k) g ON l.k = g.k"
+            ),
+            0,
+        ),
+        (
+            (
+                "SELECT n FROM (SELECT k FROM small LIMIT 3) s "
+                "JOIN (SELECT k, COUNT(*) n FROM large GROUP BY k) g ON s.k = g.k"
+            ),
+            0,
+        ),
     ],
 )
 def test_the_rows_stay_the_same(tables: runnel.Connection, sql: str, count: int) -> None:
@@ -63,5 +94,7 @@ def test_the_rows_stay_the_same(tables: runnel.Connection, sql: str, count: int)
 
 
 def test_rules_and_reduction_come_to_rest(tables: runnel.Connection) -> None:
-    relation = logical(tables, "SELECT k FROM small s WHERE w < (SELECT AVG(v) FROM large l WHERE l.k = s.k)")
+    relation = logical(
+        tables, "SELECT k FROM small s WHERE w < (SELECT AVG(v) FROM large l WHERE l.k = s.k)"
+    )
     assert sum(isinstance(node, Join) for node in walk(reduce_groups(relation))) == 2

@@ -35,7 +35,9 @@ def test_equalities_become_keys_over_each_side() -> None:
     assert isinstance(found, Join)
     assert found.condition is None
     assert [str(key) for key in found.left_keys] == ["ticker"]
-    assert [(str(key), key.index) for key in found.right_keys if isinstance(key, Column)] == [("__key", 0)]
+    assert [(str(key), key.index) for key in found.right_keys if isinstance(key, Column)] == [
+        ("__key", 0)
+    ]
 
 
 def test_the_keys_of_in_stay_alone() -> None:
@@ -91,7 +93,9 @@ def test_an_unbounded_side_is_never_built_if_it_can_be_the_other() -> None:
     assert isinstance(turned, Project)
     assert isinstance(turned.input, Join)
     assert turned.input.left.is_unbounded
-    outer = choose_build_side(Join(kind=JoinKind.RIGHT, left=scan(companies()), right=scan(events())))
+    outer = choose_build_side(
+        Join(kind=JoinKind.RIGHT, left=scan(companies()), right=scan(events()))
+    )
     assert kinds(outer) == [JoinKind.LEFT]
     refused = Join(kind=JoinKind.LEFT, left=scan(companies()), right=scan(events()))
     assert choose_build_side(refused) == refused

@@ -13,7 +13,18 @@ from runnel.expressions.nodes import Literal, SortKey
 from runnel.planner.rules.outer_joins import strengthen_outer_joins
 from runnel.planner.rules.predicate_pushdown import push_predicates
 from runnel.planner.rules.scan_filters import filter_into_scan
-from runnel.relation.nodes import Aggregate, Filter, Join, JoinKind, Limit, Scan, SetOperation, Sort, Union, Unnest
+from runnel.relation.nodes import (
+    Aggregate,
+    Filter,
+    Join,
+    JoinKind,
+    Limit,
+    Scan,
+    SetOperation,
+    Sort,
+    Union,
+    Unnest,
+)
 from runnel.sqltypes import BIGINT
 from tests.planner.relations import (
     FALSE,
@@ -60,14 +71,22 @@ def test_a_filter_goes_to_the_side_that_it_reads() -> None:
         (JoinKind.FULL, False, False),
     ],
 )
-def test_what_moves_past_each_kind_of_join(kind: JoinKind, left_moves: bool, right_moves: bool) -> None:
+def test_what_moves_past_each_kind_of_join(
+    kind: JoinKind, left_moves: bool, right_moves: bool
+) -> None:
     left, right, width = both()
     on_left = build.call("is_null", [column(left, "quantity")])
     on_right = build.call("is_null", [column(right, "country", width)])
     pushed = push_predicates(where(join(kind), on_left, on_right))
     lines = shown(pushed).split("\n")
-    assert ("    Filter (where: quantity IS NULL)" in lines or "  Filter (where: quantity IS NULL)" in lines) is left_moves
-    assert ("    Filter (where: country IS NULL)" in lines or "  Filter (where: country IS NULL)" in lines) is right_moves
+    assert (
+        "    Filter (where: quantity IS NULL)" in lines
+        or "  Filter (where: quantity IS NULL)" in lines
+    ) is left_moves
+    assert (
+        "    Filter (where: country IS NULL)" in lines
+        or "  Filter (where: country IS NULL)" in lines
+    ) is right_moves
 
 
 @pytest.mark.parametrize(
@@ -82,7 +101,9 @@ def test_what_moves_past_each_kind_of_join(kind: JoinKind, left_moves: bool, rig
         (JoinKind.NULL_ANTI, False, True),
     ],
 )
-def test_what_a_join_condition_gives_to_its_sides(kind: JoinKind, left_moves: bool, right_moves: bool) -> None:
+def test_what_a_join_condition_gives_to_its_sides(
+    kind: JoinKind, left_moves: bool, right_moves: bool
+) -> None:
     left, right, width = both()
     on_left = build.call("is_null", [column(left, "quantity")])
     on_right = build.call("is_null", [column(right, "country", width)])
@@ -122,7 +143,9 @@ def test_what_can_fail_does_not_overtake_what_guards_it() -> None:
 
 def test_a_volatile_condition_stays_where_it_is() -> None:
     left = scan(trades())
-    dice = build.call("lt", [build.call("RAND", []), Literal(value=0.5, type=build.call("RAND", []).type)])
+    dice = build.call(
+        "lt", [build.call("RAND", []), Literal(value=0.5, type=build.call("RAND", []).type)]
+    )
     relation = where(project(left, ticker=column(left, "ticker")), dice)
     assert push_predicates(relation) == relation
     inner = where(join(JoinKind.INNER), dice)
@@ -148,7 +171,9 @@ def test_a_filter_passes_projections_sorts_and_unions_but_no_limit() -> None:
 def test_a_filter_on_a_group_key_goes_below_the_aggregation() -> None:
     left = scan(trades())
     calls = (aggregate_call("COUNT", []),)
-    grouped = Aggregate(input=left, keys=(column(left, "ticker"),), aggregates=calls, names=("ticker", "n"))
+    grouped = Aggregate(
+        input=left, keys=(column(left, "ticker"),), aggregates=calls, names=("ticker", "n")
+    )
     on_key = build.call("eq", [column(grouped, "ticker"), text("A")])
     on_count = build.call("gt", [column(grouped, "n"), Literal(value=1, type=BIGINT)])
     assert shown(push_predicates(where(grouped, on_key, on_count))) == (
@@ -193,10 +218,14 @@ def test_a_filter_passes_unnest_if_it_reads_the_input_only() -> None:
         (JoinKind.FULL, "right", JoinKind.RIGHT),
     ],
 )
-def test_a_filter_that_rejects_nulls_strengthens_the_join(kind: JoinKind, side: str, result: JoinKind) -> None:
+def test_a_filter_that_rejects_nulls_strengthens_the_join(
+    kind: JoinKind, side: str, result: JoinKind
+) -> None:
     left, right, width = both()
     place = column(left, "quantity") if side == "left" else column(right, "size", width)
-    assert kinds(strengthen_outer_joins(where(join(kind), build.call("gt", [place, number(1)])))) == [result]
+    assert kinds(
+        strengthen_outer_joins(where(join(kind), build.call("gt", [place, number(1)])))
+    ) == [result]
 
 
 def test_a_filter_that_is_true_for_nulls_does_not() -> None:
@@ -211,4 +240,6 @@ def test_a_filter_that_is_true_for_nulls_does_not() -> None:
         build.call("is_not_distinct", [place, place]),
     ]
     for condition in harmless:
-        assert kinds(strengthen_outer_joins(where(join(JoinKind.LEFT), condition))) == [JoinKind.LEFT]
+        assert kinds(strengthen_outer_joins(where(join(JoinKind.LEFT), condition))) == [
+            JoinKind.LEFT
+        ]

@@ -66,10 +66,16 @@ def call_of(text: str, columns: dict[str, Column]) -> Aggregate:
     return aggregate_call(name, arguments, distinct, predicates.get(condition.rstrip(")")))
 
 
-def grouped(table: pa.Table, keys: str, calls: list[Aggregate], batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def grouped(
+    table: pa.Table, keys: str, calls: list[Aggregate], batches: list[pa.RecordBatch]
+) -> list[pa.RecordBatch]:
     columns = columns_of(table)
     names = tuple(f"c{i}" for i in range(len(keys) + len(calls)))
-    return outputs(aggregate(tuple(columns[k] for k in keys), tuple(calls), names, Stage.SINGLE), [batches], **QUICK)
+    return outputs(
+        aggregate(tuple(columns[k] for k in keys), tuple(calls), names, Stage.SINGLE),
+        [batches],
+        **QUICK,
+    )
 
 
 def in_two_stages(
@@ -87,13 +93,20 @@ def in_two_stages(
 
 def as_floats(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Sums of integers and averages have other types in DuckDB."""
-    return [tuple(float(v) if isinstance(v, int | Decimal) and not isinstance(v, bool) else v for v in row) for row in rows]
+    return [
+        tuple(
+            float(v) if isinstance(v, int | Decimal) and not isinstance(v, bool) else v for v in row
+        )
+        for row in rows
+    ]
 
 
 def expected(table: pa.Table, keys: str, calls: list[str]) -> list[tuple[Any, ...]]:
     by = ", ".join(f"case when {k} = 0 then 0 else {k} end" if k in "fr" else k for k in keys)
     select = ", ".join([*([by] if by else []), *calls])
-    return as_floats(rows_of(duckdb_rows(f"SELECT {select} FROM t {'GROUP BY ' + by if by else ''}", t=table)))
+    return as_floats(
+        rows_of(duckdb_rows(f"SELECT {select} FROM t {'GROUP BY ' + by if by else ''}", t=table))
+    )
 
 
 @pytest.mark.parametrize("keys", ["", "i", "s", "f", "is", "bd", "l", "lr"])
@@ -116,7 +129,11 @@ def _filled(seed: int, rows: int) -> pa.Array:
 def test_two_stages_give_the_same(keys: str) -> None:
     table = random_table(7, 120, "itwrsbdl")
     texts = (
-        [text for text in CALLS if "f)" not in text and has_stages([call_of(text, columns_of(table))])]
+        [
+            text
+            for text in CALLS
+            if "f)" not in text and has_stages([call_of(text, columns_of(table))])
+        ]
         if "f" not in keys
         else ["count(*)"]
     )
@@ -140,7 +157,9 @@ def test_states_are_collapsed_and_combined_in_steps(monkeypatch: pytest.MonkeyPa
         assert_rows(actual, expected(table, keys, texts), ordered=False)
 
 
-def test_an_accumulating_stage_passes_on_what_it_cannot_shrink(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_accumulating_stage_passes_on_what_it_cannot_shrink(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(group_state, "BUFFERED_ROWS", 8)
     table = random_table(3, 64, "n")
     (n,) = columns_of(table).values()
@@ -154,7 +173,9 @@ def test_without_keys_and_rows_there_is_one_row() -> None:
     table = random_table(1, 0, "itwfrsbdl")
     calls = [call_of(text, columns_of(table)) for text in CALLS]
     assert [batch.num_rows for batch in grouped(table, "", calls, [])] == [1]
-    combine = aggregate((), (aggregate_call("sum", [columns_of(table)["i"]]),), ("sum",), Stage.COMBINE)
+    combine = aggregate(
+        (), (aggregate_call("sum", [columns_of(table)["i"]]),), ("sum",), Stage.COMBINE
+    )
     assert_rows(outputs(combine, [[]], **QUICK), [(None,)])
 
 
@@ -168,7 +189,9 @@ def test_distinct_rows() -> None:
 def sum_of(values: list[Any], arrow: pa.DataType, name: str = "sum", **options: Any) -> list[Any]:
     table = pa.table([pa.array(values, arrow)], names=["x"])
     call = aggregate_call(name, list(columns_of(table).values()), **options)
-    return [row[0] for row in rows_of(grouped(table, "", [call], table.to_batches(max_chunksize=2)))]
+    return [
+        row[0] for row in rows_of(grouped(table, "", [call], table.to_batches(max_chunksize=2)))
+    ]
 
 
 def test_a_sum_beyond_bigint_is_an_error() -> None:
@@ -182,13 +205,20 @@ def test_a_sum_that_comes_back_into_range_is_none() -> None:
     assert sum_of([2**63 - 1, 1, -5, None], pa.int64()) == [2**63 - 5]
     table = pa.table([pa.array([2**63 - 1, 1, -5])], names=["x"])
     call = aggregate_call("sum", list(columns_of(table).values()))
-    assert_rows(in_two_stages(table, "", [call], [table.slice(0, 2).to_batches(), table.slice(2).to_batches()]), [(2**63 - 5,)])
+    assert_rows(
+        in_two_stages(
+            table, "", [call], [table.slice(0, 2).to_batches(), table.slice(2).to_batches()]
+        ),
+        [(2**63 - 5,)],
+    )
 
 
 def test_decimal_sums_beyond_38_digits_are_errors() -> None:
     large = Decimal("9" * 38)
     assert sum_of([large, None], pa.decimal128(38, 0)) == [large]
-    assert sum_of([large, Decimal(1), Decimal(-2)], pa.decimal128(38, 0)) == [Decimal("9" * 37 + "8")]
+    assert sum_of([large, Decimal(1), Decimal(-2)], pa.decimal128(38, 0)) == [
+        Decimal("9" * 37 + "8")
+    ]
     with pytest.raises(DataError, match="overflow in SUM"):
         sum_of([large, Decimal(1)], pa.decimal128(38, 0))
 
@@ -203,9 +233,17 @@ def test_a_double_sum_that_overflows_is_an_error_but_infinity_is_not() -> None:
 
 @pytest.mark.parametrize(
     ("precision", "scale", "result"),
-    [(10, 2, (24, 16)), (38, 0, (38, 0)), (30, 20, (30, 20)), (20, 0, (36, 16)), (38, 38, (38, 38))],
+    [
+        (10, 2, (24, 16)),
+        (38, 0, (38, 0)),
+        (30, 20, (30, 20)),
+        (20, 0, (36, 16)),
+        (38, 38, (38, 38)),
+    ],
 )
-def test_decimal_averages_round_half_up(precision: int, scale: int, result: tuple[int, int]) -> None:
+def test_decimal_averages_round_half_up(
+    precision: int, scale: int, result: tuple[int, int]
+) -> None:
     with localcontext(prec=100):
         unit = Decimal(1).scaleb(-scale)
         largest = (10**precision - 1) * unit
@@ -226,16 +264,26 @@ def test_variance_keeps_its_precision_far_from_zero() -> None:
 
 
 def test_lists_keep_the_order_of_arrival_and_nulls() -> None:
-    table = pa.table([pa.array([1, 2, 1, 2, 3]), pa.array(["a", None, None, "b", None])], names=["k", "s"])
+    table = pa.table(
+        [pa.array([1, 2, 1, 2, 3]), pa.array(["a", None, None, "b", None])], names=["k", "s"]
+    )
     columns = columns_of(table)
     separator = Literal(value=", ", type=VARCHAR)
-    calls = [aggregate_call("array_agg", [columns["s"]]), aggregate_call("string_agg", [columns["s"], separator])]
+    calls = [
+        aggregate_call("array_agg", [columns["s"]]),
+        aggregate_call("string_agg", [columns["s"], separator]),
+    ]
     assert calls[0].type == array(VARCHAR)
     wanted = [(1, ["a", None], "a"), (2, [None, "b"], "b"), (3, [None], None)]
-    assert_rows(grouped(table, "k", calls, table.to_batches(max_chunksize=2)), wanted, ordered=False)
+    assert_rows(
+        grouped(table, "k", calls, table.to_batches(max_chunksize=2)), wanted, ordered=False
+    )
     parts = [table.slice(0, 2).to_batches(), table.slice(2).to_batches()]
     assert_rows(in_two_stages(table, "k", calls, parts), wanted, ordered=False)
-    assert_rows(grouped(table, "", calls, table.to_batches(max_chunksize=2)), [(["a", None, None, "b", None], "a, b")])
+    assert_rows(
+        grouped(table, "", calls, table.to_batches(max_chunksize=2)),
+        [(["a", None, None, "b", None], "a, b")],
+    )
 
 
 def test_lists_with_filter_and_distinct() -> None:
@@ -247,7 +295,9 @@ def test_lists_with_filter_and_distinct() -> None:
         aggregate_call("array_agg", [x], distinct=True, predicate=is_one),
     ]
     wanted = [(1, [5, None, 5], [5, None]), (2, None, None)]
-    assert_rows(grouped(table, "k", calls, table.to_batches(max_chunksize=1)), wanted, ordered=False)
+    assert_rows(
+        grouped(table, "k", calls, table.to_batches(max_chunksize=1)), wanted, ordered=False
+    )
 
 
 def test_any_value_of_every_type() -> None:
@@ -270,9 +320,18 @@ def test_a_filter_protects_its_argument() -> None:
 def test_too_many_groups() -> None:
     table = random_table(1, 100, "n")
     (n,) = columns_of(table).values()
-    with pytest.raises(OperationalError, match='vertex "verified" would hold more than 50 rows') as raised:
-        outputs(aggregate((n,), (), ("n",), Stage.SINGLE), [table.to_batches()], accumulation_limit=50, **QUICK)
-    assert "setting max_processor_accumulated_records, of a job its option maxProcessor" in str(raised.value.hint)
+    with pytest.raises(
+        OperationalError, match='vertex "verified" would hold more than 50 rows'
+    ) as raised:
+        outputs(
+            aggregate((n,), (), ("n",), Stage.SINGLE),
+            [table.to_batches()],
+            accumulation_limit=50,
+            **QUICK,
+        )
+    assert "setting max_processor_accumulated_records, of a job its option maxProcessor" in str(
+        raised.value.hint
+    )
 
 
 def test_the_binder_refuses_what_does_not_fit() -> None:
@@ -282,10 +341,14 @@ def test_the_binder_refuses_what_does_not_fit() -> None:
         aggregate_call("SUM", [text])
     with pytest.raises(ProgrammingError, match="takes 1 argument, not 2"):
         aggregate_call("max", [text, text])
-    with pytest.raises(ProgrammingError, match='aggregate function "summ" does not exist') as raised:
+    with pytest.raises(
+        ProgrammingError, match='aggregate function "summ" does not exist'
+    ) as raised:
         aggregate_call("summ", [text])
     assert raised.value.hint == 'did you mean "sum"?'
-    with pytest.raises(ProgrammingError, match=r"cannot apply aggregate function MIN to BIGINT\[\]"):
+    with pytest.raises(
+        ProgrammingError, match=r"cannot apply aggregate function MIN to BIGINT\[\]"
+    ):
         aggregate_call("min", [Column(index=0, name="a", type=array(BIGINT))])
 
 

@@ -1,4 +1,5 @@
-"""Aggregates that depend on order, statistics, bits and sketches: one stage, two stages, and DuckDB give the same."""
+"""Aggregates that depend on order, statistics, bits and sketches: one stage, two stages, and DuckDB
+give the same."""
 
 from __future__ import annotations
 
@@ -36,14 +37,20 @@ def calls_of(c: dict[str, Column]) -> dict[str, Aggregate]:
         "bit_or(t)": aggregate_call("bit_or", [c["t"]]),
         "bit_xor(i)": aggregate_call("bit_xor", [c["i"]]),
         "median(i)": aggregate_call("median", [c["i"]]),
-        "quantile_cont(t, 0.5)": aggregate_call("percentile_cont", [HALF], order=[SortKey(c["t"])], within_group=True),
+        "quantile_cont(t, 0.5)": aggregate_call(
+            "percentile_cont", [HALF], order=[SortKey(c["t"])], within_group=True
+        ),
         "quantile_disc(s, 0.5)": aggregate_call("quantile_disc", [c["s"], HALF]),
         "array_agg(i order by i, w desc)": aggregate_call("array_agg", [c["i"]], order=by_i),
-        "string_agg(s, ',' order by s)": aggregate_call("string_agg", [c["s"], COMMA], order=[SortKey(c["s"])]),
+        "string_agg(s, ',' order by s)": aggregate_call(
+            "string_agg", [c["s"], COMMA], order=[SortKey(c["s"])]
+        ),
         "array_agg(distinct w order by w desc)": aggregate_call(
             "array_agg", [c["w"]], True, order=[SortKey(c["w"], True, False)]
         ),
-        "first(i order by i desc)": aggregate_call("first", [c["i"]], order=[SortKey(c["i"], True, False)]),
+        "first(i order by i desc)": aggregate_call(
+            "first", [c["i"]], order=[SortKey(c["i"], True, False)]
+        ),
         "last(w order by w)": aggregate_call("last", [c["w"]], order=[SortKey(c["w"])]),
         "any_value(d order by d)": aggregate_call("any_value", [c["d"]], order=[SortKey(c["d"])]),
         "max(w)": aggregate_call("arg_max", [c["w"], c["w"]]),
@@ -51,15 +58,27 @@ def calls_of(c: dict[str, Column]) -> dict[str, Aggregate]:
     }
 
 
-def answers(table: pa.Table, keys: str, calls: list[Aggregate], stages: bool) -> list[tuple[Any, ...]]:
+def answers(
+    table: pa.Table, keys: str, calls: list[Aggregate], stages: bool
+) -> list[tuple[Any, ...]]:
     columns = columns_of(table)
     by = tuple(columns[key] for key in keys)
     names = tuple(f"c{i}" for i in range(len(keys) + len(calls)))
     if not stages:
-        return rows_of(outputs(aggregate(by, tuple(calls), names, Stage.SINGLE), [table.to_batches(max_chunksize=30)], **QUICK))
+        return rows_of(
+            outputs(
+                aggregate(by, tuple(calls), names, Stage.SINGLE),
+                [table.to_batches(max_chunksize=30)],
+                **QUICK,
+            )
+        )
     first = aggregate(by, tuple(calls), names, Stage.ACCUMULATE)
     parts = (table.slice(0, 40), table.slice(40, 1), table.slice(41))
-    partial = [batch for part in parts for batch in outputs(first, [part.to_batches(max_chunksize=20)], **QUICK)]
+    partial = [
+        batch
+        for part in parts
+        for batch in outputs(first, [part.to_batches(max_chunksize=20)], **QUICK)
+    ]
     return rows_of(outputs(aggregate(by, tuple(calls), names, Stage.COMBINE), [partial], **QUICK))
 
 
@@ -73,13 +92,20 @@ def test_agrees_with_duckdb(keys: str, rows: int, stages: bool) -> None:
         texts = {text: call for text, call in texts.items() if not call.distinct}
     by = ", ".join(keys)
     select = ", ".join([*keys, *texts])
-    wanted = rows_of(duckdb_rows(f"SELECT {select} FROM t {'GROUP BY ' + by if by else ''}", t=table))
-    assert_rows(_even(answers(table, keys, list(texts.values()), stages)), _even(wanted), ordered=False)
+    wanted = rows_of(
+        duckdb_rows(f"SELECT {select} FROM t {'GROUP BY ' + by if by else ''}", t=table)
+    )
+    assert_rows(
+        _even(answers(table, keys, list(texts.values()), stages)), _even(wanted), ordered=False
+    )
 
 
 def _even(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """DuckDB's correlation of equal values is NaN, ours, as PostgreSQL's, NULL."""
-    return [tuple(None if isinstance(value, float) and value != value else value for value in row) for row in rows]
+    return [
+        tuple(None if isinstance(value, float) and value != value else value for value in row)
+        for row in rows
+    ]
 
 
 def test_sketches_of_parts_are_that_of_the_whole() -> None:

@@ -24,7 +24,9 @@ def test_doubles_as_keys_come_back_as_they_were(is_chunked: bool) -> None:
     second = pa.array([i % 2 for i in range(len(rows))])
     if is_chunked:
         column = pa.chunked_array([column.slice(0, 1000), column.slice(1000)])
-    (first_key, second_key), (counts,) = group([column, second], [Request(None, "count_all")], len(rows))
+    (first_key, second_key), (counts,) = group(
+        [column, second], [Request(None, "count_all")], len(rows)
+    )
     assert first_key.type == pa.float64()
     found = zip(map(_plain, first_key.to_pylist()), second_key.to_pylist(), strict=True)
     expected = Counter(zip(map(_plain, rows), second.to_pylist(), strict=True))
@@ -59,10 +61,14 @@ def test_texts_by_many_groups(function: str) -> None:
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.timestamp("us")])
 def test_whole_numbers_with_idle_low_halves_come_back_as_they_were(kind: pa.DataType) -> None:
-    numbers = [None if i % 7 == 0 else (i % 500 - 250) << 40 for i in range(2 * grouping.LOOKED_AT_ROWS)]
+    numbers = [
+        None if i % 7 == 0 else (i % 500 - 250) << 40 for i in range(2 * grouping.LOOKED_AT_ROWS)
+    ]
     column = pa.array(numbers, pa.int64()).cast(kind)
     assert grouping._has_idle_half(column)
     assert not grouping._has_idle_half(pa.array(range(grouping.LOOKED_AT_ROWS)))
     (keys,), (counts,) = group([column], [Request(None, "count_all")], len(column))
     assert keys.type == kind
-    assert dict(zip(keys.cast(pa.int64()).to_pylist(), counts.to_pylist(), strict=True)) == Counter(numbers)
+    assert dict(zip(keys.cast(pa.int64()).to_pylist(), counts.to_pylist(), strict=True)) == Counter(
+        numbers
+    )

@@ -52,7 +52,10 @@ def test_same_as_acero(seed: int) -> None:
     rows = source.choice([2 * dense_groups.LEAST_ROWS, 1000])
     keys = [_chunked(source, _key(source, rows)) for _ in range(source.randint(1, 2))]
     requests = [Request(None, "count_all")]
-    requests += [Request(_chunked(source, _argument(source, kind, rows)), function) for function, kind in REQUESTS]
+    requests += [
+        Request(_chunked(source, _argument(source, kind, rows)), function)
+        for function, kind in REQUESTS
+    ]
     ours = dense_groups.group_dense(keys, requests, rows)
     assert ours is not None
     theirs = grouping._by_acero(keys, requests, False)
@@ -61,19 +64,26 @@ def test_same_as_acero(seed: int) -> None:
 
 
 def _rows(keys: list[pa.Array], values: list[pa.Array]) -> list[tuple[object, ...]]:
-    columns = [a.view(f"int{a.type.bit_width}") if pa.types.is_temporal(a.type) else a for a in (*keys, *values)]
+    columns = [
+        a.view(f"int{a.type.bit_width}") if pa.types.is_temporal(a.type) else a
+        for a in (*keys, *values)
+    ]
     return sorted(zip(*(array.to_pylist() for array in columns), strict=True), key=repr)
 
 
 def test_groups_ascend_and_places_without_rows_are_none() -> None:
     numbers = pa.array([7 if i % 2 else -3 for i in range(200)])
-    (keys,), (counts, sums) = _grouped([numbers], [Request(None, "count_all"), Request(numbers, "sum")], 200)
+    (keys,), (counts, sums) = _grouped(
+        [numbers], [Request(None, "count_all"), Request(numbers, "sum")], 200
+    )
     assert keys.to_pylist() == [-3, 7]
     assert counts.to_pylist() == [100, 100]
     assert sums.to_pylist() == [-300, 700]
 
 
-def _grouped(keys: list[Column], requests: list[Request], rows: int) -> tuple[list[pa.Array], list[pa.Array]]:
+def _grouped(
+    keys: list[Column], requests: list[Request], rows: int
+) -> tuple[list[pa.Array], list[pa.Array]]:
     found = dense_groups.group_dense(keys, requests, rows)
     assert found is not None
     return found

@@ -24,7 +24,11 @@ def _column(source: random.Random, kind: pa.DataType, rows: int, nulls: bool) ->
         if kind == pa.float64():
             return source.uniform(-5, 5)
         number = source.randint(-100, 100)
-        return datetime(2020, 1, 1).replace(year=2000 + number % 50) if pa.types.is_timestamp(kind) else number
+        return (
+            datetime(2020, 1, 1).replace(year=2000 + number % 50)
+            if pa.types.is_timestamp(kind)
+            else number
+        )
 
     return pa.array([value() for _ in range(rows)], kind)
 
@@ -47,7 +51,9 @@ def test_same_as_acero(seed: int) -> None:
     requests = []
     for function in FUNCTIONS:
         kind = source.choice(TYPES)
-        if (function == "sum" and pa.types.is_timestamp(kind)) or (function in ("min", "max") and kind == pa.float64()):
+        if (function == "sum" and pa.types.is_timestamp(kind)) or (
+            function in ("min", "max") and kind == pa.float64()
+        ):
             kind = pa.int64()
         column = _column(source, kind, rows, source.random() < 0.5)
         column = pa.concat_arrays([column.slice(0, 1), column]).slice(1)

@@ -26,7 +26,9 @@ def number(value: int) -> Literal:
 
 
 @pytest.mark.parametrize(("count", "offset"), [(1, None), (2, 1), (None, 1), (0, None), (100, 3)])
-def test_the_first_rows_of_each_group(count: int | None, offset: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_rows_of_each_group(
+    count: int | None, offset: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(group_limit_module, "LEAST_BUFFER", 16)
     source = random.Random(3)
     rows = [(source.choice([None, 1, 2, 3]), place) for place in source.sample(range(90), 90)]
@@ -51,11 +53,29 @@ def test_without_groups_it_is_a_limit() -> None:
 
 @pytest.mark.parametrize("outer", [False, True])
 def test_series_of_numbers(outer: bool) -> None:
-    rows = [(1, 3, 1), (3, 1, -1), (1, 0, 1), (None, 1, 1), (5, 5, 7), (0, 10, 4), (2**63 - 2, 2**63 - 1, 1)]
-    table = pa.table(dict(zip("abc", (pa.array(item, pa.int64()) for item in zip(*rows, strict=True)), strict=True)))
+    rows = [
+        (1, 3, 1),
+        (3, 1, -1),
+        (1, 0, 1),
+        (None, 1, 1),
+        (5, 5, 7),
+        (0, 10, 4),
+        (2**63 - 2, 2**63 - 1, 1),
+    ]
+    table = pa.table(
+        dict(
+            zip(
+                "abc", (pa.array(item, pa.int64()) for item in zip(*rows, strict=True)), strict=True
+            )
+        )
+    )
     columns = columns_of(table)
     supplier = series(
-        (columns["a"], columns["b"], columns["c"]), ("a", "v", "i"), outer=outer, ordinality=True, columns=(0, 3, 4)
+        (columns["a"], columns["b"], columns["c"]),
+        ("a", "v", "i"),
+        outer=outer,
+        ordinality=True,
+        columns=(0, 3, 4),
     )
     expected: list[Any] = []
     for a, b, c in rows:
@@ -74,7 +94,9 @@ def months_on(start: datetime, stop: datetime, step: int) -> list[datetime]:
         total = at.year * 12 + at.month - 1 + step
         year, month = divmod(total, 12)
         after = datetime(year + (month == 11), (month + 1) % 12 + 1, 1)
-        at = at.replace(year=year, month=month + 1, day=min(at.day, (after - timedelta(days=1)).day))
+        at = at.replace(
+            year=year, month=month + 1, day=min(at.day, (after - timedelta(days=1)).day)
+        )
     return found
 
 
@@ -82,11 +104,13 @@ def test_series_of_months_add_step_after_step() -> None:
     source = random.Random(7)
     rows = []
     for _ in range(60):
-        start = datetime(source.randint(1965, 2024), source.randint(1, 12), source.randint(1, 28)) + timedelta(
-            days=source.choice([0, 1, 2, 3]), hours=source.choice([0, 13])
-        )
+        start = datetime(
+            source.randint(1965, 2024), source.randint(1, 12), source.randint(1, 28)
+        ) + timedelta(days=source.choice([0, 1, 2, 3]), hours=source.choice([0, 13]))
         step = source.choice([1, 2, 5, 12, 13, -1, -7])
-        rows.append((start, start + timedelta(days=source.randint(0, 2500) * (1 if step > 0 else -1)), step))
+        rows.append(
+            (start, start + timedelta(days=source.randint(0, 2500) * (1 if step > 0 else -1)), step)
+        )
     table = pa.table(
         {
             "a": pa.array([row[0] for row in rows], pa.timestamp("us")),

@@ -31,13 +31,25 @@ SQL_JOINS = {
 }
 
 
-def join_of(kind: JoinKind, keys: str, left: pa.Table, right: pa.Table, condition: Expression | None = None) -> Any:
-    """A join on equal columns; the columns of `left` are prefixed with l, those of `right` with r."""
+def join_of(
+    kind: JoinKind, keys: str, left: pa.Table, right: pa.Table, condition: Expression | None = None
+) -> Any:
+    """A join on equal columns; the columns of `left` are prefixed with l, those of `right` with
+    r."""
     columns = {**columns_of(left), **columns_of(right)}
-    fields = fields_of(left) if kind in LEFT_ONLY or kind in MARKS else (*fields_of(left), *fields_of(right))
+    fields = (
+        fields_of(left)
+        if kind in LEFT_ONLY or kind in MARKS
+        else (*fields_of(left), *fields_of(right))
+    )
     names = [field.name for field in fields] + (["matched"] if kind in MARKS else [])
     left_keys, right_keys = (tuple(columns[side + key] for key in keys) for side in "lr")
-    return join(JoinShape(kind, condition), (left_keys, right_keys), (fields_of(left), fields_of(right)), tuple(names))
+    return join(
+        JoinShape(kind, condition),
+        (left_keys, right_keys),
+        (fields_of(left), fields_of(right)),
+        tuple(names),
+    )
 
 
 def is_less(left: pa.Table, right: pa.Table) -> Expression:
@@ -56,17 +68,23 @@ def sql_of(kind: JoinKind, keys: str, with_condition: bool) -> str:
         JoinKind.SEMI: f"SELECT * FROM l WHERE {exists}",
         JoinKind.ANTI: f"SELECT * FROM l WHERE NOT {exists}",
         JoinKind.EXISTS_MARK: f"SELECT *, {exists} FROM l",
-        JoinKind.MARK: f"SELECT *, CASE WHEN {exists} THEN true WHEN {unknown} THEN NULL ELSE false END FROM l",
+        JoinKind.MARK: (
+            f"SELECT *, CASE WHEN {exists} THEN true WHEN {unknown} THEN NULL ELSE false END FROM l"
+        ),
         JoinKind.NULL_ANTI: f"SELECT * FROM l WHERE NOT {exists} AND NOT {unknown}",
     }[kind]
 
 
-def check_join(kind: JoinKind, keys: str, rows: tuple[int, int], with_condition: bool, **options: Any) -> None:
+def check_join(
+    kind: JoinKind, keys: str, rows: tuple[int, int], with_condition: bool, **options: Any
+) -> None:
     left, right = random_table(1, rows[0], "isfwdn", "l"), random_table(2, rows[1], "isfwdn", "r")
     condition = is_less(left, right) if with_condition else None
     inputs = [right.to_batches(max_chunksize=9), left.to_batches(max_chunksize=13)]
     wanted = duckdb_rows(sql_of(kind, keys, with_condition), l=left, r=right)
-    verify_processor(join_of(kind, keys, left, right, condition), inputs, wanted, **{**QUICK, **options})
+    verify_processor(
+        join_of(kind, keys, left, right, condition), inputs, wanted, **{**QUICK, **options}
+    )
 
 
 KINDS = [kind for kind in JoinKind if kind not in (JoinKind.CROSS, JoinKind.SINGLE)]
@@ -74,7 +92,9 @@ KEYED = [*product(KINDS, ["i", "s", "f", "w", "d", "is"])]
 UNKEYED = [(kind, "") for kind in KINDS if kind not in (JoinKind.MARK, JoinKind.NULL_ANTI)]
 
 
-@pytest.mark.parametrize(("kind", "keys"), [*KEYED, *UNKEYED], ids=lambda item: str(getattr(item, "name", item)))
+@pytest.mark.parametrize(
+    ("kind", "keys"), [*KEYED, *UNKEYED], ids=lambda item: str(getattr(item, "name", item))
+)
 def test_agrees_with_duckdb(kind: JoinKind, keys: str) -> None:
     check_join(kind, keys, (25, 20), with_condition=False, snapshots=False)
     check_join(kind, keys, (25, 20), with_condition=True)
@@ -139,23 +159,42 @@ def test_a_scalar_subquery() -> None:
     supplier = join_of(JoinKind.SINGLE, "k", left, right)
     wanted = [(1, 1, "one"), (2, None, None), (3, 3, "three")]
     verify_processor(supplier, [right.to_batches(), left.to_batches()], wanted, **QUICK)
-    verify_processor(supplier, [right.to_batches() * 2, left.slice(1, 1).to_batches()], [(2, None, None)], **QUICK)
-    with pytest.raises(DataError, match="more than one row returned by a subquery used as an expression"):
+    verify_processor(
+        supplier,
+        [right.to_batches() * 2, left.slice(1, 1).to_batches()],
+        [(2, None, None)],
+        **QUICK,
+    )
+    with pytest.raises(
+        DataError, match="more than one row returned by a subquery used as an expression"
+    ):
         verify_processor(supplier, [right.to_batches() * 2, left.to_batches()], [], **QUICK)
 
 
-def test_a_scalar_subquery_with_its_second_match_in_a_later_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scalar_subquery_with_its_second_match_in_a_later_chunk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(join_table, "MAX_ROWS", 1)
-    left, right = pa.table([pa.array([1])], names=["lk"]), pa.table([pa.array([1, 1])], names=["rk"])
+    left, right = (
+        pa.table([pa.array([1])], names=["lk"]),
+        pa.table([pa.array([1, 1])], names=["rk"]),
+    )
     with pytest.raises(DataError, match="more than one row"):
-        verify_processor(join_of(JoinKind.SINGLE, "k", left, right), [right.to_batches(), left.to_batches()], [], **QUICK)
+        verify_processor(
+            join_of(JoinKind.SINGLE, "k", left, right),
+            [right.to_batches(), left.to_batches()],
+            [],
+            **QUICK,
+        )
 
 
 def test_too_large_a_build_side() -> None:
     left, right = random_table(1, 3, "i", "l"), random_table(2, 30, "i", "r")
     with pytest.raises(OperationalError, match="would hold more than 20 rows"):
         inputs = [right.to_batches(), left.to_batches()]
-        verify_processor(join_of(JoinKind.INNER, "i", left, right), inputs, [], accumulation_limit=20, **QUICK)
+        verify_processor(
+            join_of(JoinKind.INNER, "i", left, right), inputs, [], accumulation_limit=20, **QUICK
+        )
 
 
 def test_the_index_fits_the_keys() -> None:
@@ -194,14 +233,21 @@ def test_the_condition_reads_columns_of_both_sides() -> None:
 
 
 @pytest.mark.parametrize("keys", ["i", "s", "is", "fi"])
-@pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT, JoinKind.FULL, JoinKind.SEMI, JoinKind.ANTI])
+@pytest.mark.parametrize(
+    "kind", [JoinKind.INNER, JoinKind.LEFT, JoinKind.FULL, JoinKind.SEMI, JoinKind.ANTI]
+)
 def test_null_safe_keys(kind: JoinKind, keys: str) -> None:
     left, right = random_table(5, 40, "isfn", "l"), random_table(6, 30, "isfn", "r")
     columns = {**columns_of(left), **columns_of(right)}
     both = tuple(tuple(columns[side + key] for key in keys) for side in "lr")
     fields = fields_of(left) if kind in LEFT_ONLY else (*fields_of(left), *fields_of(right))
     shape = JoinShape(kind, null_safe=tuple(range(len(keys))))
-    supplier = join(shape, (both[0], both[1]), (fields_of(left), fields_of(right)), tuple(item.name for item in fields))
+    supplier = join(
+        shape,
+        (both[0], both[1]),
+        (fields_of(left), fields_of(right)),
+        tuple(item.name for item in fields),
+    )
     equal = " AND ".join(f"l{key} IS NOT DISTINCT FROM r{key}" for key in keys)
     sql = sql_of(kind, "", False).replace("true AND true", equal)
     wanted = duckdb_rows(sql, l=left, r=right)

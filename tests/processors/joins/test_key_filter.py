@@ -16,7 +16,9 @@ from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, VARCHAR, SqlType, decimal, 
 def gathered(types: list[SqlType], *batches: list[tuple[Any, ...]]) -> WantedKeys:
     keys = WantedKeys(types)
     for rows in batches:
-        columns = [pa.array([row[i] for row in rows], to_arrow(kind)) for i, kind in enumerate(types)]
+        columns = [
+            pa.array([row[i] for row in rows], to_arrow(kind)) for i, kind in enumerate(types)
+        ]
         keys.add(pa.RecordBatch.from_arrays(columns, names=[f"c{i}" for i in range(len(types))]))
     return keys
 
@@ -31,7 +33,9 @@ def bounds_of(keys: WantedKeys, place: int) -> tuple[Any, Any] | None:
 
 
 def test_each_key_once_and_none_with_a_null() -> None:
-    keys = gathered([BIGINT, VARCHAR], [(1, "a"), (None, "b"), (2, None)], [(1, "a"), (-5, ""), (None, None)])
+    keys = gathered(
+        [BIGINT, VARCHAR], [(1, "a"), (None, "b"), (2, None)], [(1, "a"), (-5, ""), (None, None)]
+    )
     assert rows_of(keys) == {(1, "a"), (-5, "")}
     assert bounds_of(keys, 0) == (-5, 1)
     assert bounds_of(keys, 1) == ("", "a")
@@ -54,7 +58,10 @@ def test_of_too_many_the_bounds_are_left(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_bounds_are_of_types_that_all_order_alike() -> None:
-    keys = gathered([DOUBLE, BOOLEAN, decimal(10, 2)], [(float("nan"), True, Decimal("1.50")), (-0.0, False, Decimal("-3.25"))])
+    keys = gathered(
+        [DOUBLE, BOOLEAN, decimal(10, 2)],
+        [(float("nan"), True, Decimal("1.50")), (-0.0, False, Decimal("-3.25"))],
+    )
     assert bounds_of(keys, 0) is None
     assert bounds_of(keys, 1) is None
     assert bounds_of(keys, 2) == (Decimal("-3.25"), Decimal("1.50"))

@@ -1,4 +1,5 @@
-"""A join with a table that is read again and again, under dice: processors share its versions, whoever of them reads."""
+"""A join with a table that is read again and again, under dice: processors share its versions,
+whoever of them reads."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ KEY = Column(index=0, type=BIGINT, name="k")
 
 def rows(*pairs: tuple[int, int]) -> pa.RecordBatch:
     keys, values = zip(*pairs, strict=True)
-    return pa.RecordBatch.from_arrays([pa.array(keys, pa.int64()), pa.array(values, pa.int64())], names=["k", "v"])
+    return pa.RecordBatch.from_arrays(
+        [pa.array(keys, pa.int64()), pa.array(values, pa.int64())], names=["k", "v"]
+    )
 
 
 def plan(stream: ScriptedSource, table: ScriptedSource, processors: int, interval: int) -> DAG:
@@ -48,7 +51,9 @@ def plan(stream: ScriptedSource, table: ScriptedSource, processors: int, interva
 @pytest.mark.parametrize("interval", [1, 50_000, 10**15])
 def test_all_processors_have_the_table_at_all_times(processors: int, interval: int) -> None:
     for seed in range(30):
-        stream = ScriptedSource(*([rows((n % 7, n + 1000 * i)) for n in range(5 * i + 1)] for i in range(4)))
+        stream = ScriptedSource(
+            *([rows((n % 7, n + 1000 * i)) for n in range(5 * i + 1)] for i in range(4))
+        )
         table = ScriptedSource([rows((1, 10), (2, 20)), rows((3, 30))], [], [rows((4, 40))])
         options = SimulationOptions(parallelism=2, delay=0.3 if seed % 2 else 0.9)
         simulation = Simulation(plan(stream, table, processors, interval), seed, options)
@@ -58,7 +63,9 @@ def test_all_processors_have_the_table_at_all_times(processors: int, interval: i
         expected = [(n % 7, n + 1000 * i, n % 7, known[n % 7]) if n % 7 in known
                     else (n % 7, n + 1000 * i, None, None)
                     for i in range(4) for n in range(5 * i + 1)]  # fmt: skip
-        assert sorted(rows_of(simulation.batches), key=lambda row: row[1]) == sorted(expected, key=lambda row: row[1])
+        assert sorted(rows_of(simulation.batches), key=lambda row: row[1]) == sorted(
+            expected, key=lambda row: row[1]
+        )
         assert table.closed >= table.opened >= 3
 
 
@@ -66,7 +73,9 @@ def test_nobody_is_polled_while_the_first_version_is_waited_for() -> None:
     for seed in range(10):
         stream = ScriptedSource(*([rows((1, number))] for number in range(3)))
         table = ScriptedSource([PAUSE, rows((1, 10))])
-        simulation = Simulation(plan(stream, table, 3, 10**15), seed, SimulationOptions(parallelism=2, steps=5_000))
+        simulation = Simulation(
+            plan(stream, table, 3, 10**15), seed, SimulationOptions(parallelism=2, steps=5_000)
+        )
         with pytest.raises(StandstillError, match="nothing can go on"):
             simulation.run()
         table.resume()

@@ -47,11 +47,21 @@ def split_into_words(lines: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def test_map_filter_and_flat_map() -> None:
     rows = pa.RecordBatch.from_pydict({"n": [1, None, 3, 4]})
-    verify_processor(filter_rows(lambda batch: pc.greater(batch.column("n"), 2)), [[rows]], [(3,), (4,)])
-    double = map_batches(lambda batch: pa.RecordBatch.from_arrays([pc.add(batch.column(0), batch.column(0))], names=["m"]))
+    verify_processor(
+        filter_rows(lambda batch: pc.greater(batch.column("n"), 2)), [[rows]], [(3,), (4,)]
+    )
+    double = map_batches(
+        lambda batch: pa.RecordBatch.from_arrays(
+            [pc.add(batch.column(0), batch.column(0))], names=["m"]
+        )
+    )
     verify_processor(double, [[rows]], [(2,), (None,), (6,), (8,)])
     verify_processor(map_batches(lambda batch: None), [[rows]], [])
-    verify_processor(flat_map(lambda batch: [batch, batch.slice(0, 0), batch]), [[rows.slice(0, 1)]], [(1,), (1,)])
+    verify_processor(
+        flat_map(lambda batch: [batch, batch.slice(0, 0), batch]),
+        [[rows.slice(0, 1)]],
+        [(1,), (1,)],
+    )
 
 
 def test_sources() -> None:
@@ -78,7 +88,9 @@ def test_sinks() -> None:
     seen: list[int] = []
     batches: list[pa.RecordBatch] = []
     rows = random_table(1, 3, "n").to_batches()
-    verify_processor(sink_to(lambda batch: seen.extend(batch.column(0).to_pylist())), [rows], [], **QUICK)
+    verify_processor(
+        sink_to(lambda batch: seen.extend(batch.column(0).to_pylist())), [rows], [], **QUICK
+    )
     verify_processor(sink_to_list(batches), [rows], [], **QUICK)
     assert seen[:3] == [0, 1, 2]
     assert_rows(batches[:1], [(0,), (1,), (2,)])
@@ -108,9 +120,14 @@ def by_hand(rows: list[dict[str, Any]], *keys: str) -> dict[Any, list[Any]]:
 def test_one_stage_and_two_give_the_same(keys: tuple[str, ...], own: bool) -> None:
     table = random_table(8, 60, "isbn")
     operations = {"total": python_sum("n") if own else summing("n"), "rows": counting()}
-    wanted = [(*key, sum(values), len(values)) for key, values in by_hand(table.to_pylist(), *keys).items()]
+    wanted = [
+        (*key, sum(values), len(values))
+        for key, values in by_hand(table.to_pylist(), *keys).items()
+    ]
     batches = table.to_batches(max_chunksize=13)
-    verify_processor(aggregate_by_key(*keys, **operations), [batches], wanted, ordered=False, **QUICK)
+    verify_processor(
+        aggregate_by_key(*keys, **operations), [batches], wanted, ordered=False, **QUICK
+    )
     first = accumulate_by_key(*keys, **operations)
     partial = [*outputs(first, [batches[:2]], **QUICK), *outputs(first, [batches[2:]], **QUICK)]
     assert partial[0].schema.names[: len(keys)] == list(keys)
@@ -131,7 +148,11 @@ def test_ready_made_operations_equal_their_sql_aggregates() -> None:
     table = random_table(9, 50, "isdn").filter(pc.is_valid(random_table(9, 50, "isdn").column("d")))
     without = {
         name: AggregateOperation(
-            create=item.create, accumulate=item.accumulate, combine=item.combine, export=item.export, deduct=item.deduct
+            create=item.create,
+            accumulate=item.accumulate,
+            combine=item.combine,
+            export=item.export,
+            deduct=item.deduct,
         )
         for name, item in OPERATIONS.items()
     }
@@ -144,7 +165,12 @@ def test_ready_made_operations_equal_their_sql_aggregates() -> None:
 def test_what_is_deducted_was_never_there() -> None:
     rows = pa.RecordBatch.from_pydict({"x": [1, None, 5]})
     more = pa.RecordBatch.from_pydict({"x": [7, 8]})
-    for operation, wanted in ((counting(), 3), (summing("x"), 6), (averaging("x"), 3.0), (python_sum("x"), 6)):
+    for operation, wanted in (
+        (counting(), 3),
+        (summing("x"), 6),
+        (averaging("x"), 3.0),
+        (python_sum("x"), 6),
+    ):
         assert operation.deduct is not None
         both = operation.accumulate(operation.accumulate(operation.create(), rows), more)
         left = operation.deduct(both, operation.accumulate(operation.create(), more))
@@ -156,7 +182,9 @@ def test_keys_that_are_the_same() -> None:
     keys = pa.array([0.0, -0.0, nan, nan, None, None])
     batch = pa.RecordBatch.from_arrays([keys, pa.array([1] * 6)], names=["k", "n"])
     for operation in (python_sum("n"), summing("n")):
-        actual = outputs(aggregate_by_key("k", total=operation), [[batch.slice(0, 3), batch.slice(3)]], **QUICK)
+        actual = outputs(
+            aggregate_by_key("k", total=operation), [[batch.slice(0, 3), batch.slice(3)]], **QUICK
+        )
         assert_rows(actual, [(0.0, 2), (nan, 2), (None, 2)], ordered=False)
 
 
@@ -165,7 +193,13 @@ def test_columns_of_other_arrow_types() -> None:
     numbers = pa.array([1, 2, 3], pa.uint16())
     batch = pa.RecordBatch.from_arrays([keys, numbers], names=["k", "n"])
     for total in (summing("n"), python_sum("n")):
-        verify_processor(aggregate_by_key("k", total=total), [[batch]], [("a", 4), ("b", 2)], ordered=False, **QUICK)
+        verify_processor(
+            aggregate_by_key("k", total=total),
+            [[batch]],
+            [("a", 4), ("b", 2)],
+            ordered=False,
+            **QUICK,
+        )
 
 
 def test_unknown_columns_and_missing_keys() -> None:
@@ -202,4 +236,6 @@ def test_word_count() -> None:
 
 def test_decimal_sums_of_the_users_types() -> None:
     batch = pa.RecordBatch.from_pydict({"k": [1, 1], "d": [Decimal("0.10"), Decimal("0.20")]})
-    verify_processor(aggregate_by_key("k", total=summing("d")), [[batch]], [(1, Decimal("0.30"))], **QUICK)
+    verify_processor(
+        aggregate_by_key("k", total=summing("d")), [[batch]], [(1, Decimal("0.30"))], **QUICK
+    )

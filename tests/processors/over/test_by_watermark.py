@@ -1,4 +1,5 @@
-"""OVER on streams by partitions that watermarks complete, against DuckDB over the rows that are not late."""
+"""OVER on streams by partitions that watermarks complete, against DuckDB over the rows that are not
+late."""
 
 from __future__ import annotations
 
@@ -26,7 +27,13 @@ from runnel.sqltypes import BIGINT, VARCHAR
 from runnel.testing import assert_rows, verify_processor
 from runnel.testing.rows import rows_of
 from tests.processors.random_tables import duckdb_rows
-from tests.processors.time_windows.test_timed_aggregate import check_order, feed, made_of, on_time, windowed
+from tests.processors.time_windows.test_timed_aggregate import (
+    check_order,
+    feed,
+    made_of,
+    on_time,
+    windowed,
+)
 from tests.streams.ended_streams import in_duckdb, random_table, streamed
 from tests.streams.random_streams import Items, cut, random_rows, schema_of
 
@@ -37,7 +44,11 @@ S = Column(index=3, name="s", type=VARCHAR)
 E, NUMBER = (Column(index=5 + i, name=name, type=BIGINT) for i, name in enumerate("ei"))
 BY_V = (SortKey(V, True, False), SortKey(NUMBER, False, True))
 CALLS = (
-    WindowCall(call=Aggregate(function="row_number", arguments=(), type=BIGINT), partition=(E, K), order=BY_V),
+    WindowCall(
+        call=Aggregate(function="row_number", arguments=(), type=BIGINT),
+        partition=(E, K),
+        order=BY_V,
+    ),
     WindowCall(call=aggregate_call("sum", [V]), partition=(K, E), order=BY_V, frame=UP_TO_PEERS),
     WindowCall(call=aggregate_call("count", []), partition=(E,), frame=WHOLE_PARTITION),
 )
@@ -50,7 +61,9 @@ HOLDING = Holding(((E, TimeBound(1, 1)),))
 
 def stream(seed: int, disorder: int | None = None, lag: int | None = None) -> Items:
     rng = random.Random(seed)
-    rows = windowed(random_rows(rng, 60, disorder=rng.choice((0, 8, 30)) if disorder is None else disorder))
+    rows = windowed(
+        random_rows(rng, 60, disorder=rng.choice((0, 8, 30)) if disorder is None else disorder)
+    )
     for number, row in enumerate(rows):
         row["i"] = number
     return cut(rng, rows, SCHEMA, lag=rng.choice((0, 5, 30)) if lag is None else lag)
@@ -59,11 +72,15 @@ def stream(seed: int, disorder: int | None = None, lag: int | None = None) -> It
 def wanted(items: Items, sql: str = SQL) -> list[tuple[Any, ...]]:
     table = pa.Table.from_batches(on_time(items)[0], SCHEMA)
     rows = rows_of(duckdb_rows(sql, t=table))
-    return [tuple(int(value) if isinstance(value, Decimal) else value for value in row) for row in rows]
+    return [
+        tuple(int(value) if isinstance(value, Decimal) else value for value in row) for row in rows
+    ]
 
 
 def results(found: list[Any]) -> list[pa.RecordBatch]:
-    return [item.select(["i", "r", "total", "n"]) for item in found if isinstance(item, pa.RecordBatch)]
+    return [
+        item.select(["i", "r", "total", "n"]) for item in found if isinstance(item, pa.RecordBatch)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -73,10 +90,14 @@ def test_gives_what_duckdb_gives(seed: int) -> None:
 
     def check(found: list[Any]) -> None:
         check_order([item if isinstance(item, Watermark) else item.select(["e"]) for item in found])
-        assert [item for item in found if isinstance(item, Watermark)] == [i for i in items if isinstance(i, Watermark)]
+        assert [item for item in found if isinstance(item, Watermark)] == [
+            i for i in items if isinstance(i, Watermark)
+        ]
         assert_rows(results(found), expected, ordered=False)
 
-    verify_processor(timed_window(CALLS, (len(SCHEMA), NAMES), HOLDING), [items], check, row_by_row=seed == 0)
+    verify_processor(
+        timed_window(CALLS, (len(SCHEMA), NAMES), HOLDING), [items], check, row_by_row=seed == 0
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -89,7 +110,9 @@ def test_rows_that_cannot_be_first_are_let_go(seed: int, monkeypatch: pytest.Mon
     supplier = timed_window(CALLS[:1], (len(SCHEMA), names), HOLDING, most)
 
     def check(found: list[Any]) -> None:
-        rows = rows_of([item.select(["i", "r"]) for item in found if isinstance(item, pa.RecordBatch)])
+        rows = rows_of(
+            [item.select(["i", "r"]) for item in found if isinstance(item, pa.RecordBatch)]
+        )
         assert sorted(row for row in rows if row[1] <= 2) == sorted(row[:2] for row in expected)
 
     verify_processor(supplier, [items], check, row_by_row=False)
@@ -98,7 +121,10 @@ def test_rows_that_cannot_be_first_are_let_go(seed: int, monkeypatch: pytest.Mon
 def test_only_open_partitions_take_memory() -> None:
     processor, _ = made_of(timed_window(CALLS, (len(SCHEMA), NAMES), HOLDING))
     for window in range(30):
-        rows = [{"t": window * 10, "k": k, "v": k, "s": "s", "f": 0.5, "e": window * 10 + 10, "i": k} for k in range(50)]
+        rows = [
+            {"t": window * 10, "k": k, "v": k, "s": "s", "f": 0.5, "e": window * 10 + 10, "i": k}
+            for k in range(50)
+        ]
         feed(processor, [batch(rows), Watermark(window * 10, 1)])
         assert processor.state_size()[0] == 50, "the window that is open"
     assert sum(item.num_rows for item in processor.state()) == 51
@@ -119,19 +145,36 @@ def test_late_rows_are_diverted(operator: str) -> None:
     items = stream(12, disorder=40, lag=3)
     _, late = on_time(items)
     in_order = WindowCall(
-        call=aggregate_call("count", []), partition=(K,), order=(SortKey(E, False, False),), frame=UP_TO_PEERS
+        call=aggregate_call("count", []),
+        partition=(K,),
+        order=(SortKey(E, False, False),),
+        frame=UP_TO_PEERS,
     )
     supplier = {
         "window": lambda: timed_window(CALLS, (len(SCHEMA), NAMES), HOLDING, diverts=True),
         "sort": lambda: timed_sort((SortKey(E, False, False),), HOLDING, diverts=True),
         "ordered": lambda: ordered_window(
-            (in_order,), (Reach(is_running=True),), (len(SCHEMA), (*SCHEMA.names, "n")), HOLDING, diverts=True
+            (in_order,),
+            (Reach(is_running=True),),
+            (len(SCHEMA), (*SCHEMA.names, "n")),
+            HOLDING,
+            diverts=True,
         ),
     }[operator]()
-    everything = sorted(number for item in items if isinstance(item, pa.RecordBatch) for number in item.column("i").to_pylist())
+    everything = sorted(
+        number
+        for item in items
+        if isinstance(item, pa.RecordBatch)
+        for number in item.column("i").to_pylist()
+    )
 
     def numbers_of(found: list[Any]) -> list[int]:
-        return [number for item in found if isinstance(item, pa.RecordBatch) for number in item.column("i").to_pylist()]
+        return [
+            number
+            for item in found
+            if isinstance(item, pa.RecordBatch)
+            for number in item.column("i").to_pylist()
+        ]
 
     given: list[int] = []
 
@@ -141,26 +184,37 @@ def test_late_rows_are_diverted(operator: str) -> None:
     def check_late(found: list[Any]) -> None:
         assert len(numbers_of(found)) == late > 0
         assert sorted([*given, *numbers_of(found)]) == everything
-        assert all(item.schema.names == SCHEMA.names for item in found if isinstance(item, pa.RecordBatch))
+        assert all(
+            item.schema.names == SCHEMA.names for item in found if isinstance(item, pa.RecordBatch)
+        )
 
     verify_processor(supplier, [items], [check_rows, check_late], outputs=2, row_by_row=False)
 
 
 def test_a_watermark_of_another_column_completes_nothing() -> None:
     processor, outbox = made_of(timed_window(CALLS, (len(SCHEMA), NAMES), HOLDING))
-    feed(processor, [batch([{"t": 1, "k": 1, "v": 1, "s": "s", "f": 0.5, "e": 10, "i": 0}]), Watermark(100, 2)])
+    feed(
+        processor,
+        [batch([{"t": 1, "k": 1, "v": 1, "s": "s", "f": 0.5, "e": 10, "i": 0}]), Watermark(100, 2)],
+    )
     assert outbox.outputs[0] == [Watermark(100, 2)]
     assert processor.state_size()[0] == 1
 
 
 def test_bounds_at_the_ends_of_the_range_do_not_wrap() -> None:
     ends = [(1 << 63) - 1, -(1 << 63), 0]
-    rows = [{"t": 0, "k": 1, "v": 1, "s": "s", "f": 0.5, "e": end, "i": i} for i, end in enumerate(ends)]
+    rows = [
+        {"t": 0, "k": 1, "v": 1, "s": "s", "f": 0.5, "e": end, "i": i} for i, end in enumerate(ends)
+    ]
     for offset, complete in ((1, [1, 2]), (-1, [1]), (1 << 61, [1, 2])):
-        processor, outbox = made_of(timed_window(CALLS, (len(SCHEMA), NAMES), Holding(((E, TimeBound(1, offset)),))))
+        processor, outbox = made_of(
+            timed_window(CALLS, (len(SCHEMA), NAMES), Holding(((E, TimeBound(1, offset)),)))
+        )
         feed(processor, [batch(rows), Watermark(1, 1)])
         batches = [item for item in outbox.outputs[0] if isinstance(item, pa.RecordBatch)]
-        assert sorted(value for item in batches for value in item.column("i").to_pylist()) == complete
+        assert (
+            sorted(value for item in batches for value in item.column("i").to_pylist()) == complete
+        )
 
 
 def batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
@@ -175,42 +229,66 @@ def connection(request: pytest.FixtureRequest) -> Iterator[runnel.Connection]:
 
 
 QUERIES = {
-    "top": "SELECT k, v, ROW_NUMBER() OVER (PARTITION BY window_end, k ORDER BY v DESC) AS r FROM {w} QUALIFY r <= 2",
+    "top": (
+        "SELECT k, v, ROW_NUMBER() OVER (PARTITION BY window_end, k ORDER BY v DESC) AS r FROM {w} "
+        "QUALIFY r <= 2"
+    ),
     "whole": "SELECT v, COUNT(*) OVER (PARTITION BY window_start) AS c FROM {w}",
-    "lead": "SELECT v, LEAD(v, 2) OVER (PARTITION BY window_start, k ORDER BY n DESC, v) AS c FROM {w}",
+    "lead": (
+        "SELECT v, LEAD(v, 2) OVER (PARTITION BY window_start, k ORDER BY n DESC, v) AS c FROM {w}"
+    ),
     "by the time itself": "SELECT v, n, RANK() OVER (PARTITION BY n ORDER BY v DESC) AS c FROM {a}",
-    "moved": "SELECT v, LAST_VALUE(v) OVER (PARTITION BY window_start + 5, s ORDER BY v) AS c FROM {w}",
+    "moved": (
+        "SELECT v, LAST_VALUE(v) OVER (PARTITION BY window_start + 5, s ORDER BY v) AS c FROM {w}"
+    ),
     "different partitions": "SELECT v, COUNT(*) OVER (PARTITION BY window_end) AS c, "
     "SUM(v) OVER (PARTITION BY window_start, k) AS d, MAX(v) OVER (PARTITION BY n) AS e FROM {w}",
-    "grouped above": "SELECT window_end, COUNT(*) FROM (SELECT window_end, k, "
-    "ROW_NUMBER() OVER (PARTITION BY window_end, k ORDER BY v) AS r FROM {w}) WHERE r = 1 GROUP BY window_end",
+    "grouped above": (
+        "SELECT window_end, COUNT(*) FROM (SELECT window_end, k, "
+        "ROW_NUMBER() OVER (PARTITION BY window_end, k ORDER BY v) AS r FROM {w}) WHERE r = 1 "
+        "GROUP BY window_end"
+    ),
     "grouped by what is before the watermark": "SELECT n, MAX(c) FROM (SELECT n, "
     "COUNT(*) OVER (PARTITION BY window_end, k) AS c FROM {w}) GROUP BY n",
-    "two deep": "SELECT window_end, v, RANK() OVER (PARTITION BY window_end ORDER BY c, v) AS r FROM (SELECT window_end, v, "
-    "COUNT(*) OVER (PARTITION BY window_end, k) AS c FROM {w})",
-    "over groups": "SELECT window_end, k, c, RANK() OVER (PARTITION BY window_end ORDER BY c DESC) AS r FROM ("
-    "SELECT window_end, k, COUNT(*) AS c FROM {w} GROUP BY window_end, k)",
+    "two deep": (
+        "SELECT window_end, v, RANK() OVER (PARTITION BY window_end ORDER BY c, v) AS r "
+        "FROM (SELECT window_end, v, "
+        "COUNT(*) OVER (PARTITION BY window_end, k) AS c FROM {w})"
+    ),
+    "over groups": (
+        "SELECT window_end, k, c, RANK() OVER (PARTITION BY window_end ORDER BY c DESC) AS r FROM ("
+        "SELECT window_end, k, COUNT(*) AS c FROM {w} GROUP BY window_end, k)"
+    ),
 }
 
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", QUERIES)
-def test_a_stream_that_ends_gives_what_the_table_gives(connection: runnel.Connection, name: str, seed: int) -> None:
+def test_a_stream_that_ends_gives_what_the_table_gives(
+    connection: runnel.Connection, name: str, seed: int
+) -> None:
     tables = {"a": random_table(random.Random(f"{name} {seed}"), 150)}
     found = streamed(connection, QUERIES[name], tables, seed)
-    assert sorted(map(repr, plain(found))) == sorted(map(repr, plain(in_duckdb(QUERIES[name], tables))))
+    assert sorted(map(repr, plain(found))) == sorted(
+        map(repr, plain(in_duckdb(QUERIES[name], tables)))
+    )
 
 
 def plain(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Sums of integers have another type in DuckDB."""
-    return [tuple(int(value) if isinstance(value, Decimal) else value for value in row) for row in rows]
+    return [
+        tuple(int(value) if isinstance(value, Decimal) else value for value in row) for row in rows
+    ]
 
 
 ORDERED = {
     "by time": "SELECT n, v FROM {a} ORDER BY n NULLS LAST, v DESC",
     "the first": "SELECT n, v FROM {a} ORDER BY n NULLS LAST, v LIMIT 20",
     "by temporal time": "SELECT ts, v FROM {at} ORDER BY ts NULLS LAST, v",
-    "groups": "SELECT window_end, k, COUNT(*) FROM {w} GROUP BY window_end, k ORDER BY window_end NULLS LAST, k",
+    "groups": (
+        "SELECT window_end, k, COUNT(*) FROM {w} GROUP BY window_end, k "
+        "ORDER BY window_end NULLS LAST, k"
+    ),
     "computed": "SELECT n + 1, v FROM {a} ORDER BY n + 1 NULLS LAST, v",
 }
 
@@ -218,7 +296,9 @@ ORDERED = {
 @pytest.mark.parametrize("name", ORDERED)
 def test_a_stream_in_order_of_its_time(connection: runnel.Connection, name: str) -> None:
     tables = {"a": random_table(random.Random(name), 150)}
-    assert streamed(connection, ORDERED[name], tables, len(name)) == in_duckdb(ORDERED[name], tables)
+    assert streamed(connection, ORDERED[name], tables, len(name)) == in_duckdb(
+        ORDERED[name], tables
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -229,11 +309,19 @@ def test_sorting_under_all_conditions(seed: int) -> None:
         if isinstance(item, Watermark):
             time = item.time
             continue
-        rows += [(row["t"], row["i"]) for row in item.to_pylist() if row["t"] is None or row["t"] >= time]
+        rows += [
+            (row["t"], row["i"]) for row in item.to_pylist() if row["t"] is None or row["t"] >= time
+        ]
     wanted = sorted(rows, key=lambda row: (row[0] is None, row[0] or 0, row[1]))
-    supplier = timed_sort((SortKey(T, False, False), SortKey(NUMBER, False, True)), Holding(((T, TimeBound(1)),)))
+    supplier = timed_sort(
+        (SortKey(T, False, False), SortKey(NUMBER, False, True)), Holding(((T, TimeBound(1)),))
+    )
 
     def check(found: list[Any]) -> None:
-        assert_rows([item.select(["t", "i"]) for item in found if isinstance(item, pa.RecordBatch)], wanted, ordered=True)
+        assert_rows(
+            [item.select(["t", "i"]) for item in found if isinstance(item, pa.RecordBatch)],
+            wanted,
+            ordered=True,
+        )
 
     verify_processor(supplier, [items], check, row_by_row=seed == 0)

@@ -46,7 +46,9 @@ def run(kernel: DuckDBKernel, relation: Relation, inputs: list[pa.Table]) -> lis
     vertex = dag.vertex("duck", on_duckdb(relation, names), 1)
     for ordinal, table in enumerate(inputs):
         script = ScriptedSource(table.to_batches(1000))
-        source = dag.vertex(f"source {ordinal}", scan(script, None, None, tuple(table.schema.names)), 1)
+        source = dag.vertex(
+            f"source {ordinal}", scan(script, None, None, tuple(table.schema.names)), 1
+        )
         dag.edge(between(source, vertex).to_input(ordinal))
     sink = dag.vertex("result", result_sink(), 1)
     dag.edge(between(vertex, sink))
@@ -62,7 +64,12 @@ def run(kernel: DuckDBKernel, relation: Relation, inputs: list[pa.Table]) -> lis
 
 
 def table(count: int) -> pa.Table:
-    return pa.table({"k": [i * 7919 % 1000 for i in range(count)], "s": [f"text {i % 13}" for i in range(count)]})
+    return pa.table(
+        {
+            "k": [i * 7919 % 1000 for i in range(count)],
+            "s": [f"text {i % 13}" for i in range(count)],
+        }
+    )
 
 
 def rows_of(number: int = 0) -> InputRows:
@@ -85,13 +92,19 @@ def test_no_rows(kernel: DuckDBKernel) -> None:
 
 
 def test_two_inputs(kernel: DuckDBKernel) -> None:
-    join = Join(kind=JoinKind.ANTI, left=rows_of(0), right=rows_of(1), left_keys=(K,), right_keys=(K,))
-    found = run(kernel, join, [table(1000), pa.table({"k": list(range(5, 1000)), "s": ["x"] * 995})])
+    join = Join(
+        kind=JoinKind.ANTI, left=rows_of(0), right=rows_of(1), left_keys=(K,), right_keys=(K,)
+    )
+    found = run(
+        kernel, join, [table(1000), pa.table({"k": list(range(5, 1000)), "s": ["x"] * 995})]
+    )
     assert sorted(str(row["r0"]) for row in found) == ["0", "1", "2", "3", "4"]
 
 
 @pytest.mark.parametrize("size", [5_000, 50_000])
-def test_more_than_may_be_kept_goes_to_tables(tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_may_be_kept_goes_to_tables(
+    tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     moved: list[int] = []
     from runnel.processors.over import on_duckdb as module
 
@@ -119,8 +132,14 @@ def test_intervals_go_there_and_back(kernel: DuckDBKernel) -> None:
     fields = (Field("i", INTERVAL),)
     source = pa.table({"i": pa.array([5, None, -1], pa.duration("us"))})
     column = Column(index=0, name="i", type=INTERVAL)
-    found = run(kernel, Sort(input=InputRows(number=0, columns=fields), keys=(SortKey(column),)), [source])
-    assert [None if row["r0"] is None else row["r0"].microseconds for row in found] == [None, 999_999, 5]
+    found = run(
+        kernel, Sort(input=InputRows(number=0, columns=fields), keys=(SortKey(column),)), [source]
+    )
+    assert [None if row["r0"] is None else row["r0"].microseconds for row in found] == [
+        None,
+        999_999,
+        5,
+    ]
 
 
 def test_a_failure_is_ours(kernel: DuckDBKernel) -> None:

@@ -1,4 +1,5 @@
-"""Windows with next to no memory: they give what they give with plenty, and hold nothing afterwards."""
+"""Windows with next to no memory: they give what they give with plenty, and hold nothing
+afterwards."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ QUICK: dict[str, Any] = {"row_by_row": False, "snapshots": False, "ordered": Fal
 
 def number(partition: tuple[Any, ...], *order: Any) -> WindowCall:
     call = Aggregate(function="row_number", arguments=(), type=BIGINT)
-    return WindowCall(call=call, partition=partition, order=tuple(map(SortKey, order)), frame=UP_TO_PEERS)
+    return WindowCall(
+        call=call, partition=partition, order=tuple(map(SortKey, order)), frame=UP_TO_PEERS
+    )
 
 
 def total(partition: tuple[Any, ...], value: Any, *order: Any) -> WindowCall:
@@ -40,13 +43,25 @@ def test_rows_are_divided_by_what_all_calls_partition_by() -> None:
         CAST(SUM(n) OVER (PARTITION BY f) AS BIGINT) FROM (SELECT i, f + 0 AS f, s, n FROM t)"""
     memory = Memory(300_000)
     supplier = window(calls, 3, ("i", "f", "s", "a", "b", "c"))
-    verify_processor(supplier, [table.to_batches(max_chunksize=500)], duckdb_rows(sql, t=table), memory=memory, **QUICK)
+    verify_processor(
+        supplier,
+        [table.to_batches(max_chunksize=500)],
+        duckdb_rows(sql, t=table),
+        memory=memory,
+        **QUICK,
+    )
     assert memory.spilled_bytes
     assert memory.used == 0
 
 
 def test_calls_with_nothing_in_common_take_turns() -> None:
-    table = pa.table({"a": [v % 200 for v in range(4000)], "b": [v * 7 % 150 for v in range(4000)], "n": range(4000)})
+    table = pa.table(
+        {
+            "a": [v % 200 for v in range(4000)],
+            "b": [v * 7 % 150 for v in range(4000)],
+            "n": range(4000),
+        }
+    )
     a, b, n = columns_of(table).values()
     calls = (total((a,), n, n), number((b,), n), number((a, b), n), total((b,), n))
     sql = """SELECT a, b, n, CAST(SUM(n) OVER (PARTITION BY a ORDER BY n) AS BIGINT),
@@ -55,19 +70,34 @@ def test_calls_with_nothing_in_common_take_turns() -> None:
             CAST(SUM(n) OVER (PARTITION BY b) AS BIGINT) FROM t"""
     memory = Memory(150_000)
     supplier = window(calls, 3, ("a", "b", "n", "v", "w", "x", "y"))
-    verify_processor(supplier, [table.to_batches(max_chunksize=500)], duckdb_rows(sql, t=table), memory=memory, **QUICK)
+    verify_processor(
+        supplier,
+        [table.to_batches(max_chunksize=500)],
+        duckdb_rows(sql, t=table),
+        memory=memory,
+        **QUICK,
+    )
     assert memory.spilled_bytes > 2 * table.nbytes
     assert memory.used == 0
 
 
 @pytest.mark.parametrize("rows", [0, 1, 3000])
 def test_few_rows_stay_in_memory(rows: int) -> None:
-    table = pa.table({"a": pa.array([v % 3 for v in range(rows)], pa.int64()), "n": pa.array(range(rows), pa.int64())})
+    table = pa.table(
+        {
+            "a": pa.array([v % 3 for v in range(rows)], pa.int64()),
+            "n": pa.array(range(rows), pa.int64()),
+        }
+    )
     a, n = columns_of(table).values()
     memory = Memory(10_000_000)
-    wanted = duckdb_rows("SELECT a, n, ROW_NUMBER() OVER (PARTITION BY a ORDER BY n) FROM t", t=table)
+    wanted = duckdb_rows(
+        "SELECT a, n, ROW_NUMBER() OVER (PARTITION BY a ORDER BY n) FROM t", t=table
+    )
     inputs = [table.to_batches(max_chunksize=500)]
-    verify_processor(window((number((a,), n),), 2, ("a", "n", "r")), inputs, wanted, memory=memory, **QUICK)
+    verify_processor(
+        window((number((a,), n),), 2, ("a", "n", "r")), inputs, wanted, memory=memory, **QUICK
+    )
     assert (memory.spilled_bytes, memory.used) == (0, 0)
 
 
@@ -75,15 +105,25 @@ def test_few_rows_stay_in_memory(rows: int) -> None:
 def test_one_partition_that_is_too_large_where_duckdb_is_not_at_hand(with_key: bool) -> None:
     table = pa.table({"a": [1] * 4000, "n": range(4000)})
     a, n = columns_of(table).values()
-    supplier = window((total((a,) if with_key else (), n, n),), 2, ("a", "n", "t"), None, fields_of(table))
+    supplier = window(
+        (total((a,) if with_key else (), n, n),), 2, ("a", "n", "t"), None, fields_of(table)
+    )
     memory = Memory(100_000)
-    with pytest.raises(OperationalError, match=r"one partition of SUM.* need more than the memory_limit of 100,000 bytes"):
-        verify_processor(supplier, [table.to_batches(max_chunksize=500)], [], memory=memory, **QUICK)
+    with pytest.raises(
+        OperationalError,
+        match=r"one partition of SUM.* need more than the memory_limit of 100,000 bytes",
+    ):
+        verify_processor(
+            supplier, [table.to_batches(max_chunksize=500)], [], memory=memory, **QUICK
+        )
     assert memory.used == 0
 
 
 ROWS = 1_000_000
-SERIES = f"(SELECT v, v * 7919 % {ROWS} AS k, v % 100 AS g FROM TABLE(GENERATE_SERIES(1, {ROWS})) AS s(v)) AS t"
+SERIES = (
+    f"(SELECT v, v * 7919 % {ROWS} AS k, v % 100 AS g "
+    f"FROM TABLE(GENERATE_SERIES(1, {ROWS})) AS s(v)) AS t"
+)
 LARGE = {
     "no column": (
         f"SELECT SUM(a), MAX(b) FROM (SELECT ROW_NUMBER() OVER () a, COUNT(*) OVER () b "
@@ -91,12 +131,18 @@ LARGE = {
         (ROWS * (ROWS + 1) // 2, ROWS),
     ),
     "no partition": (
-        f"SELECT SUM(a - k), SUM(b), COUNT(*) FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY k) a, LAG(k) OVER (ORDER BY k) b "
-        f"FROM {SERIES})",
+        (
+            "SELECT SUM(a - k), SUM(b), COUNT(*) FROM (SELECT k, "
+            "ROW_NUMBER() OVER (ORDER BY k) a, LAG(k) OVER (ORDER BY k) b "
+            f"FROM {SERIES})"
+        ),
         (ROWS, (ROWS - 1) * (ROWS - 2) // 2, ROWS),
     ),
     "one partition": (
-        f"SELECT SUM(a - k), COUNT(*) FROM (SELECT k, RANK() OVER (PARTITION BY v < 0 ORDER BY k) a FROM {SERIES})",
+        (
+            "SELECT SUM(a - k), COUNT(*) FROM (SELECT k, "
+            f"RANK() OVER (PARTITION BY v < 0 ORDER BY k) a FROM {SERIES})"
+        ),
         (ROWS, ROWS),
     ),
     "with and without partition": (

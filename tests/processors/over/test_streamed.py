@@ -1,4 +1,5 @@
-"""OVER on streams in order of event time: a stream that ends gives what DuckDB gives for the table."""
+"""OVER on streams in order of event time: a stream that ends gives what DuckDB gives for the
+table."""
 
 from __future__ import annotations
 
@@ -39,18 +40,43 @@ FOR_EVER = " OPTIONS ('allowUnboundedState'='true')"
 CALLS = {
     # Bounded in event time.
     "range": "SUM(v) OVER (PARTITION BY k ORDER BY n RANGE BETWEEN 7 PRECEDING AND CURRENT ROW)",
-    "range of peers": "COUNT(*) OVER (PARTITION BY k ORDER BY n RANGE BETWEEN CURRENT ROW AND CURRENT ROW)",
+    "range of peers": (
+        "COUNT(*) OVER (PARTITION BY k ORDER BY n RANGE BETWEEN CURRENT ROW AND CURRENT ROW)"
+    ),
     "range before": "MAX(s) OVER (ORDER BY n RANGE BETWEEN 9 PRECEDING AND 3 PRECEDING)",
-    "range around": "STDDEV_SAMP(v) OVER (PARTITION BY k ORDER BY n RANGE BETWEEN 4 PRECEDING AND 6 FOLLOWING)",
-    "range behind": "COUNT(s) OVER (PARTITION BY s ORDER BY n RANGE BETWEEN 2 FOLLOWING AND 5 FOLLOWING)",
-    "range without": "COUNT(*) OVER (ORDER BY n RANGE BETWEEN 7 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW)",
-    "first in range": "FIRST_VALUE(n) OVER (PARTITION BY k ORDER BY n RANGE BETWEEN 7 PRECEDING AND CURRENT ROW)",
-    "distinct in range": "COUNT(DISTINCT s) OVER (PARTITION BY k ORDER BY n RANGE BETWEEN 7 PRECEDING AND CURRENT ROW)",
-    "nulls last": "COUNT(*) OVER (PARTITION BY k ORDER BY n NULLS LAST RANGE BETWEEN 7 PRECEDING AND CURRENT ROW)",
+    "range around": (
+        "STDDEV_SAMP(v) OVER (PARTITION BY k ORDER BY n RANGE BETWEEN 4 PRECEDING AND 6 FOLLOWING)"
+    ),
+    "range behind": (
+        "COUNT(s) OVER (PARTITION BY s ORDER BY n RANGE BETWEEN 2 FOLLOWING AND 5 FOLLOWING)"
+    ),
+    "range without": (
+        "COUNT(*) OVER (ORDER BY n RANGE BETWEEN 7 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW)"
+    ),
+    "first in range": (
+        "FIRST_VALUE(n) OVER (PARTITION BY k ORDER BY n RANGE BETWEEN 7 PRECEDING AND CURRENT ROW)"
+    ),
+    "distinct in range": (
+        "COUNT(DISTINCT s) OVER (PARTITION BY k ORDER BY n RANGE BETWEEN 7 PRECEDING AND CURRENT "
+        "ROW)"
+    ),
+    "nulls last": (
+        "COUNT(*) OVER (PARTITION BY k ORDER BY n NULLS LAST RANGE BETWEEN 7 PRECEDING AND CURRENT "
+        "ROW)"
+    ),
     # Kept per partition.
-    "rows": "SUM(v) OVER (PARTITION BY k ORDER BY n NULLS LAST, v ROWS BETWEEN 3 PRECEDING AND CURRENT ROW)",
-    "rows before": "MIN(v) OVER (PARTITION BY k, s ORDER BY n NULLS LAST, v DESC ROWS BETWEEN 4 PRECEDING AND 2 PRECEDING)",
-    "groups": "COUNT(*) OVER (PARTITION BY k ORDER BY n NULLS LAST GROUPS BETWEEN 2 PRECEDING AND CURRENT ROW)",
+    "rows": (
+        "SUM(v) OVER (PARTITION BY k ORDER BY n NULLS LAST, "
+        "v ROWS BETWEEN 3 PRECEDING AND CURRENT ROW)"
+    ),
+    "rows before": (
+        "MIN(v) OVER (PARTITION BY k, s ORDER BY n NULLS LAST, "
+        "v DESC ROWS BETWEEN 4 PRECEDING AND 2 PRECEDING)"
+    ),
+    "groups": (
+        "COUNT(*) OVER (PARTITION BY k ORDER BY n NULLS LAST GROUPS BETWEEN 2 PRECEDING AND "
+        "CURRENT ROW)"
+    ),
     "lag": "LAG(v, 2, -1) OVER (PARTITION BY k ORDER BY n NULLS LAST, v)",
     "lag of nothing": "LAG(s) OVER (ORDER BY n NULLS LAST, v)",
     "row_number": "ROW_NUMBER() OVER (PARTITION BY k ORDER BY n NULLS LAST, v)",
@@ -75,7 +101,10 @@ CALLS = {
 
 
 def rounded(rows: list[tuple[Any, ...]]) -> list[str]:
-    found = ([round(float(item), 6) if not isinstance(item, str | None) else item for item in row] for row in plain(rows))
+    found = (
+        [round(float(item), 6) if not isinstance(item, str | None) else item for item in row]
+        for row in plain(rows)
+    )
     return sorted(map(repr, found))
 
 
@@ -83,31 +112,57 @@ def rounded(rows: list[tuple[Any, ...]]) -> list[str]:
 def test_a_call(connection: runnel.Connection, name: str) -> None:
     tables = {"a": random_table(random.Random(name), 150)}
     sql = f"SELECT v, {CALLS[name]} AS c FROM {{a}}"
-    assert rounded(streamed(connection, sql + FOR_EVER, tables, len(name))) == rounded(in_duckdb(sql, tables))
+    assert rounded(streamed(connection, sql + FOR_EVER, tables, len(name))) == rounded(
+        in_duckdb(sql, tables)
+    )
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_calls_together(connection: runnel.Connection, seed: int) -> None:
-    """Several arrangements, and several calls in each; NULLs first among times, of which there are none."""
+    """Several arrangements, and several calls in each; NULLs first among times, of which there are
+    none."""
     rng = random.Random(seed)
     tables = {"a": random_table(rng, 120, nulls=0)}
-    calls = [call.replace(" NULLS LAST", rng.choice(("", " NULLS LAST"))) for call in rng.sample(list(CALLS.values()), 5)]
+    calls = [
+        call.replace(" NULLS LAST", rng.choice(("", " NULLS LAST")))
+        for call in rng.sample(list(CALLS.values()), 5)
+    ]
     calls.append("COUNT(*) OVER (PARTITION BY n)")
-    sql = "SELECT v, " + ", ".join(f"{call} AS c{number}" for number, call in enumerate(calls)) + " FROM {a}"
-    assert rounded(streamed(connection, sql + FOR_EVER, tables, seed)) == rounded(in_duckdb(sql, tables))
+    sql = (
+        "SELECT v, "
+        + ", ".join(f"{call} AS c{number}" for number, call in enumerate(calls))
+        + " FROM {a}"
+    )
+    assert rounded(streamed(connection, sql + FOR_EVER, tables, seed)) == rounded(
+        in_duckdb(sql, tables)
+    )
 
 
 QUERIES = {
-    "time": "SELECT v, COUNT(*) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '5' SECOND PRECEDING AND CURRENT ROW) "
-    "AS c FROM {at}",
-    "around a time": "SELECT v, SUM(v) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '5' SECOND PRECEDING AND "
-    "INTERVAL '3' SECOND FOLLOWING) AS c FROM {at}",
-    "grouped above": "SELECT n, MAX(c), COUNT(*) FROM (SELECT n, COUNT(*) OVER (PARTITION BY k ORDER BY n "
-    "RANGE BETWEEN 7 PRECEDING AND 4 FOLLOWING) AS c FROM {a}) GROUP BY n",
-    "over groups": "SELECT window_end, k, SUM(c) OVER (PARTITION BY k ORDER BY window_end RANGE BETWEEN 30 PRECEDING AND "
-    "CURRENT ROW) AS d FROM (SELECT window_end, k, COUNT(*) AS c FROM {w} GROUP BY window_end, k)",
-    "filtered": "SELECT v, c FROM (SELECT v, COUNT(*) OVER (PARTITION BY k ORDER BY n RANGE BETWEEN 3 PRECEDING AND "
-    "CURRENT ROW) AS c FROM {a}) WHERE c > 2",
+    "time": (
+        "SELECT v, COUNT(*) OVER (PARTITION BY k ORDER BY ts RANGE BETWEEN INTERVAL '5' SECOND "
+        "PRECEDING AND CURRENT ROW) "
+        "AS c FROM {at}"
+    ),
+    "around a time": (
+        "SELECT v, SUM(v) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '5' SECOND PRECEDING AND "
+        "INTERVAL '3' SECOND FOLLOWING) AS c FROM {at}"
+    ),
+    "grouped above": (
+        "SELECT n, MAX(c), COUNT(*) FROM (SELECT n, COUNT(*) OVER (PARTITION BY k ORDER BY n "
+        "RANGE BETWEEN 7 PRECEDING AND 4 FOLLOWING) AS c FROM {a}) GROUP BY n"
+    ),
+    "over groups": (
+        "SELECT window_end, k, SUM(c) OVER (PARTITION BY k "
+        "ORDER BY window_end RANGE BETWEEN 30 PRECEDING AND "
+        "CURRENT ROW) AS d FROM (SELECT window_end, k, COUNT(*) AS c FROM {w} "
+        "GROUP BY window_end, k)"
+    ),
+    "filtered": (
+        "SELECT v, c FROM (SELECT v, COUNT(*) OVER (PARTITION BY k "
+        "ORDER BY n RANGE BETWEEN 3 PRECEDING AND "
+        "CURRENT ROW) AS c FROM {a}) WHERE c > 2"
+    ),
 }
 
 
@@ -115,14 +170,21 @@ QUERIES = {
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query(connection: runnel.Connection, name: str, seed: int) -> None:
     tables = {"a": random_table(random.Random(f"{name} {seed}"), 150)}
-    assert rounded(streamed(connection, QUERIES[name], tables, seed)) == rounded(in_duckdb(QUERIES[name], tables))
+    assert rounded(streamed(connection, QUERIES[name], tables, seed)) == rounded(
+        in_duckdb(QUERIES[name], tables)
+    )
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_first_row_of_each_key(connection: runnel.Connection, seed: int) -> None:
     tables = {"a": random_table(random.Random(seed), 150)}
-    sql = "SELECT k, s, v FROM {a} QUALIFY ROW_NUMBER() OVER (PARTITION BY k, s ORDER BY n NULLS LAST, v) = 1"
-    assert rounded(streamed(connection, sql + FOR_EVER, tables, seed)) == rounded(in_duckdb(sql, tables))
+    sql = (
+        "SELECT k, s, v FROM {a} QUALIFY ROW_NUMBER() OVER (PARTITION BY k, s "
+        "ORDER BY n NULLS LAST, v) = 1"
+    )
+    assert rounded(streamed(connection, sql + FOR_EVER, tables, seed)) == rounded(
+        in_duckdb(sql, tables)
+    )
 
 
 T, K, V = (Column(index=i, name=name, type=BIGINT) for i, name in enumerate("tkv"))
@@ -133,7 +195,11 @@ BY_ROW = (*BY_TIME, SortKey(NUMBER, False, True))
 
 
 def preceding(count: int, unit: FrameUnit = FrameUnit.RANGE, behind: int | None = None) -> Frame:
-    end = Bound(BoundKind.CURRENT_ROW) if behind is None else Bound(BoundKind.FOLLOWING, Literal(value=behind, type=BIGINT))
+    end = (
+        Bound(BoundKind.CURRENT_ROW)
+        if behind is None
+        else Bound(BoundKind.FOLLOWING, Literal(value=behind, type=BIGINT))
+    )
     return Frame(unit, Bound(BoundKind.PRECEDING, Literal(value=count, type=BIGINT)), end)
 
 
@@ -144,22 +210,39 @@ def over(call: Aggregate, order: tuple[SortKey, ...], frame: Frame = UP_TO_PEERS
 NUMBERING = Aggregate(function="row_number", arguments=(), type=BIGINT)
 CASES: dict[str, tuple[tuple[WindowCall, ...], tuple[Reach, ...], str]] = {
     "range": (
-        (over(aggregate_call("sum", [V]), BY_TIME, preceding(6)), over(aggregate_call("count", []), BY_TIME, preceding(0))),
+        (
+            over(aggregate_call("sum", [V]), BY_TIME, preceding(6)),
+            over(aggregate_call("count", []), BY_TIME, preceding(0)),
+        ),
         (Reach(span=6), Reach(span=0)),
-        "sum(v) OVER (PARTITION BY k ORDER BY t NULLS LAST RANGE BETWEEN 6 PRECEDING AND CURRENT ROW), "
-        "count(*) OVER (PARTITION BY k ORDER BY t NULLS LAST RANGE BETWEEN 0 PRECEDING AND CURRENT ROW)",
+        (
+            "sum(v) OVER (PARTITION BY k ORDER BY t NULLS LAST RANGE BETWEEN 6 PRECEDING AND "
+            "CURRENT ROW), count(*) OVER "
+            "(PARTITION BY k ORDER BY t NULLS LAST RANGE BETWEEN 0 PRECEDING AND CURRENT ROW)"
+        ),
     ),
     "behind": (
-        (over(aggregate_call("sum", [V]), BY_TIME, preceding(6, behind=9)), over(NUMBERING, BY_TIME)),
+        (
+            over(aggregate_call("sum", [V]), BY_TIME, preceding(6, behind=9)),
+            over(NUMBERING, BY_TIME),
+        ),
         (Reach(span=6, lead=9), Reach(is_running=True)),
-        "sum(v) OVER (PARTITION BY k ORDER BY t NULLS LAST RANGE BETWEEN 6 PRECEDING AND 9 FOLLOWING), "
-        "row_number() OVER (PARTITION BY k ORDER BY t NULLS LAST)",
+        (
+            "sum(v) OVER (PARTITION BY k ORDER BY t NULLS LAST RANGE BETWEEN 6 PRECEDING AND 9 "
+            "FOLLOWING), row_number() OVER (PARTITION BY k ORDER BY t NULLS LAST)"
+        ),
     ),
     "running": (
-        (over(aggregate_call("sum", [V]), BY_ROW), over(aggregate_call("min", [V]), BY_ROW, preceding(3, FrameUnit.ROWS))),
+        (
+            over(aggregate_call("sum", [V]), BY_ROW),
+            over(aggregate_call("min", [V]), BY_ROW, preceding(3, FrameUnit.ROWS)),
+        ),
         (Reach(is_running=True), Reach(rows=3)),
-        "sum(v) OVER (PARTITION BY k ORDER BY t NULLS LAST, i), "
-        "min(v) OVER (PARTITION BY k ORDER BY t NULLS LAST, i ROWS BETWEEN 3 PRECEDING AND CURRENT ROW)",
+        (
+            "sum(v) OVER (PARTITION BY k ORDER BY t NULLS LAST, i), "
+            "min(v) OVER (PARTITION BY k ORDER BY t NULLS LAST, "
+            "i ROWS BETWEEN 3 PRECEDING AND CURRENT ROW)"
+        ),
     ),
 }
 
@@ -167,7 +250,9 @@ CASES: dict[str, tuple[tuple[WindowCall, ...], tuple[Reach, ...], str]] = {
 def supplier(name: str) -> Any:
     calls, reaches, _ = CASES[name]
     holding = Holding(((T, TimeBound(1)),), max(reach.lead for reach in reaches))
-    return ordered_window(calls, reaches, (len(SCHEMA), (*SCHEMA.names, "x", "y")), holding, ((0, 1),))
+    return ordered_window(
+        calls, reaches, (len(SCHEMA), (*SCHEMA.names, "x", "y")), holding, ((0, 1),)
+    )
 
 
 def stream(seed: int) -> tuple[Items, list[pa.RecordBatch]]:
@@ -182,7 +267,12 @@ def stream(seed: int) -> tuple[Items, list[pa.RecordBatch]]:
         if isinstance(item, Watermark):
             time = item.time
         else:
-            kept.append(batch_of([row for row in item.to_pylist() if row["t"] is None or row["t"] >= time], SCHEMA))
+            kept.append(
+                batch_of(
+                    [row for row in item.to_pylist() if row["t"] is None or row["t"] >= time],
+                    SCHEMA,
+                )
+            )
     return items, kept
 
 
@@ -201,14 +291,22 @@ def test_under_all_conditions(name: str, seed: int) -> None:
                 assert item.time > time
                 time = item.time
             else:
-                assert all(moment is None or moment >= time - lead for moment in item.column("t").to_pylist())
+                assert all(
+                    moment is None or moment >= time - lead
+                    for moment in item.column("t").to_pylist()
+                )
         assert time == max(item.time for item in items if isinstance(item, Watermark))
-        batches = [item.select(["i", "x", "y"]) for item in found if isinstance(item, pa.RecordBatch)]
+        batches = [
+            item.select(["i", "x", "y"]) for item in found if isinstance(item, pa.RecordBatch)
+        ]
         if name == "behind":
             # Which of the rows of one time comes first is open.
             numbered = [(row[0], row[2]) for row in rows_of(batches)]
             assert sorted(rank for _, rank in numbered) == sorted(row[2] for row in wanted)
-            batches, expected = [item.select(["i", "x"]) for item in batches], [row[:2] for row in wanted]
+            batches, expected = (
+                [item.select(["i", "x"]) for item in batches],
+                [row[:2] for row in wanted],
+            )
         else:
             expected = wanted
         assert_rows(batches, expected, ordered=False)
@@ -231,7 +329,9 @@ def test_rows_out_of_range_are_forgotten() -> None:
     for time in range(300):
         feed(processor, [rows_at(time, 20), Watermark(time, 1)])
         assert processor.flush()
-        assert processor.state_size()[0] <= 20 * 16, "about twice the rows of seven instants, and those that wait"
+        assert processor.state_size()[0] <= 20 * 16, (
+            "about twice the rows of seven instants, and those that wait"
+        )
 
 
 def test_a_key_that_comes_no_more_is_forgotten() -> None:
@@ -262,7 +362,8 @@ def test_running_values_take_a_row_per_key() -> None:
 
 
 def test_watermarks_wait_for_rows_but_not_for_long() -> None:
-    """A watermark among many rows that are kept doesn't make the operator look through all of them, but an idle one does."""
+    """A watermark among many rows that are kept doesn't make the operator look through all of them,
+    but an idle one does."""
     processor, outbox = made_of(supplier("range"))
     feed(processor, [*(rows_at(time, 50) for time in range(6)), Watermark(6, 1)])
     assert Watermark(6, 1) in outbox.outputs[0]
@@ -286,7 +387,9 @@ def test_a_row_without_a_time_comes_before_all_others_or_is_late() -> None:
     calls = (over(NUMBERING, (SortKey(T, False, True),)),)
     names = (*SCHEMA.names, "x")
     holding = Holding(((T, TimeBound(1)),), nulls_first=True)
-    processor, outbox = made_of(ordered_window(calls, (Reach(is_running=True),), (len(SCHEMA), names), holding, ((0, 1),)))
+    processor, outbox = made_of(
+        ordered_window(calls, (Reach(is_running=True),), (len(SCHEMA), names), holding, ((0, 1),))
+    )
     untimed = batch_of([{"t": None, "k": 0, "v": 0, "s": "s", "f": 0.5, "i": 0}], SCHEMA)
     feed(processor, [rows_at(5, 1), untimed, Watermark(6, 1), untimed, rows_at(7, 1)])
     assert processor.late_rows == 1
@@ -297,9 +400,21 @@ def test_a_row_without_a_time_comes_before_all_others_or_is_late() -> None:
 
 TIMES = {
     "small": (pa.int16(), "1", "RANGE BETWEEN 3 PRECEDING AND 2 FOLLOWING"),
-    "date": (pa.date32(), "INTERVAL '1' DAY", "RANGE BETWEEN INTERVAL '3' DAY PRECEDING AND INTERVAL '2' DAY FOLLOWING"),
-    "timestamp": (pa.timestamp("us"), "INTERVAL '1' SECOND", "RANGE BETWEEN INTERVAL '3' SECOND PRECEDING AND CURRENT ROW"),
-    "zoned": (pa.timestamp("us", "UTC"), "INTERVAL '1' SECOND", "RANGE BETWEEN INTERVAL '3' SECOND PRECEDING AND CURRENT ROW"),
+    "date": (
+        pa.date32(),
+        "INTERVAL '1' DAY",
+        "RANGE BETWEEN INTERVAL '3' DAY PRECEDING AND INTERVAL '2' DAY FOLLOWING",
+    ),
+    "timestamp": (
+        pa.timestamp("us"),
+        "INTERVAL '1' SECOND",
+        "RANGE BETWEEN INTERVAL '3' SECOND PRECEDING AND CURRENT ROW",
+    ),
+    "zoned": (
+        pa.timestamp("us", "UTC"),
+        "INTERVAL '1' SECOND",
+        "RANGE BETWEEN INTERVAL '3' SECOND PRECEDING AND CURRENT ROW",
+    ),
 }
 
 
@@ -308,16 +423,26 @@ def test_times_of_every_type_before_1970_too(name: str) -> None:
     arrow, lag, frame = TIMES[name]
     rng = random.Random(name)
     steps = [None if rng.random() < 0.05 else number - 40 for number in range(80)]
-    times = pa.array([step if step is None or not pa.types.is_timestamp(arrow) else step * 1_000_000 for step in steps])
+    times = pa.array(
+        [
+            step if step is None or not pa.types.is_timestamp(arrow) else step * 1_000_000
+            for step in steps
+        ]
+    )
     kept = pa.int32() if arrow == pa.date32() else times.type
     table = pa.table({"t": times.cast(kept).cast(arrow), "v": pa.array(range(80))})
-    sql = f"SELECT v, SUM(v) OVER (ORDER BY t {frame}) AS a, COUNT(*) OVER (PARTITION BY t) AS b FROM {{}}"
+    sql = (
+        f"SELECT v, SUM(v) OVER (ORDER BY t {frame}) AS a, COUNT(*) OVER (PARTITION BY t) AS b "
+        f"FROM {{}}"
+    )
     with runnel.connect() as connection:
         connection.register("a", table)
         wanted = connection.execute(sql.format("a")).fetchall()
         connection.unregister("a")
         with connection.register_stream("a", table.schema) as writer:
-            cursor = connection.execute(sql.format(f"TABLE(IMPOSE_ORDER(TABLE a, DESCRIPTOR(t), {lag}))"))
+            cursor = connection.execute(
+                sql.format(f"TABLE(IMPOSE_ORDER(TABLE a, DESCRIPTOR(t), {lag}))")
+            )
             for at in range(0, 80, 3):
                 writer.write(table.slice(at, 3))
         assert sorted(cursor.fetchall()) == sorted(wanted)
@@ -326,8 +451,15 @@ def test_times_of_every_type_before_1970_too(name: str) -> None:
 def test_explain_tells_what_is_kept() -> None:
     calls = "COUNT(*) OVER (PARTITION BY k ORDER BY n RANGE BETWEEN 7 PRECEDING AND 4 FOLLOWING)"
     source = "TABLE(IMPOSE_ORDER(TABLE a, DESCRIPTOR(n), 20))"
-    with runnel.connect() as connection, connection.register_stream("a", random_table(random.Random(0), 1).schema):
-        in_range = str(connection.execute(f"EXPLAIN (STATE) SELECT {calls} FROM {source}").fetchall())
+    with (
+        runnel.connect() as connection,
+        connection.register_stream("a", random_table(random.Random(0), 1).schema),
+    ):
+        in_range = str(
+            connection.execute(f"EXPLAIN (STATE) SELECT {calls} FROM {source}").fetchall()
+        )
         assert "rows until the watermark is 4 past them; rows of the last 7" in in_range
         running = f"SELECT SUM(v) OVER (PARTITION BY k ORDER BY n) FROM {source}{FOR_EVER}"
-        assert "a row of each partition, for ever" in str(connection.execute(f"EXPLAIN (STATE) {running}").fetchall())
+        assert "a row of each partition, for ever" in str(
+            connection.execute(f"EXPLAIN (STATE) {running}").fetchall()
+        )

@@ -1,4 +1,5 @@
-"""The window operator as a processor: snapshots at any time, limits, and the parts that it is made of."""
+"""The window operator as a processor: snapshots at any time, limits, and the parts that it is made
+of."""
 
 from __future__ import annotations
 
@@ -26,11 +27,17 @@ NUMBER = WindowCall(
     order=(SortKey(VALUE),),
     frame=UP_TO_PEERS,
 )
-TOTAL = WindowCall(call=Aggregate(function="sum", arguments=(VALUE,), type=BIGINT), partition=(KEY,), frame=WHOLE_PARTITION)
+TOTAL = WindowCall(
+    call=Aggregate(function="sum", arguments=(VALUE,), type=BIGINT),
+    partition=(KEY,),
+    frame=WHOLE_PARTITION,
+)
 
 
 def batch(keys: str, values: list[int | None]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"k": pa.array(list(keys)), "v": pa.array(values, pa.int64())})
+    return pa.RecordBatch.from_pydict(
+        {"k": pa.array(list(keys)), "v": pa.array(values, pa.int64())}
+    )
 
 
 def test_the_rows_come_as_they_went_in_with_the_values_beside_them() -> None:
@@ -47,10 +54,14 @@ def test_only_the_first_columns_are_kept() -> None:
     verify_processor(window((TOTAL,), 1, ("k", "t")), [[batch("ab", [3, 1])]], [("a", 3), ("b", 1)])
 
 
-def test_a_processor_that_may_not_hold_that_many_rows_says_so(connection: runnel.Connection) -> None:
+def test_a_processor_that_may_not_hold_that_many_rows_says_so(
+    connection: runnel.Connection,
+) -> None:
     connection.execute("SET max_processor_accumulated_records = 10")
     with pytest.raises(runnel.OperationalError, match="would hold more than 10 rows"):
-        connection.execute("SELECT SUM(v) OVER () FROM TABLE(GENERATE_SERIES(1, 20)) AS s(v)").fetchall()
+        connection.execute(
+            "SELECT SUM(v) OVER () FROM TABLE(GENERATE_SERIES(1, 20)) AS s(v)"
+        ).fetchall()
 
 
 def sums(left: Values, right: Values) -> Values:
@@ -74,7 +85,9 @@ def test_a_range_tree_keeps_the_order_of_what_it_combines() -> None:
     start = np.repeat(np.arange(50), 50)
     end = np.tile(np.arange(50), 50)
     (found,) = RangeTree([values], [-1], first).over(start, end)
-    expected = [next((i for i in range(a, b) if i % 3 == 0), -1) for a, b in zip(start, end, strict=True)]
+    expected = [
+        next((i for i in range(a, b) if i % 3 == 0), -1) for a, b in zip(start, end, strict=True)
+    ]
     assert found.tolist() == expected
 
 
@@ -95,9 +108,13 @@ def test_digits_are_equal_where_values_are_the_same(name: str) -> None:
     column = COLUMNS[name]
     digits = digits_of(column, None)
     assert 0 <= digits.values.min() <= digits.values.max() < digits.span
-    shown = [repr(0.0 if value == 0 and name == "double" else value) for value in column.to_pylist()]
+    shown = [
+        repr(0.0 if value == 0 and name == "double" else value) for value in column.to_pylist()
+    ]
     for i, mine in enumerate(shown):
-        assert [digits.values[i] == other for other in digits.values] == [mine == other for other in shown]
+        assert [digits.values[i] == other for other in digits.values] == [
+            mine == other for other in shown
+        ]
 
 
 @pytest.mark.parametrize("descending", [False, True])
@@ -112,8 +129,13 @@ def test_rows_are_ordered_as_arrow_orders_them(descending: bool, nulls_first: bo
     }
     digits = [digits_of(column, (descending, nulls_first)) for column in columns.values()]
     found = order_of(joined(digits, 300))
-    direction, place = "descending" if descending else "ascending", "at_start" if nulls_first else "at_end"
-    expected = pc.sort_indices(pa.table(columns), sort_keys=[(name, direction, place) for name in columns])
+    direction, place = (
+        "descending" if descending else "ascending",
+        "at_start" if nulls_first else "at_end",
+    )
+    expected = pc.sort_indices(
+        pa.table(columns), sort_keys=[(name, direction, place) for name in columns]
+    )
     assert found.tolist() == expected.to_pylist()
 
 
@@ -124,16 +146,34 @@ def test_forgetting_rows_that_are_not_needed_changes_no_answer(
 ) -> None:
     monkeypatch.setattr("runnel.processors.over.window.PRUNE_ROWS", 50)
     source = random.Random(7)
-    table = pa.table({"k": source.choices([None, 1, 2, 3], k=900), "v": source.choices(range(40), k=900), "i": range(900)})
+    table = pa.table(
+        {
+            "k": source.choices([None, 1, 2, 3], k=900),
+            "v": source.choices(range(40), k=900),
+            "i": range(900),
+        }
+    )
     connection.register("t", pa.Table.from_batches(table.to_batches(max_chunksize=40)))
     over = f"{function}() OVER ({partition} ORDER BY v{', i' if function == 'row_number' else ''})"
     inner = f"SELECT k, v, i, {over} AS r FROM t"
     everything = connection.execute(inner).fetchall()
-    for condition, keeps in (("r <= 3", lambda r: r <= 3), ("2 > r", lambda r: r < 2), ("r = 2", lambda r: r == 2)):
+    for condition, keeps in (
+        ("r <= 3", lambda r: r <= 3),
+        ("2 > r", lambda r: r < 2),
+        ("r = 2", lambda r: r == 2),
+    ):
         for parallelism in (1, 3):
             connection.execute(f"SET query_parallelism = {parallelism}")
-            found = connection.execute(f"SELECT * FROM ({inner}) AS x WHERE {condition} AND i >= 0").fetchall()
-            assert sorted(found, key=repr) == sorted((row for row in everything if keeps(row[3])), key=repr)
-    assert connection.execute(f"SELECT * FROM ({inner}) AS x WHERE r <= ?", (None,)).fetchall() == []
-    plan = "\n".join(row[0] for row in connection.execute(f"EXPLAIN SELECT * FROM ({inner}) AS x WHERE r <= 3"))
+            found = connection.execute(
+                f"SELECT * FROM ({inner}) AS x WHERE {condition} AND i >= 0"
+            ).fetchall()
+            assert sorted(found, key=repr) == sorted(
+                (row for row in everything if keeps(row[3])), key=repr
+            )
+    assert (
+        connection.execute(f"SELECT * FROM ({inner}) AS x WHERE r <= ?", (None,)).fetchall() == []
+    )
+    plan = "\n".join(
+        row[0] for row in connection.execute(f"EXPLAIN SELECT * FROM ({inner}) AS x WHERE r <= 3")
+    )
     assert "keep: r <= 3" in plan.replace("$" + function + "0", "r")

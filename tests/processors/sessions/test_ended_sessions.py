@@ -1,4 +1,5 @@
-"""A row that touches a session that was emitted is late, though a session of its own would still be open."""
+"""A row that touches a session that was emitted is late, though a session of its own would still be
+open."""
 
 from __future__ import annotations
 
@@ -16,7 +17,11 @@ from runnel.columns.key_hash import hash_columns
 from runnel.expressions.nodes import Aggregate
 from runnel.processor import Item, Watermark
 from runnel.processors.sessions.ended_sessions import EndedSessions
-from runnel.processors.sessions.session_aggregate import SessionEmission, SessionKeys, session_aggregate
+from runnel.processors.sessions.session_aggregate import (
+    SessionEmission,
+    SessionKeys,
+    session_aggregate,
+)
 from runnel.processors.sessions.session_merge import OpenSessions
 from runnel.processors.sessions.session_rows import session_rows
 from runnel.relation.streams import TimeBound
@@ -56,7 +61,13 @@ def very_late(rng: random.Random) -> tuple[Rows, list[pa.RecordBatch | Watermark
         part = []
         for _ in range(rng.randrange(1, 6)):
             now += rng.choice((0, 1, 2, 6))
-            part.append((rng.choice((None, 1, 2)), now - rng.choice((0, 0, 0, 5, 9, 40)), len(rows) + len(part)))
+            part.append(
+                (
+                    rng.choice((None, 1, 2)),
+                    now - rng.choice((0, 0, 0, 5, 9, 40)),
+                    len(rows) + len(part),
+                )
+            )
         rows += part
         items += [batch(part), Watermark(now, 3)]
     return rows, items
@@ -78,7 +89,9 @@ def test_sessions_are_those_of_the_rows_that_are_not_late(seed: int) -> None:
         assert len(given) <= len(rows)
         for key in (None, 1, 2):
             spans = sorted(row[:2] for row in given if row[2] == key)
-            assert all(before[1] < after[0] for before, after in pairwise(spans)), "they don't overlap"
+            assert all(before[1] < after[0] for before, after in pairwise(spans)), (
+                "they don't overlap"
+            )
 
     verify_processor(supplier(GAP), [items], check, row_by_row=False)
     verify_processor(aggregate(), [items], check_counts, row_by_row=False)
@@ -93,11 +106,23 @@ def made(request: pytest.FixtureRequest) -> Callable[[], Any]:
 
 def test_a_row_that_touches_an_emitted_session_is_late(made: Callable[[], Any]) -> None:
     processor, outbox = made()
-    feed(processor, [batch([(1, 0, 0), (2, 6, 1)]), Watermark(6, 3), batch([(1, 4, 2), (1, 5, 3), (2, 3, 4), (3, 3, 5)])])
-    assert processor.late_rows == 1, "4 touches 0, but 5 doesn't, and the other keys have no session that was emitted"
+    feed(
+        processor,
+        [
+            batch([(1, 0, 0), (2, 6, 1)]),
+            Watermark(6, 3),
+            batch([(1, 4, 2), (1, 5, 3), (2, 3, 4), (3, 3, 5)]),
+        ],
+    )
+    assert processor.late_rows == 1, (
+        "4 touches 0, but 5 doesn't, and the other keys have no session that was emitted"
+    )
     while not processor.complete():
         pass
-    starts = [batch.schema.names.index("a" if "a" in batch.schema.names else "window_start") for batch in batches_in(outbox)]
+    starts = [
+        batch.schema.names.index("a" if "a" in batch.schema.names else "window_start")
+        for batch in batches_in(outbox)
+    ]
     found = {row[starts[0]] for row in rows_of(batches_in(outbox))}
     assert found == {0, 5, 3}
 
@@ -128,7 +153,14 @@ def test_late_rows_pass_with_the_bounds_of_the_session_that_they_miss() -> None:
     time = type(COLUMNS["t"])(index=1, name="t", type=BIGINT)
     names = ("k", "t", "i", "a", "e", "w")
     processor, outbox = made_of(session_rows(GAP, time, (0,), 3, names, TimeBound(3), True))
-    feed(processor, [batch([(1, 0, 0), (1, 2, 1)]), Watermark(7, 3), batch([(1, 5, 2), (1, -9, 3), (1, -10, 4)])])
+    feed(
+        processor,
+        [
+            batch([(1, 0, 0), (1, 2, 1)]),
+            Watermark(7, 3),
+            batch([(1, 5, 2), (1, -9, 3), (1, -10, 4)]),
+        ],
+    )
     found = [row for row in rows_of(batches_in(outbox)) if row[2] > 1]
     assert sorted(found) == [(1, -10, 4, -10, -5, -6), (1, -9, 3, -10, -5, -6), (1, 5, 2, 0, 6, 5)]
     assert processor.late_rows == 0, "a filter counts them"
@@ -146,7 +178,9 @@ def test_what_no_row_can_touch_is_forgotten() -> None:
     for time in range(1000):
         ended.add(np.array([7], np.uint64), np.array([10 * time]), np.array([10 * time]))
         ended.forget(10 * time + GAP + 1, none_open)
-        assert [item.num_rows for item in ended.state(NO_FLOORS) if item.num_columns > 1] == [1], "the last of the key"
+        assert [item.num_rows for item in ended.state(NO_FLOORS) if item.num_columns > 1] == [1], (
+            "the last of the key"
+        )
         assert len(ended._chunks) <= 33
     ended.settle(20_000, none_open)
     assert [item.schema.names for item in ended.state(NO_FLOORS)] == [["$ended_watermark"]]
@@ -154,7 +188,8 @@ def test_what_no_row_can_touch_is_forgotten() -> None:
 
 
 def test_a_session_is_not_continued_back_to_what_was_forgotten() -> None:
-    """The emitted one of key 1 is forgotten when another one of it begins, which a row can't bring back to it."""
+    """The emitted one of key 1 is forgotten when another one of it begins, which a row can't bring
+    back to it."""
     sessions = OpenSessions(GAP)
     one, two = np.array([1], np.uint64), np.array([2], np.uint64)
 
@@ -167,10 +202,14 @@ def test_a_session_is_not_continued_back_to_what_was_forgotten() -> None:
     sessions.forget(20, at_once=True)
     assert sessions.ended.forgotten == GAP
     assert [late(one, time, 20) for time in (17, 13, 9, 5, 4)] == [False, False, False, False, True]
-    assert [late(two, time, 20) for time in (16, 12, 8, 4, 0)] == [False] * 5, "this one was open all the time"
+    assert [late(two, time, 20) for time in (16, 12, 8, 4, 0)] == [False] * 5, (
+        "this one was open all the time"
+    )
     (forgotten, state) = sessions.ended_state(20)
     assert forgotten.num_rows == 1
-    assert [row[1:] for row in rows_of([state])] == [(0, GAP)], "the key whose session began when one had been forgotten"
+    assert [row[1:] for row in rows_of([state])] == [(0, GAP)], (
+        "the key whose session began when one had been forgotten"
+    )
 
 
 def test_another_gap_goes_on_with_the_ends_that_were_emitted() -> None:
@@ -181,7 +220,10 @@ def test_another_gap_goes_on_with_the_ends_that_were_emitted() -> None:
         restored = EndedSessions(gap)
         for state in saved.state(NO_FLOORS):
             restored.restore(state, 0, 1)
-        assert [bool(restored.of(one, np.array([time]))[0][0]) for time in (10, 11)] == [True, False]
+        assert [bool(restored.of(one, np.array([time]))[0][0]) for time in (10, 11)] == [
+            True,
+            False,
+        ]
 
 
 @pytest.mark.parametrize("parallelism", [1, 3])
@@ -211,13 +253,16 @@ def test_through_sql(kind: str, group: str) -> None:
         connection.execute("CREATE MAPPING late (n BIGINT) TYPE DuckDB")
         rows = [(0, 1, None), (6, 2, "x"), (4, 1, None), (5, 1, "y"), (20, 2, "x")]
         schema = pa.schema([("n", pa.int64()), ("k", pa.int64()), ("s", pa.string())])
-        script = [pa.RecordBatch.from_pylist([dict(zip("nks", row, strict=True))], schema) for row in rows]
+        script = [
+            pa.RecordBatch.from_pylist([dict(zip("nks", row, strict=True))], schema) for row in rows
+        ]
         connection._register("raw", ScriptedTable("raw", schema, [script], None))
         time = "n" if kind == "BIGINT" else "TIMESTAMP '2000-01-01' + n * INTERVAL '1' SECOND"
         source = f"(SELECT {time} AS t, n, k, s FROM raw)"
         ordered = f"TABLE(IMPOSE_ORDER({source}, DESCRIPTOR(t), {size.replace('4', '0')}))"
         sql = (
-            f"SELECT COUNT(*), SUM(n) FROM TABLE(SESSION({ordered} PARTITION BY k, s, DESCRIPTOR(t), {size})) GROUP BY {group}"
+            f"SELECT COUNT(*), SUM(n) FROM TABLE(SESSION({ordered} PARTITION BY k, s, "
+            f"DESCRIPTOR(t), {size})) GROUP BY {group}"
         )
         cursor = connection.cursor().execute(f"{sql} LATE DATA INTO late", timeout=60)
         assert sorted(cursor.fetchall()) == [(1, 0), (1, 5), (1, 6), (1, 20)]

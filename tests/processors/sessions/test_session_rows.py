@@ -30,18 +30,25 @@ Rows = list[tuple[Any, ...]]
 BOUND = TimeBound(3)
 
 
-def supplier(gap: int, bound: TimeBound | None = BOUND, keys: tuple[int, ...] = (0,), kind: SqlType = BIGINT) -> Any:
+def supplier(
+    gap: int, bound: TimeBound | None = BOUND, keys: tuple[int, ...] = (0,), kind: SqlType = BIGINT
+) -> Any:
     return session_rows(gap, Column(index=1, name="t", type=kind), keys, 3, NAMES, bound)
 
 
 def batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([dict(zip("kti", row, strict=True)) for row in rows], schema=schema)
+    return pa.RecordBatch.from_pylist(
+        [dict(zip("kti", row, strict=True)) for row in rows], schema=schema
+    )
 
 
 def sessions(rows: Rows, gap: int) -> Rows:
     """Each row with its session's bounds."""
     found: Rows = [(*row, None, None, None) for row in rows if row[1] is None]
-    timed = sorted((row for row in rows if row[1] is not None), key=lambda row: (row[0] is not None, row[0] or 0, row[1]))
+    timed = sorted(
+        (row for row in rows if row[1] is not None),
+        key=lambda row: (row[0] is not None, row[0] or 0, row[1]),
+    )
     for _, members in groupby(timed, key=lambda row: row[0]):
         current: Rows = []
         for row in [*members, None]:
@@ -55,7 +62,8 @@ def sessions(rows: Rows, gap: int) -> Rows:
 
 
 def disordered(random_: random.Random, lag: int) -> tuple[Rows, list[pa.RecordBatch | Watermark]]:
-    """Rows of which none is further than `lag` behind the latest one before its batch, with watermarks here and there."""
+    """Rows of which none is further than `lag` behind the latest one before its batch, with
+    watermarks here and there."""
     items: list[pa.RecordBatch | Watermark] = []
     rows: Rows = []
     now = latest = random_.randrange(-100, 100)
@@ -64,7 +72,13 @@ def disordered(random_: random.Random, lag: int) -> tuple[Rows, list[pa.RecordBa
         for _ in range(random_.randrange(1, 14)):
             now += random_.choice([0, 0, 1, 2, 6])
             time = max(now - random_.randrange(lag + 1), latest - lag)
-            part.append((random_.choice([None, 0, 1, 2]), None if random_.random() < 0.05 else time, len(rows) + len(part)))
+            part.append(
+                (
+                    random_.choice([None, 0, 1, 2]),
+                    None if random_.random() < 0.05 else time,
+                    len(rows) + len(part),
+                )
+            )
         rows += part
         items.append(batch(part))
         latest = max([latest, *(row[1] for row in part if row[1] is not None)])
@@ -93,7 +107,12 @@ def test_rows_that_memory_has_no_room_for_go_to_files() -> None:
     rows: Rows = [(random_.randrange(500), random_.randrange(4000), i) for i in range(20_000)]
     batches = [batch(rows[at : at + 1000]) for at in range(0, len(rows), 1000)]
     memory = Memory(limit=400_000)
-    options: dict[str, Any] = {"ordered": False, "row_by_row": False, "snapshots": False, "memory": memory}
+    options: dict[str, Any] = {
+        "ordered": False,
+        "row_by_row": False,
+        "snapshots": False,
+        "memory": memory,
+    }
     verify_processor(supplier(4, None), [batches], sessions(rows, 4), **options)
     assert memory.spilled_bytes
     assert not memory.used
@@ -103,7 +122,11 @@ def test_one_key_with_more_rows_than_there_is_memory_for_is_an_error() -> None:
     rows: Rows = [(1, i, i) for i in range(20_000)]
     batches = [batch(rows[at : at + 1000]) for at in range(0, len(rows), 1000)]
     for keys in ((), (0,)):
-        options: dict[str, Any] = {"row_by_row": False, "snapshots": False, "memory": Memory(limit=300_000)}
+        options: dict[str, Any] = {
+            "row_by_row": False,
+            "snapshots": False,
+            "memory": Memory(limit=300_000),
+        }
         with pytest.raises(OperationalError, match="need more than the memory_limit"):
             verify_processor(supplier(4, None, keys), [batches], [], **options)
 
@@ -112,7 +135,9 @@ def test_without_keys_all_rows_share_their_sessions() -> None:
     rows: Rows = [(1, 10, 0), (2, 14, 1), (1, 30, 2), (None, 19, 3)]
     expected = sessions([(0, *row[1:]) for row in rows], 5)
     wanted = [(rows[row[2]][0], *row[1:]) for row in expected]
-    verify_processor(supplier(5, keys=()), [[batch(rows), Watermark(100, 3)]], wanted, ordered=False)
+    verify_processor(
+        supplier(5, keys=()), [[batch(rows), Watermark(100, 3)]], wanted, ordered=False
+    )
 
 
 def outputs_of(items: Sequence[Item]) -> list[Any]:
@@ -166,7 +191,12 @@ def test_another_watermark_ends_no_session() -> None:
 
 
 def test_late_rows_are_left_out_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    items = [batch([(1, 10, 0)]), Watermark(30, 3), batch([(1, 12, 1), (1, 27, 2), (2, 20, 3)]), batch([(1, 23, 4)])]
+    items = [
+        batch([(1, 10, 0)]),
+        Watermark(30, 3),
+        batch([(1, 12, 1), (1, 27, 2), (2, 20, 3)]),
+        batch([(1, 23, 4)]),
+    ]
     expected = [(1, 10, 0, 10, 15, 14), (1, 27, 2, 23, 32, 31), (1, 23, 4, 23, 32, 31)]
     with caplog.at_level(logging.WARNING):
         verify_processor(supplier(5), [items], expected, ordered=False, row_by_row=False)
@@ -174,8 +204,18 @@ def test_late_rows_are_left_out_counted_and_logged(caplog: pytest.LogCaptureFixt
 
 
 def test_late_rows_that_are_passed_on_have_sessions_behind_the_watermark() -> None:
-    items = [batch([(1, 10, 0)]), Watermark(30, 3), batch([(1, 12, 1), (1, 14, 2), (2, 27, 3), (1, 2, 4), (1, 3, 5)])]
-    expected = [(1, 10, 0, 10, 15, 14), (1, 12, 1, 10, 15, 14), (1, 14, 2, 10, 15, 14), (1, 2, 4, 2, 8, 7), (1, 3, 5, 2, 8, 7)]
+    items = [
+        batch([(1, 10, 0)]),
+        Watermark(30, 3),
+        batch([(1, 12, 1), (1, 14, 2), (2, 27, 3), (1, 2, 4), (1, 3, 5)]),
+    ]
+    expected = [
+        (1, 10, 0, 10, 15, 14),
+        (1, 12, 1, 10, 15, 14),
+        (1, 14, 2, 10, 15, 14),
+        (1, 2, 4, 2, 8, 7),
+        (1, 3, 5, 2, 8, 7),
+    ]
     expected.append((2, 27, 3, 27, 32, 31))
     time = Column(index=1, name="t", type=BIGINT)
     passing = session_rows(5, time, (0,), 3, NAMES, BOUND, passes_late=True)
@@ -209,7 +249,9 @@ def test_an_end_beyond_the_type_is_an_error() -> None:
 
 def test_no_more_rows_are_held_than_the_job_allows() -> None:
     with pytest.raises(OperationalError, match="would hold more than 2 rows"):
-        verify_processor(supplier(5), [[batch([(1, 1, 0), (1, 2, 1), (1, 3, 2)])]], [], accumulation_limit=2)
+        verify_processor(
+            supplier(5), [[batch([(1, 1, 0), (1, 2, 1), (1, 3, 2)])]], [], accumulation_limit=2
+        )
 
 
 def test_the_farthest_times_are_apart() -> None:

@@ -72,11 +72,15 @@ class RecordingTable(WritableTable):
 
 
 REQUEST = SinkRequest(WriteMode.SINK, (0,))
-BATCHES = [pa.RecordBatch.from_pydict({"n": pa.array(values, pa.int64())}) for values in ([1, 2], [], [3])]
+BATCHES = [
+    pa.RecordBatch.from_pydict({"n": pa.array(values, pa.int64())}) for values in ([1, 2], [], [3])
+]
 
 
 def run(table: RecordingTable, **options: Any) -> None:
-    verify_processor(lambda: Write(table.sink(REQUEST)), [BATCHES], [(3,)], snapshots=False, **options)
+    verify_processor(
+        lambda: Write(table.sink(REQUEST)), [BATCHES], [(3,)], snapshots=False, **options
+    )
 
 
 def test_rows_are_written_committed_once_and_counted() -> None:
@@ -90,11 +94,15 @@ def test_rows_are_written_committed_once_and_counted() -> None:
 
 def test_no_rows_are_committed_too() -> None:
     table = RecordingTable()
-    verify_processor(lambda: Write(table.sink(REQUEST)), [[]], [(0,)], snapshots=False, row_by_row=False)
+    verify_processor(
+        lambda: Write(table.sink(REQUEST)), [[]], [(0,)], snapshots=False, row_by_row=False
+    )
     assert table.calls[:3] == ["stage", "commit", "close"]
 
 
-@pytest.mark.parametrize(("call", "token"), [("write", None), ("stage", None), ("commit", {"epoch": 0})])
+@pytest.mark.parametrize(
+    ("call", "token"), [("write", None), ("stage", None), ("commit", {"epoch": 0})]
+)
 def test_a_failure_leaves_nothing(call: str, token: Token | None) -> None:
     table = RecordingTable(fails_in=call)
     with pytest.raises(OperationalError, match=f"the disk is full in {call}"):

@@ -51,7 +51,12 @@ def test_agrees_with_duckdb(
         limits = [None if bound is None else number(bound) for bound in (count, offset)]
         start = offset or 0
         wanted = rows[start : None if count is None else start + count]
-        verify_processor(sort(tuple(sort_keys), *limits), [table.to_batches(max_chunksize=9)], wanted, row_by_row=False)
+        verify_processor(
+            sort(tuple(sort_keys), *limits),
+            [table.to_batches(max_chunksize=9)],
+            wanted,
+            row_by_row=False,
+        )
 
 
 def test_of_many_rows_only_the_first_are_held() -> None:
@@ -102,7 +107,9 @@ def test_too_many_rows() -> None:
     table = random_table(0, 20, "n")
     (n,) = columns_of(table).values()
     with pytest.raises(OperationalError, match="would hold more than 10 rows"):
-        verify_processor(sort((SortKey(n),), None, None), [table.to_batches()], [], accumulation_limit=10)
+        verify_processor(
+            sort((SortKey(n),), None, None), [table.to_batches()], [], accumulation_limit=10
+        )
 
 
 def test_no_input() -> None:

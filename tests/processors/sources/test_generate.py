@@ -36,7 +36,9 @@ def supplier_of(function: str, *arguments: int | None) -> Any:
     ],
 )
 def test_series(arguments: tuple[int, ...], expected: list[int]) -> None:
-    verify_processor(supplier_of("generate_series", *arguments), [], [(v,) for v in expected], snapshots=False)
+    verify_processor(
+        supplier_of("generate_series", *arguments), [], [(v,) for v in expected], snapshots=False
+    )
 
 
 def test_a_long_series_is_made_as_it_is_read() -> None:

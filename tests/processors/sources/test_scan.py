@@ -29,7 +29,9 @@ def test_filter_and_projection_are_applied() -> None:
     columns = columns_of(table)
     condition = build.call("gt", [columns["i"], Literal(value=1, type=BIGINT)])
     doubled = build.call("add", [columns["n"], columns["n"]])
-    source = ScriptedSource(table.slice(0, 25).to_batches(max_chunksize=10), table.slice(25).to_batches())
+    source = ScriptedSource(
+        table.slice(0, 25).to_batches(max_chunksize=10), table.slice(25).to_batches()
+    )
     supplier = scan(source, condition, (columns["s"], doubled), ("text", "twice"))
     rows = table.to_pylist()
     wanted = [(row["s"], 2 * row["n"]) for row in rows if row["i"] is not None and row["i"] > 1]
@@ -42,7 +44,12 @@ def test_without_projection_columns_are_only_renamed() -> None:
     def check(items: list[Any]) -> None:
         assert [item.schema.names for item in items] == [["m"], ["m"]]
 
-    verify_processor(scan(ScriptedSource([numbers(1), numbers(2)]), None, None, ("m",)), [], check, snapshots=False)
+    verify_processor(
+        scan(ScriptedSource([numbers(1), numbers(2)]), None, None, ("m",)),
+        [],
+        check,
+        snapshots=False,
+    )
 
 
 def test_no_columns_at_all() -> None:
@@ -159,7 +166,9 @@ class OneSource(Source):
 def test_a_pause_until_a_time() -> None:
     clock = ManualClock()
     partition = TimedPartition(clock)
-    (supplier,) = scan(OneSource(partition), None, None, ("n",)).get(job_context(clock.monotonic), 1, 1)
+    (supplier,) = scan(OneSource(partition), None, None, ("n",)).get(
+        job_context(clock.monotonic), 1, 1
+    )
     (processor,) = supplier.get(1)
     wakes = Wakes()
     outbox, context = place(job_context(clock.monotonic), wakes)

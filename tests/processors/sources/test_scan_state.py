@@ -1,4 +1,5 @@
-"""Which partitions a restored scan reads, and from where: by their names, however they are dealt out."""
+"""Which partitions a restored scan reads, and from where: by their names, however they are dealt
+out."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ class Reopening(Parts):
         return Part(f"again {identity}")
 
 
-def restored(source: Parts, saved: list[SavedPartition], parallelism: int = 1) -> list[dict[str, Part]]:
+def restored(
+    source: Parts, saved: list[SavedPartition], parallelism: int = 1
+) -> list[dict[str, Part]]:
     """What each processor goes on with."""
     items = list(named(source.split(CONTEXT)).items())
     everything = frozenset(name for name, _ in items)
@@ -72,7 +75,9 @@ def test_positions_go_to_who_has_the_partition(parallelism: int) -> None:
     source = Parts("c", "a", "d", "b")
     saved = [at(name, place) for place, name in enumerate("abcd")]
     found = restored(source, saved, parallelism)
-    assert {part.identity: part.place for part in source.parts} == {name: {"n": n} for n, name in enumerate("abcd")}
+    assert {part.identity: part.place for part in source.parts} == {
+        name: {"n": n} for n, name in enumerate("abcd")
+    }
     assert sorted(name for parts in found for name in parts) == list("abcd")
 
 
@@ -105,7 +110,9 @@ def test_what_is_live_goes_on_with_what_comes() -> None:
     stream.is_repeatable, stream.is_live = False, True
     assert list(restored(stream, [SavedPartition("0", None, is_begun=True)])[0]) == ["0"]
     stream.is_live = False
-    with pytest.raises(OperationalError, match="can't be read again from where the snapshot was taken"):
+    with pytest.raises(
+        OperationalError, match="can't be read again from where the snapshot was taken"
+    ):
         restored(stream, [SavedPartition("0", None, is_begun=True)])
     assert list(restored(stream, [SavedPartition("0", None)])[0]) == ["0"], "nothing of it was read"
 
@@ -113,7 +120,10 @@ def test_what_is_live_goes_on_with_what_comes() -> None:
 def test_state_is_read_back_also_without_columns_of_later_versions() -> None:
     saved = [at("a", 1), SavedPartition("b", None, True, True, -5, True)]
     assert decode(encode(saved)) == saved
-    assert decode(encode(saved).select([0, 1, 2])) == [at("a", 1), SavedPartition("b", is_begun=True)]
+    assert decode(encode(saved).select([0, 1, 2])) == [
+        at("a", 1),
+        SavedPartition("b", is_begun=True),
+    ]
 
 
 def test_names_of_partitions_differ() -> None:

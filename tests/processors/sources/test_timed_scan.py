@@ -50,7 +50,8 @@ class Partitions(Source):
 
 
 def shown(items: Sequence[Item]) -> list[object]:
-    """Batches as lists of times, watermarks as their times (a tuple with the number where it isn't 0), the rest as it is."""
+    """Batches as lists of times, watermarks as their times (a tuple with the number where it isn't
+    0), the rest as it is."""
     told: list[object] = []
     for item in items:
         if isinstance(item, pa.RecordBatch):
@@ -66,7 +67,9 @@ def shown(items: Sequence[Item]) -> list[object]:
 class Scanned:
     """A scan of partitions under a manual clock."""
 
-    def __init__(self, rule: TimeRule, *partitions: SourcePartition, clock: ManualClock | None = None) -> None:
+    def __init__(
+        self, rule: TimeRule, *partitions: SourcePartition, clock: ManualClock | None = None
+    ) -> None:
         self.clock = clock or ManualClock(5)
         self.wakes = Wakes()
         meta = scan(Partitions(*partitions), None, None, ("t",), rule)
@@ -85,7 +88,10 @@ class Scanned:
 
 
 def test_a_watermark_follows_its_rows_and_strictly_increases() -> None:
-    scanned = Scanned(TimeRule(TIME, None, 3, 7), Entries(times(10, 12), times(11), times(None), times(12, 20), END))
+    scanned = Scanned(
+        TimeRule(TIME, None, 3, 7),
+        Entries(times(10, 12), times(11), times(None), times(12, 20), END),
+    )
     assert scanned.run() == [[10, 12], (9, 7), [11], [None], [12, 20], (17, 7)]
 
 
@@ -116,13 +122,19 @@ def test_rows_that_come_one_by_one_do_not_ask_for_a_wake_up_each() -> None:
     assert scanned.wakes.times == [SECOND + 5]
     scanned.clock.advance_to(SECOND + 5)
     scanned.run()
-    assert scanned.wakes.times[1:] == [SECOND + 5 + SECOND // 10], "the one before asks for the next"
+    assert scanned.wakes.times[1:] == [SECOND + 5 + SECOND // 10], (
+        "the one before asks for the next"
+    )
     scanned.clock.advance_to(scanned.wakes.times[-1])
     assert scanned.run()[-1] == IDLE
 
 
 def test_a_partition_at_its_end_is_idle_at_once() -> None:
-    scanned = Scanned(TimeRule(TIME, None, 0, 0), Entries(times(10), Pause(is_idle=True)), Entries(times(50), times(60)))
+    scanned = Scanned(
+        TimeRule(TIME, None, 0, 0),
+        Entries(times(10), Pause(is_idle=True)),
+        Entries(times(50), times(60)),
+    )
     assert scanned.run() == [[50], [10], 10, [60], 60]
 
 
@@ -139,12 +151,16 @@ class Busy(SourcePartition):
 
 def test_a_partition_becomes_idle_beside_a_busy_one() -> None:
     clock = ManualClock(5)
-    busy = Scanned(TimeRule(TIME, None, 0, 0), Entries(times(10)), Busy(clock, SECOND // 10), clock=clock)
+    busy = Scanned(
+        TimeRule(TIME, None, 0, 0), Entries(times(10)), Busy(clock, SECOND // 10), clock=clock
+    )
     for _ in range(15):
         assert not busy.processor.complete()
     marks = [item for item in shown(busy.outbox.items) if not isinstance(item, list)]
     assert marks[0] == 10, "until it is idle, it holds the watermark"
-    assert SECOND <= marks[1] <= SECOND + SECOND // 5, "and not for longer, though the other one never pauses"
+    assert SECOND <= marks[1] <= SECOND + SECOND // 5, (
+        "and not for longer, though the other one never pauses"
+    )
 
 
 def test_without_time_out_a_partition_is_never_idle() -> None:
@@ -156,13 +172,18 @@ def test_without_time_out_a_partition_is_never_idle() -> None:
 
 
 def test_marks_of_the_source_count_without_lag() -> None:
-    scanned = Scanned(TimeRule(TIME, None, 5, 0), Entries(times(10), EventTimeMark(20), EventTimeMark(15), times(30), END))
+    scanned = Scanned(
+        TimeRule(TIME, None, 5, 0),
+        Entries(times(10), EventTimeMark(20), EventTimeMark(15), times(30), END),
+    )
     assert scanned.run() == [[10], 5, 20, [30], 25]
 
 
 def test_rows_that_a_condition_leaves_out_do_not_count() -> None:
     condition = build.call("lt", [TIME, Literal(value=100, type=BIGINT)])
-    scanned = Scanned(TimeRule(TIME, condition, 0, 0), Entries(times(10, 5_000), times(20, 900), END))
+    scanned = Scanned(
+        TimeRule(TIME, condition, 0, 0), Entries(times(10, 5_000), times(20, 900), END)
+    )
     assert scanned.run() == [[10, 5000], 10, [20, 900], 20]
 
 
@@ -182,7 +203,11 @@ def test_nothing_is_offered_past_a_full_outbox() -> None:
 
 def test_event_times_of_temporal_columns() -> None:
     day = 86_400_000_000
-    assert event_times(pa.array([date(1969, 12, 31), None, date(1970, 1, 2)])).to_pylist() == [-day, None, day]
+    assert event_times(pa.array([date(1969, 12, 31), None, date(1970, 1, 2)])).to_pylist() == [
+        -day,
+        None,
+        day,
+    ]
     moment = pa.array([datetime(1970, 1, 1, 0, 0, 1)], pa.timestamp("us"))
     assert event_times(moment).to_pylist() == [1_000_000]
     assert event_times(pa.array([7, -1], pa.int16())).to_pylist() == [7, -1]
@@ -191,11 +216,15 @@ def test_event_times_of_temporal_columns() -> None:
 @pytest.mark.parametrize("lag", [0, 4])
 def test_imposed_order_over_other_operators(lag: int) -> None:
     def check(items: list[Item]) -> None:
-        watermarks = [item.time for item in items if isinstance(item, Watermark) and item.column == 2]
+        watermarks = [
+            item.time for item in items if isinstance(item, Watermark) and item.column == 2
+        ]
         # After a restore the last one is given again: those downstream may have lost it.
         assert watermarks == sorted(watermarks)
         assert watermarks[-1] == 30 - lag
-        assert [item.time for item in items if isinstance(item, Watermark) and item.column == 1] == [99]
+        assert [
+            item.time for item in items if isinstance(item, Watermark) and item.column == 1
+        ] == [99]
         seen: int | None = None
         for item in items:
             if isinstance(item, pa.RecordBatch):
@@ -204,7 +233,9 @@ def test_imposed_order_over_other_operators(lag: int) -> None:
                 assert seen is not None and item.time == seen - lag, "it follows its rows"
 
     verify_processor(
-        impose_order(TimeRule(TIME, None, lag, 2)), [[times(5, 10), Watermark(3, 2), Watermark(99, 1), times(30, 20)]], check
+        impose_order(TimeRule(TIME, None, lag, 2)),
+        [[times(5, 10), Watermark(3, 2), Watermark(99, 1), times(30, 20)]],
+        check,
     )
 
 
@@ -213,7 +244,9 @@ def test_imposed_order_goes_on_with_the_least_of_several_watermarks() -> None:
     outbox, context = place(job_context(ManualClock(5).monotonic))
     processor.init(outbox, context)
     for time in (40, 10, 30):
-        processor.restore_snapshot(pa.RecordBatch.from_pydict({"watermark": pa.array([time], pa.int64())}))
+        processor.restore_snapshot(
+            pa.RecordBatch.from_pydict({"watermark": pa.array([time], pa.int64())})
+        )
     assert processor.finish_restore()
     assert processor.flush()
     assert shown(outbox.items) == [10], "a row of time 20 may follow"
@@ -244,7 +277,9 @@ def test_imposed_order_becomes_idle() -> None:
     assert processor.alarm == SECOND + 5
     clock.advance_to(processor.alarm)
     assert processor.on_alarm()
-    assert shown(outbox.items) == [] and processor.alarm == clock.monotonic(), "rows may wait that nobody looked at"
+    assert shown(outbox.items) == [] and processor.alarm == clock.monotonic(), (
+        "rows may wait that nobody looked at"
+    )
     assert processor.on_alarm()
     assert shown(outbox.items) == [IDLE]
     assert processor.alarm == 0, "it sleeps until rows come"
@@ -274,7 +309,9 @@ class Pushed(SourcePartition):
 def test_small_batches_are_waited_for_within_the_latency_target() -> None:
     clock = ManualClock(5)
     pushed = Pushed()
-    (supplier,) = scan(Partitions(pushed), None, None, ("t",)).get(job_context(clock.monotonic, linger=SECOND), 1, 1)
+    (supplier,) = scan(Partitions(pushed), None, None, ("t",)).get(
+        job_context(clock.monotonic, linger=SECOND), 1, 1
+    )
     (processor,) = supplier.get(1)
     wakes = Wakes()
     outbox, context = place(job_context(clock.monotonic, linger=SECOND), wakes)

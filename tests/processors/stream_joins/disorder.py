@@ -1,4 +1,5 @@
-"""Streams with disorder for tests: rows in a shuffled order, cut into batches, with watermarks that are true between them."""
+"""Streams with disorder for tests: rows in a shuffled order, cut into batches, with watermarks that
+are true between them."""
 
 from __future__ import annotations
 
@@ -14,10 +15,16 @@ StreamItem = pa.RecordBatch | Watermark
 
 
 def stream_of(
-    table: pa.Table, time: str, number: int, rng: random.Random, *, disorder: int = 0, largest: int = 7
+    table: pa.Table,
+    time: str,
+    number: int,
+    rng: random.Random,
+    *,
+    disorder: int = 0,
+    largest: int = 7,
 ) -> list[StreamItem]:
-    """The rows of `table`, each at most about `disorder` (in event time) behind others, in batches of at most `largest` rows,
-    with watermarks of that number, none of which makes a row late."""
+    """The rows of `table`, each at most about `disorder` (in event time) behind others, in batches
+    of at most `largest` rows, with watermarks of that number, none of which makes a row late."""
     times = event_times(table.column(time).combine_chunks()).to_pylist()
     arrival = [0 if at is None else at + rng.randint(0, disorder) for at in times]
     order = sorted(range(len(times)), key=lambda row: (arrival[row], rng.random()))
@@ -39,8 +46,9 @@ def stream_of(
 
 
 def check_promises(items: Iterable[Item], columns: dict[int, Sequence[int]]) -> None:
-    """Fails where a row comes out behind a watermark that came before it, or a watermark isn't greater than the last one.
-    `columns` has, for each number, the places of the columns that it bounds."""
+    """Fails where a row comes out behind a watermark that came before it, or a watermark isn't
+    greater than the last one. `columns` has, for each number, the places of the columns that it
+    bounds."""
     told: dict[int, int] = {}
     for item in items:
         if isinstance(item, Watermark):
@@ -50,4 +58,6 @@ def check_promises(items: Iterable[Item], columns: dict[int, Sequence[int]]) -> 
             for number, places in columns.items():
                 for place in places:
                     times = event_times(item.column(place)).drop_null().to_pylist()
-                    assert not times or min(times) >= told.get(number, -(1 << 63)), f"{min(times)} is behind {told}"
+                    assert not times or min(times) >= told.get(number, -(1 << 63)), (
+                        f"{min(times)} is behind {told}"
+                    )

@@ -30,13 +30,20 @@ SIGNS = {(False, False): ">=", (True, False): ">", (False, True): "<=", (True, T
 
 
 def table_of(rng: random.Random, prefix: str, count: int, unique: bool) -> pa.Table:
-    """Keys i and s with NULLs, a time t, which is NULL now and then and, if `unique`, never twice the same, a number v."""
-    given = rng.sample(range(-100, 100), count) if unique else [rng.randint(-90, 90) for _ in range(count)]
+    """Keys i and s with NULLs, a time t, which is NULL now and then and, if `unique`, never twice
+    the same, a number v."""
+    given = (
+        rng.sample(range(-100, 100), count)
+        if unique
+        else [rng.randint(-90, 90) for _ in range(count)]
+    )
     times = [None if rng.random() < 0.05 else at for at in given]
     return pa.table(
         {
             f"{prefix}i": pa.array([rng.choice((None, 1, 2, 3)) for _ in range(count)], pa.int64()),
-            f"{prefix}s": pa.array([rng.choice((None, "a", "bb")) for _ in range(count)], pa.string()),
+            f"{prefix}s": pa.array(
+                [rng.choice((None, "a", "bb")) for _ in range(count)], pa.string()
+            ),
             f"{prefix}t": pa.array(times, pa.int64()),
             f"{prefix}v": pa.array(range(count), pa.int64()),
         }
@@ -68,7 +75,13 @@ def test_tables_agree_with_duckdb(outer: bool, strict: bool, forward: bool, keys
     inputs = [left.to_batches(max_chunksize=7), right.to_batches(max_chunksize=5)]
     wanted = duckdb_rows(sql_of(shape, keys), l=left, r=right)
     verify_processor(
-        joined(shape, keys, left, right), inputs, wanted, priorities=(1, 0), ordered=False, row_by_row=False, snapshots=False
+        joined(shape, keys, left, right),
+        inputs,
+        wanted,
+        priorities=(1, 0),
+        ordered=False,
+        row_by_row=False,
+        snapshots=False,
     )
 
 
@@ -78,16 +91,23 @@ def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> E
     if not request.param:
         return None
     given = spill_eagerly(monkeypatch)
-    monkeypatch.setattr(diverting, "Reservation", lambda memory, weight=1: Reservation(given, weight))
+    monkeypatch.setattr(
+        diverting, "Reservation", lambda memory, weight=1: Reservation(given, weight)
+    )
     return given
 
 
 @pytest.mark.parametrize("seed", some(range(8), 4))
-def test_streams_agree_with_duckdb(seed: int, memory: EagerMemory | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_agree_with_duckdb(
+    seed: int, memory: EagerMemory | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "PRUNED_FROM", 3)
     rng = random.Random(seed)
     keys = rng.choice(("", "i", "s", "is"))
-    left, right = table_of(rng, "l", rng.randint(0, 40), False), table_of(rng, "r", rng.randint(0, 40), True)
+    left, right = (
+        table_of(rng, "l", rng.randint(0, 40), False),
+        table_of(rng, "r", rng.randint(0, 40), True),
+    )
     shape = AsOfShape(
         outer=rng.random() < 0.5,
         strict=rng.random() < 0.5,
@@ -103,7 +123,9 @@ def test_streams_agree_with_duckdb(seed: int, memory: EagerMemory | None, monkey
     wanted = duckdb_rows(sql_of(shape, keys), l=left, r=right)
 
     def check(items: list[Any]) -> None:
-        assert_rows([item for item in items if isinstance(item, pa.RecordBatch)], wanted, ordered=False)
+        assert_rows(
+            [item for item in items if isinstance(item, pa.RecordBatch)], wanted, ordered=False
+        )
         check_promises(items, {LEFT_TIME: [2]})
 
     verify_processor(joined(shape, keys, left, right), inputs, check, priorities=(0, 0))
@@ -115,7 +137,9 @@ def test_old_versions_are_those_that_another_one_comes_after(seed: int) -> None:
     """In several runs, and with equal times, of which the last counts."""
     rng = random.Random(seed)
     with_key = rng.random() < 0.7
-    given = [(rng.randint(0, 3) if with_key else 0, rng.randint(0, 9)) for _ in range(rng.randint(1, 40))]
+    given = [
+        (rng.randint(0, 3) if with_key else 0, rng.randint(0, 9)) for _ in range(rng.randint(1, 40))
+    ]
     cuts = sorted({0, len(given), *(rng.randint(0, len(given)) for _ in range(3))})
     runs = [Run(_versions(given[start:stop], with_key)) for start, stop in pairwise(cuts)]
     least = rng.randint(-1, 10)
@@ -131,7 +155,15 @@ def _versions(rows: list[tuple[int, int]], with_key: bool) -> Rows:
     keys = [pa.array([key for key, _ in rows], pa.int64())] if with_key else []
     times = np.array([time for _, time in rows], np.int64)
     batch = pa.RecordBatch.from_arrays([pa.array(times)], ["t"])
-    return Rows(batch, hash_columns(keys) if keys else None, keys, times, None, [], np.zeros(len(rows), np.bool_))
+    return Rows(
+        batch,
+        hash_columns(keys) if keys else None,
+        keys,
+        times,
+        None,
+        [],
+        np.zeros(len(rows), np.bool_),
+    )
 
 
 def test_of_equal_times_the_last_version_counts() -> None:

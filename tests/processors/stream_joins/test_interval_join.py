@@ -1,4 +1,5 @@
-"""Joins of streams within time bounds: random disorder and batch cuts, compared with DuckDB's join of the tables."""
+"""Joins of streams within time bounds: random disorder and batch cuts, compared with DuckDB's join
+of the tables."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def table_of(rng: random.Random, prefix: str, count: int, keys: str) -> pa.Table
 Limits = tuple[int | None, int | None]
 
 
-def joined(kind: JoinKind, keys: str, limits: Limits, condition: Expression | None, *tables: pa.Table) -> Any:
+def joined(
+    kind: JoinKind, keys: str, limits: Limits, condition: Expression | None, *tables: pa.Table
+) -> Any:
     """The join of two tables on equal keys with low ≤ rt − lt ≤ high."""
     left, right = tables
     low, high = limits
@@ -63,15 +66,27 @@ def joined(kind: JoinKind, keys: str, limits: Limits, condition: Expression | No
     shape = IntervalShape(
         link=link,
         condition=None,
-        left=WaitingSide(watermark=RIGHT_TIME if waits_left else None, expiry=waits_left, bounds=((2, TimeBound(LEFT_TIME)),)),
+        left=WaitingSide(
+            watermark=RIGHT_TIME if waits_left else None,
+            expiry=waits_left,
+            bounds=((2, TimeBound(LEFT_TIME)),),
+        ),
         right=WaitingSide(
-            watermark=LEFT_TIME if waits_right else None, expiry=waits_right, bounds=((2, TimeBound(RIGHT_TIME)),)
+            watermark=LEFT_TIME if waits_right else None,
+            expiry=waits_right,
+            bounds=((2, TimeBound(RIGHT_TIME)),),
         ),
     )
-    names = [field.name for field in (*fields[0], *(() if kind in LEFT_ONLY or kind in MARKS else fields[1]))]
+    names = [
+        field.name
+        for field in (*fields[0], *(() if kind in LEFT_ONLY or kind in MARKS else fields[1]))
+    ]
     if kind in MARKS:
         names.append("matched")
-    pairs = tuple(tuple(columns_of(table)[side + key] for key in keys) for table, side in ((left, "l"), (right, "r")))
+    pairs = tuple(
+        tuple(columns_of(table)[side + key] for key in keys)
+        for table, side in ((left, "l"), (right, "r"))
+    )
     return interval_join((JoinShape(kind, condition), shape), pairs, fields, tuple(names))
 
 
@@ -84,7 +99,11 @@ def sql_condition(keys: str, low: int | None, high: int | None, with_condition: 
 
 
 def promised(kind: JoinKind) -> dict[int, list[int]]:
-    return {LEFT_TIME: [2]} if kind in LEFT_ONLY or kind in MARKS else {LEFT_TIME: [2], RIGHT_TIME: [6]}
+    return (
+        {LEFT_TIME: [2]}
+        if kind in LEFT_ONLY or kind in MARKS
+        else {LEFT_TIME: [2], RIGHT_TIME: [6]}
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -93,18 +112,27 @@ def test_agrees_with_duckdb(kind: JoinKind, seed: int) -> None:
     rng = random.Random(f"{kind} {seed}")
     keys = rng.choice(("", "i", "s", "is"))
     low, high = rng.choice(((-5, 5), (0, 0), (0, 12), (-40, -3), (3, 9), (-2, 100)))
-    left, right = table_of(rng, "l", rng.randint(0, 40), keys), table_of(rng, "r", rng.randint(0, 40), keys)
+    left, right = (
+        table_of(rng, "l", rng.randint(0, 40), keys),
+        table_of(rng, "r", rng.randint(0, 40), keys),
+    )
     with_condition = rng.random() < 0.4
     both = {**columns_of(left), **columns_of(right, left.num_columns)}
     condition = build.call("lt", [both["lv"], both["rv"]]) if with_condition else None
-    wanted = duckdb_rows(KINDS[kind].format(sql_condition(keys, low, high, with_condition)), l=left, r=right)
+    wanted = duckdb_rows(
+        KINDS[kind].format(sql_condition(keys, low, high, with_condition)), l=left, r=right
+    )
     inputs = [
         stream_of(left, "lt", LEFT_TIME, rng, disorder=rng.choice((0, 10, 60))),
         stream_of(right, "rt", RIGHT_TIME, rng, disorder=rng.choice((0, 10, 60))),
     ]
 
     def check(items: list[Any]) -> None:
-        assert_rows([item for item in items if isinstance(item, pa.RecordBatch)], wanted, ordered=False)
+        assert_rows(
+            [item for item in items if isinstance(item, pa.RecordBatch)], wanted, ordered=False
+        )
         check_promises(items, promised(kind))
 
-    verify_processor(joined(kind, keys, (low, high), condition, left, right), inputs, check, priorities=(0, 0))
+    verify_processor(
+        joined(kind, keys, (low, high), condition, left, right), inputs, check, priorities=(0, 0)
+    )

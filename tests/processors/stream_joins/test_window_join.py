@@ -1,4 +1,5 @@
-"""Joins of streams value by value of a time: random disorder and batch cuts, compared with DuckDB's join of the tables."""
+"""Joins of streams value by value of a time: random disorder and batch cuts, compared with DuckDB's
+join of the tables."""
 
 from __future__ import annotations
 
@@ -35,10 +36,21 @@ def joined(kind: JoinKind, apart: int, left: pa.Table, right: pa.Table) -> Any:
     both = {**columns_of(left), **columns_of(right, left.num_columns)}
     moved = build.call("subtract", [both["rt"], both["lt"]])
     condition = build.call("eq", [moved, Literal(value=apart, type=BIGINT)])
-    names = [field.name for field in (*fields[0], *(() if kind in LEFT_ONLY or kind in MARKS else fields[1]))]
-    times = TimedShape(link=TimeLink(2, 2, apart, apart), bounds=(((2, TimeBound(LEFT_TIME)),), ((2, TimeBound(RIGHT_TIME)),)))
+    names = [
+        field.name
+        for field in (*fields[0], *(() if kind in LEFT_ONLY or kind in MARKS else fields[1]))
+    ]
+    times = TimedShape(
+        link=TimeLink(2, 2, apart, apart),
+        bounds=(((2, TimeBound(LEFT_TIME)),), ((2, TimeBound(RIGHT_TIME)),)),
+    )
     keys = ((columns_of(left)["li"],), (columns_of(right)["ri"],))
-    return timed_join((JoinShape(kind, condition), times), keys, fields, (*names, *(("matched",) if kind in MARKS else ())))
+    return timed_join(
+        (JoinShape(kind, condition), times),
+        keys,
+        fields,
+        (*names, *(("matched",) if kind in MARKS else ())),
+    )
 
 
 @pytest.fixture(params=[False, True], ids=["", "in parts"])
@@ -51,22 +63,33 @@ def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("parts")
 @pytest.mark.parametrize(
-    ("kind", "seed"), crossed([*KINDS, *UNKNOWN], range(4)), ids=lambda value: getattr(value, "name", value)
+    ("kind", "seed"),
+    crossed([*KINDS, *UNKNOWN], range(4)),
+    ids=lambda value: getattr(value, "name", value),
 )
 def test_agrees_with_duckdb(kind: JoinKind, seed: int) -> None:
     rng = random.Random(f"{kind} {seed}")
     apart = rng.choice((0, 0, 3, -5))
-    left, right = table_of(rng, "l", rng.randint(0, 60), "i"), table_of(rng, "r", rng.randint(0, 60), "i")
+    left, right = (
+        table_of(rng, "l", rng.randint(0, 60), "i"),
+        table_of(rng, "r", rng.randint(0, 60), "i"),
+    )
     equal = "" if kind in UNKNOWN else "li = ri AND "
-    wanted = duckdb_rows({**KINDS, **UNKNOWN}[kind].format(f"{equal}rt - lt = {apart}"), l=left, r=right)
+    wanted = duckdb_rows(
+        {**KINDS, **UNKNOWN}[kind].format(f"{equal}rt - lt = {apart}"), l=left, r=right
+    )
     inputs = [
         stream_of(left, "lt", LEFT_TIME, rng, disorder=rng.choice((0, 10, 60))),
         stream_of(right, "rt", RIGHT_TIME, rng, disorder=rng.choice((0, 10, 60))),
     ]
 
     def check(items: list[Any]) -> None:
-        assert_rows([item for item in items if isinstance(item, pa.RecordBatch)], wanted, ordered=False)
+        assert_rows(
+            [item for item in items if isinstance(item, pa.RecordBatch)], wanted, ordered=False
+        )
         is_left = kind in LEFT_ONLY or kind in MARKS
         check_promises(items, {LEFT_TIME: [2]} if is_left else {LEFT_TIME: [2], RIGHT_TIME: [6]})
 
-    verify_processor(joined(kind, apart, left, right), inputs, check, priorities=(0, 0), row_by_row=seed == 0)
+    verify_processor(
+        joined(kind, apart, left, right), inputs, check, priorities=(0, 0), row_by_row=seed == 0
+    )

@@ -15,7 +15,17 @@ from runnel.expressions.nodes import Column
 from runnel.processor import Item, Watermark
 from runnel.processors.time_windows.assign_windows import assign_windows
 from runnel.relation.streams import WindowKind, WindowShape
-from runnel.sqltypes import BIGINT, DATE, INTEGER, SMALLINT, TIMESTAMP, TIMESTAMP_TZ, TINYINT, SqlType, to_arrow
+from runnel.sqltypes import (
+    BIGINT,
+    DATE,
+    INTEGER,
+    SMALLINT,
+    TIMESTAMP,
+    TIMESTAMP_TZ,
+    TINYINT,
+    SqlType,
+    to_arrow,
+)
 from runnel.testing import verify_processor
 from tests.effort import some
 
@@ -48,8 +58,14 @@ def expected(shape: WindowShape, times: list[int | None]) -> list[tuple[Any, ...
 
 def batch(times: list[int | None], first: int = 0, kind: SqlType = BIGINT) -> pa.RecordBatch:
     arrow = to_arrow(kind)
-    column = pa.array(times, pa.int64()).cast(arrow) if pa.types.is_integer(arrow) else pa.array(times, arrow)
-    return pa.RecordBatch.from_pydict({"t": column, "i": pa.array(range(first, first + len(times)), pa.int64())})
+    column = (
+        pa.array(times, pa.int64()).cast(arrow)
+        if pa.types.is_integer(arrow)
+        else pa.array(times, arrow)
+    )
+    return pa.RecordBatch.from_pydict(
+        {"t": column, "i": pa.array(range(first, first + len(times)), pa.int64())}
+    )
 
 
 def time_column(kind: SqlType = BIGINT) -> Column:
@@ -72,9 +88,16 @@ def shapes(random_: random.Random) -> WindowShape:
 def test_any_shape_over_any_times(seed: int) -> None:
     random_ = random.Random(seed)
     shape = shapes(random_)
-    times = [random_.choice([None, random_.randrange(-60, 60), random_.randrange(-(10**12), 10**12)]) for _ in range(30)]
+    times = [
+        random_.choice([None, random_.randrange(-60, 60), random_.randrange(-(10**12), 10**12)])
+        for _ in range(30)
+    ]
     cut = random_.randrange(30)
-    items: list[pa.RecordBatch | Watermark] = [batch(times[:cut]), Watermark(5), batch(times[cut:], cut)]
+    items: list[pa.RecordBatch | Watermark] = [
+        batch(times[:cut]),
+        Watermark(5),
+        batch(times[cut:], cut),
+    ]
     verify_processor(assign_windows(shape, time_column(), NAMES), [items], expected(shape, times))
 
 
@@ -87,16 +110,28 @@ def test_integers_of_every_width(kind: SqlType) -> None:
     def of_that_type(items: list[Item]) -> None:
         found = pa.Table.from_batches([item for item in items if isinstance(item, pa.RecordBatch)])
         assert [field.type for field in found.schema][2:] == [to_arrow(kind)] * 3
-        assert list(zip(*(column.to_pylist() for column in found.columns), strict=True)) == expected(shape, times)
+        assert list(
+            zip(*(column.to_pylist() for column in found.columns), strict=True)
+        ) == expected(shape, times)
 
-    verify_processor(assign_windows(shape, time_column(kind), NAMES), [[given]], of_that_type, row_by_row=False)
+    verify_processor(
+        assign_windows(shape, time_column(kind), NAMES), [[given]], of_that_type, row_by_row=False
+    )
 
 
 def test_a_date_has_windows_of_timestamps_and_an_instant_those_of_instants() -> None:
     shape = WindowShape(WindowKind.TUMBLE, 7 * DAY, 0, 4 * DAY)
-    for kind, value in ((DATE, 20_513), (TIMESTAMP, 20_513 * DAY + 1), (TIMESTAMP_TZ, 20_513 * DAY + 1)):
+    for kind, value in (
+        (DATE, 20_513),
+        (TIMESTAMP, 20_513 * DAY + 1),
+        (TIMESTAMP_TZ, 20_513 * DAY + 1),
+    ):
         given = pa.RecordBatch.from_pydict(
-            {"t": pa.array([value], pa.int32() if kind == DATE else pa.int64()).cast(to_arrow(kind))}
+            {
+                "t": pa.array([value], pa.int32() if kind == DATE else pa.int64()).cast(
+                    to_arrow(kind)
+                )
+            }
         )
         names = ("t", "window_start", "window_end", "window_time")
 
@@ -122,36 +157,57 @@ def test_a_row_in_more_windows_than_a_batch_has_rows() -> None:
         assert starts == [*range(1 - count, 1), *range(11 - count, 11)]
 
     verify_processor(
-        assign_windows(shape, time_column(), ("window_start",), (2,)), [[batch([0, 10])]], all_there, row_by_row=False
+        assign_windows(shape, time_column(), ("window_start",), (2,)),
+        [[batch([0, 10])]],
+        all_there,
+        row_by_row=False,
     )
 
 
 def test_only_the_columns_that_are_asked_for() -> None:
     shape = WindowShape(WindowKind.TUMBLE, 10)
-    verify_processor(assign_windows(shape, time_column(), ("i", "window_end"), (1, 3)), [[batch([3, 13])]], [(0, 10), (1, 20)])
-    verify_processor(assign_windows(shape, time_column(), ("i",), (1,)), [[batch([3, 13])]], [(0,), (1,)])
+    verify_processor(
+        assign_windows(shape, time_column(), ("i", "window_end"), (1, 3)),
+        [[batch([3, 13])]],
+        [(0, 10), (1, 20)],
+    )
+    verify_processor(
+        assign_windows(shape, time_column(), ("i",), (1,)), [[batch([3, 13])]], [(0,), (1,)]
+    )
 
 
 @pytest.mark.parametrize("time", [-(2**63), -(2**63) + 3, 2**63 - 1, 2**63 - 8])
 @pytest.mark.parametrize(
     "shape",
-    [WindowShape(WindowKind.TUMBLE, 10), WindowShape(WindowKind.HOP, 10, 5), WindowShape(WindowKind.CUMULATE, 10, 5)],
+    [
+        WindowShape(WindowKind.TUMBLE, 10),
+        WindowShape(WindowKind.HOP, 10, 5),
+        WindowShape(WindowKind.CUMULATE, 10, 5),
+    ],
 )
 def test_bounds_beyond_int64_are_errors(shape: WindowShape, time: int) -> None:
     with pytest.raises(DataError, match="out of the range of BIGINT"):
         verify_processor(assign_windows(shape, time_column(), NAMES), [[batch([0, time])]], [])
 
 
-@pytest.mark.parametrize("shape", [WindowShape(WindowKind.TUMBLE, 10), WindowShape(WindowKind.HOP, 10, 5)])
+@pytest.mark.parametrize(
+    "shape", [WindowShape(WindowKind.TUMBLE, 10), WindowShape(WindowKind.HOP, 10, 5)]
+)
 def test_bounds_at_the_ends_of_int64_are_none(shape: WindowShape) -> None:
     low, high = -(2**63) + 15, 2**63 - 1 - 15
-    verify_processor(assign_windows(shape, time_column(), NAMES), [[batch([low, high])]], expected(shape, [low, high]))
+    verify_processor(
+        assign_windows(shape, time_column(), NAMES),
+        [[batch([low, high])]],
+        expected(shape, [low, high]),
+    )
 
 
 def test_a_null_among_small_numbers_overflows_nothing() -> None:
     shape = WindowShape(WindowKind.TUMBLE, 1000)
     verify_processor(
-        assign_windows(shape, time_column(TINYINT), NAMES), [[batch([None], kind=TINYINT)]], [(None, 0, None, None, None)]
+        assign_windows(shape, time_column(TINYINT), NAMES),
+        [[batch([None], kind=TINYINT)]],
+        [(None, 0, None, None, None)],
     )
 
 
@@ -161,4 +217,6 @@ def test_watermarks_follow_the_rows() -> None:
         assert sum(item.num_rows for item in items[:-1] if isinstance(item, pa.RecordBatch)) == 4
 
     shape = WindowShape(WindowKind.HOP, 4, 2)
-    verify_processor(assign_windows(shape, time_column(), NAMES), [[batch([1, 2]), Watermark(7, 3)]], in_order)
+    verify_processor(
+        assign_windows(shape, time_column(), NAMES), [[batch([1, 2]), Watermark(7, 3)]], in_order
+    )

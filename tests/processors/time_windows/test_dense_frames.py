@@ -1,4 +1,5 @@
-"""Frames as arrays give what frames as groups give: random groups, shapes, orders of arrival; keys that come and go."""
+"""Frames as arrays give what frames as groups give: random groups, shapes, orders of arrival; keys
+that come and go."""
 
 from __future__ import annotations
 
@@ -11,7 +12,15 @@ import pyarrow as pa
 import pytest
 
 from runnel.errors import DataError
-from runnel.expressions.aggregates.states import Count, Extreme, Items, State, SumDecimal, SumDouble, SumInteger
+from runnel.expressions.aggregates.states import (
+    Count,
+    Extreme,
+    Items,
+    State,
+    SumDecimal,
+    SumDouble,
+    SumInteger,
+)
 from runnel.processors.grouping.group_state import GroupState, Layout, Partial
 from runnel.processors.time_windows import dense_frames
 from runnel.processors.time_windows.dense_frames import DenseFrames
@@ -35,7 +44,12 @@ STATES: tuple[State, ...] = (
     Extreme("min", pa.date32()),
     Extreme("min", pa.decimal128(18, 3)),
 )
-SHAPES = [(WindowKind.HOP, 10, 1), (WindowKind.HOP, 10, 3), (WindowKind.HOP, 4, 4), (WindowKind.CUMULATE, 12, 3)]
+SHAPES = [
+    (WindowKind.HOP, 10, 1),
+    (WindowKind.HOP, 10, 3),
+    (WindowKind.HOP, 4, 4),
+    (WindowKind.CUMULATE, 12, 3),
+]
 KEYS = ((pa.int64(),), (pa.string(), pa.int64()), (pa.list_(pa.int64()),), ())
 
 
@@ -48,7 +62,9 @@ def _frames(shape: WindowShape, layout: Layout) -> tuple[DenseFrames, WindowFram
     states = [dense_state(state) for state in layout.states]
     found = [state for state in states if state is not None]
     assert len(found) == len(states)
-    return DenseFrames(times, layout, found), WindowFrames(times, GroupState(layout, lambda _: None).combine)
+    return DenseFrames(times, layout, found), WindowFrames(
+        times, GroupState(layout, lambda _: None).combine
+    )
 
 
 def _key(kind: pa.DataType, number: int) -> object:
@@ -65,7 +81,12 @@ def _value(state: State, kind: pa.DataType, chance: random.Random) -> object:
     if pa.types.is_floating(kind):
         return chance.choice([math.nan, -math.inf, -0.0, 0.0, 1.5, -2.25, 2.0**40])
     if pa.types.is_decimal(kind):
-        return pa.scalar(chance.randrange(-(10**9), 10**9), pa.int64()).cast(pa.decimal128(38, 0)).as_py().scaleb(-kind.scale)
+        return (
+            pa.scalar(chance.randrange(-(10**9), 10**9), pa.int64())
+            .cast(pa.decimal128(38, 0))
+            .as_py()
+            .scaleb(-kind.scale)
+        )
     number = chance.randrange(-(2**31), 2**31)
     if pa.types.is_date(kind):
         return number % 100_000
@@ -82,17 +103,26 @@ def _groups(layout: Layout, numbers: list[int], chance: random.Random) -> Partia
 
 
 def _rows(partial: Partial | None) -> list[str]:
-    """The rows in an order of their own; sums of DOUBLE as they are, for these are exact or infinite here."""
+    """The rows in an order of their own; sums of DOUBLE as they are, for these are exact or
+    infinite here."""
     if partial is None:
         return []
     columns = [*partial.keys, *(column for columns in partial.columns for column in columns)]
-    kinds = [pa.decimal128(38, 0) if pa.types.is_integer(column.type) else column.type for column in columns]
+    kinds = [
+        pa.decimal128(38, 0) if pa.types.is_integer(column.type) else column.type
+        for column in columns
+    ]
     values = [column.cast(kind).to_pylist() for column, kind in zip(columns, kinds, strict=True)]
-    clean = [[0.0 if value == 0 and isinstance(value, float) else value for value in items] for items in values]
+    clean = [
+        [0.0 if value == 0 and isinstance(value, float) else value for value in items]
+        for items in values
+    ]
     return sorted(map(repr, zip(*clean, strict=True))) if clean else ["()"] * partial.num_rows
 
 
-def _arrivals(shape: WindowShape, layout: Layout, chance: random.Random) -> Iterator[tuple[list[int], list[int], Partial]]:
+def _arrivals(
+    shape: WindowShape, layout: Layout, chance: random.Random
+) -> Iterator[tuple[list[int], list[int], Partial]]:
     """Groups of some frames at a time, mostly in order; the keys wander."""
     length = FrameTimes(shape).length
     at = 0
@@ -104,7 +134,9 @@ def _arrivals(shape: WindowShape, layout: Layout, chance: random.Random) -> Iter
             chosen = chance.sample(pool, chance.randrange(1, 8)) if layout.key_types else [0]
             if layout.key_types and pa.types.is_string(layout.key_types[0]):
                 chosen = sorted({2 * number for number in chosen})
-            distinct = {repr([_key(kind, number) for kind in layout.key_types]): number for number in chosen}
+            distinct = {
+                repr([_key(kind, number) for kind in layout.key_types]): number for number in chosen
+            }
             numbers += distinct.values()
             ends.append((frame + 1) * length)
             bounds.append(len(numbers))
@@ -112,7 +144,9 @@ def _arrivals(shape: WindowShape, layout: Layout, chance: random.Random) -> Iter
 
 
 @pytest.mark.parametrize("seed", some(range(12), 5))
-@pytest.mark.parametrize("keys", KEYS, ids=lambda keys: f"{len(keys)} keys of {keys[0] if keys else ''}")
+@pytest.mark.parametrize(
+    "keys", KEYS, ids=lambda keys: f"{len(keys)} keys of {keys[0] if keys else ''}"
+)
 def test_windows_are_those_of_frames_as_groups(
     keys: tuple[pa.DataType, ...], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +171,9 @@ def test_windows_are_those_of_frames_as_groups(
         sparse.forget(until)
         assert dense.is_empty == sparse.is_empty
         assert dense.size[0] >= sparse.size[0] - dense.size[0]
-        assert [(end, _rows(part)) for end, part in dense.frames()] == [(end, _rows(part)) for end, part in sparse.frames()]
+        assert [(end, _rows(part)) for end, part in dense.frames()] == [
+            (end, _rows(part)) for end, part in sparse.frames()
+        ]
     while (end := sparse.next_end(until)) is not None:
         assert _rows(dense.window(end)) == _rows(sparse.window(end))
         until = end
@@ -145,11 +181,15 @@ def test_windows_are_those_of_frames_as_groups(
 
 
 def _one(values: list[int | float], arrow: pa.DataType) -> Partial:
-    return Partial([pa.array(range(len(values)), pa.int64())], [[pa.array(values, arrow)]], len(values))
+    return Partial(
+        [pa.array(range(len(values)), pa.int64())], [[pa.array(values, arrow)]], len(values)
+    )
 
 
 def test_sums_that_may_outgrow_64_bits_are_not_taken() -> None:
-    dense, _ = _frames(WindowShape(WindowKind.HOP, 3, 1, 0), _layout((pa.int64(),), (SumInteger(),)))
+    dense, _ = _frames(
+        WindowShape(WindowKind.HOP, 3, 1, 0), _layout((pa.int64(),), (SumInteger(),))
+    )
     assert dense.add_groups([1], [0, 2], _one([2**62, 1], pa.int64()))
     assert not dense.add_groups([2], [0, 1], _one([2**62], pa.int64()))
     assert not dense.add_groups([2], [0, 1], _one([-(2**63)], pa.int64()))
@@ -162,7 +202,9 @@ def test_sums_that_may_outgrow_64_bits_are_not_taken() -> None:
 
 
 def test_wide_decimals_are_taken_where_they_fit_64_bits() -> None:
-    dense, _ = _frames(WindowShape(WindowKind.HOP, 3, 1, 0), _layout((pa.int64(),), (SumDecimal(38, 0),)))
+    dense, _ = _frames(
+        WindowShape(WindowKind.HOP, 3, 1, 0), _layout((pa.int64(),), (SumDecimal(38, 0),))
+    )
     wide = pa.decimal256(76, 0)
     assert dense.add_groups([1], [0, 2], _one([-5, 2**62], wide))
     assert not dense.add_groups([2], [0, 1], _one([2**63], wide))
@@ -175,7 +217,9 @@ def test_wide_decimals_are_taken_where_they_fit_64_bits() -> None:
 
 def test_doubles_that_outgrow_themselves_are_an_error() -> None:
     for values, fails in (([1e308, 1e308], True), ([math.inf, 1e308], False)):
-        dense, _ = _frames(WindowShape(WindowKind.HOP, 2, 1, 0), _layout((pa.int64(),), (SumDouble(),)))
+        dense, _ = _frames(
+            WindowShape(WindowKind.HOP, 2, 1, 0), _layout((pa.int64(),), (SumDouble(),))
+        )
         for end, value in enumerate(values, 1):
             assert dense.add_groups([end], [0, 1], _one([value], pa.float64()))
         assert dense.window(1) is not None
@@ -191,7 +235,9 @@ def test_keys_that_are_gone_take_no_room(monkeypatch: pytest.MonkeyPatch) -> Non
     dense, _ = _frames(WindowShape(WindowKind.HOP, 2, 1, 0), _layout((pa.int64(),), (Count(),)))
     for end in range(1, 200):
         keys = pa.array(range(100 * end, 100 * end + 50), pa.int64())
-        assert dense.add_groups([end], [0, 50], Partial([keys], [[pa.array([end] * 50, pa.int64())]], 50))
+        assert dense.add_groups(
+            [end], [0, 50], Partial([keys], [[pa.array([end] * 50, pa.int64())]], 50)
+        )
         window = dense.window(end)
         assert window is not None
         assert window.num_rows == min(100, 50 * end)
@@ -214,8 +260,14 @@ def test_slots_tell_keys_apart(seed: int) -> None:
     slots = KeySlots((pa.int64(), pa.string()))
     known: dict[tuple[int | None, str | None], int] = {}
     for _ in range(30):
-        rows = [(chance.choice([None, *range(40)]), chance.choice([None, "", "a", "b"])) for _ in range(chance.randrange(80))]
-        keys = [pa.array([row[0] for row in rows], pa.int64()), pa.array([row[1] for row in rows], pa.string())]
+        rows = [
+            (chance.choice([None, *range(40)]), chance.choice([None, "", "a", "b"]))
+            for _ in range(chance.randrange(80))
+        ]
+        keys = [
+            pa.array([row[0] for row in rows], pa.int64()),
+            pa.array([row[1] for row in rows], pa.string()),
+        ]
         found = slots.places(keys, len(rows))
         assert found is not None
         for row, slot in zip(rows, found.tolist(), strict=True):
@@ -229,7 +281,10 @@ def test_slots_tell_keys_apart(seed: int) -> None:
 
 
 def test_keys_with_one_hash_are_not_mixed_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runnel.processors.time_windows.key_slots.hash_columns", lambda keys: np.zeros(len(keys[0]), np.uint64))
+    monkeypatch.setattr(
+        "runnel.processors.time_windows.key_slots.hash_columns",
+        lambda keys: np.zeros(len(keys[0]), np.uint64),
+    )
     slots = KeySlots((pa.string(),))
     assert slots.places([pa.array(["a", "a"])], 2) is not None
     assert slots.places([pa.array(["b"])], 1) is None

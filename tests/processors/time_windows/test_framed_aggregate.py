@@ -1,4 +1,5 @@
-"""Windows that overlap, combined from frames, against DuckDB over a row for each window of each row."""
+"""Windows that overlap, combined from frames, against DuckDB over a row for each window of each
+row."""
 
 from __future__ import annotations
 
@@ -57,17 +58,26 @@ def ends_of(shape: WindowShape, time: int) -> list[int]:
     for end in range(time + 1, time + shape.size + 1):
         if shape.kind is HOP and (end - shape.size - shape.offset) % shape.step == 0:
             found.append(end)
-        if shape.kind is CUMULATE and (end - shape.offset) % shape.step == 0 and start_of(shape, end) <= time:
+        if (
+            shape.kind is CUMULATE
+            and (end - shape.offset) % shape.step == 0
+            and start_of(shape, end) <= time
+        ):
             found.append(end)
     return found
 
 
 def start_of(shape: WindowShape, end: int) -> int:
-    return end - shape.size if shape.kind is HOP else (end - 1 - shape.offset) // shape.size * shape.size + shape.offset
+    return (
+        end - shape.size
+        if shape.kind is HOP
+        else (end - 1 - shape.offset) // shape.size * shape.size + shape.offset
+    )
 
 
 def in_windows(items: Items, shape: WindowShape) -> tuple[pa.Table, int]:
-    """A row for each window of each row that is on time, and how many rows are late for one of theirs."""
+    """A row for each window of each row that is on time, and how many rows are late for one of
+    theirs."""
     rows, late, watermark = [], 0, -(1 << 60)
     for item in items:
         if isinstance(item, Watermark):
@@ -77,13 +87,24 @@ def in_windows(items: Items, shape: WindowShape) -> tuple[pa.Table, int]:
             ends = [None] if row["t"] is None else ends_of(shape, row["t"])
             open_ends = [end for end in ends if end is None or end > watermark]
             late += len(open_ends) < len(ends)
-            rows += [{**row, "a": None if end is None else start_of(shape, end), "e": end} for end in open_ends]
+            rows += [
+                {**row, "a": None if end is None else start_of(shape, end), "e": end}
+                for end in open_ends
+            ]
     schema = SCHEMA.append(pa.field("a", pa.int64())).append(pa.field("e", pa.int64()))
     return pa.Table.from_batches([batch_of(rows, schema)]), late
 
 
-def supplier(shape: WindowShape, calls: dict[str, Any], stage: Stage = Stage.SINGLE, diverts: bool = False) -> Any:
-    keys = FramedKeys(shape=shape, time=COLUMNS["t"], keys=(COLUMNS["k"],), columns=(-3, -2, 0, -1), bound=TimeBound(1))
+def supplier(
+    shape: WindowShape, calls: dict[str, Any], stage: Stage = Stage.SINGLE, diverts: bool = False
+) -> Any:
+    keys = FramedKeys(
+        shape=shape,
+        time=COLUMNS["t"],
+        keys=(COLUMNS["k"],),
+        columns=(-3, -2, 0, -1),
+        bound=TimeBound(1),
+    )
     names = ("a", "e", "k", "w", *(f"c{i}" for i in range(len(calls))))
     return framed_aggregate.framed_aggregate(keys, tuple(calls.values()), names, stage, diverts)
 
@@ -97,7 +118,9 @@ def expected(table: pa.Table, calls: dict[str, Any]) -> list[tuple[Any, ...]]:
 def test_gives_what_a_row_for_each_window_gives(shape: WindowShape, kind: str) -> None:
     calls = CALLS | (DISTINCT if kind == "distinct" else ORDERED)
     rng = random.Random(str(shape.kind) + str(shape.size))
-    items = cut(rng, random_rows(rng, 28, disorder=rng.choice((5, 30))), SCHEMA, lag=rng.choice((0, 8)))
+    items = cut(
+        rng, random_rows(rng, 28, disorder=rng.choice((5, 30))), SCHEMA, lag=rng.choice((0, 8))
+    )
     table, _ = in_windows(items, shape)
     wanted = expected(table, calls)
 
@@ -107,8 +130,12 @@ def test_gives_what_a_row_for_each_window_gives(shape: WindowShape, kind: str) -
             if isinstance(item, Watermark):
                 watermark = item.time
             else:
-                assert all(end is None or end > watermark for end in item.column(1).to_pylist()), "late behind its watermark"
-        assert_rows([item for item in found if isinstance(item, pa.RecordBatch)], wanted, ordered=False)
+                assert all(end is None or end > watermark for end in item.column(1).to_pylist()), (
+                    "late behind its watermark"
+                )
+        assert_rows(
+            [item for item in found if isinstance(item, pa.RecordBatch)], wanted, ordered=False
+        )
 
     verify_processor(supplier(shape, calls), [items], check, row_by_row=False)
 
@@ -123,7 +150,9 @@ def test_two_stages_give_what_one_gives(shape: WindowShape) -> None:
     verify_processor(first, [items], lambda found: between.append(list(found)), row_by_row=False)
 
     def check(found: list[Any]) -> None:
-        assert_rows([item for item in found if isinstance(item, pa.RecordBatch)], wanted, ordered=False)
+        assert_rows(
+            [item for item in found if isinstance(item, pa.RecordBatch)], wanted, ordered=False
+        )
 
     for states in between[:: len(between) - 1]:
         verify_processor(supplier(shape, CALLS, Stage.COMBINE), [states], check, row_by_row=False)
@@ -138,19 +167,33 @@ def test_late_rows_are_counted_once_and_diverted() -> None:
     assert late > 8
 
     def check_rows(found: list[Any]) -> None:
-        assert_rows([item for item in found if isinstance(item, pa.RecordBatch)], wanted, ordered=False)
+        assert_rows(
+            [item for item in found if isinstance(item, pa.RecordBatch)], wanted, ordered=False
+        )
 
     def check_late(found: list[Any]) -> None:
         assert sum(item.num_rows for item in found if isinstance(item, pa.RecordBatch)) == late
 
-    verify_processor(supplier(shape, CALLS, diverts=True), [items], [check_rows, check_late], outputs=2, row_by_row=False)
+    verify_processor(
+        supplier(shape, CALLS, diverts=True),
+        [items],
+        [check_rows, check_late],
+        outputs=2,
+        row_by_row=False,
+    )
 
 
 def test_a_hop_window_is_not_split_into_its_slices() -> None:
     processor, outbox = made_of(supplier(WindowShape(HOP, 10, 2), {"count(*)": CALLS["count(*)"]}))
     rows = [{"t": t, "k": 1, "v": 1, "s": "s", "f": 0.0} for t in range(10)]
     feed(processor, [batch_of(rows, SCHEMA), Watermark(10, 1)])
-    assert [(row[1], row[4]) for row in rows_of(batches_in(outbox))] == [(2, 2), (4, 4), (6, 6), (8, 8), (10, 10)]
+    assert [(row[1], row[4]) for row in rows_of(batches_in(outbox))] == [
+        (2, 2),
+        (4, 4),
+        (6, 6),
+        (8, 8),
+        (10, 10),
+    ]
 
 
 def test_windows_that_are_given_take_no_memory() -> None:
@@ -158,7 +201,9 @@ def test_windows_that_are_given_take_no_memory() -> None:
     for time in range(0, 120, 2):
         rows = [{"t": time, "k": k, "v": k, "s": "s", "f": 0.5} for k in range(10)]
         feed(processor, [batch_of(rows, SCHEMA), Watermark(time, 1)])
-        assert sum(batch.num_rows for batch in processor.state()) - 1 <= 60, "six frames of ten groups"
+        assert sum(batch.num_rows for batch in processor.state()) - 1 <= 60, (
+            "six frames of ten groups"
+        )
     feed(processor, [Watermark(1000, 1)])
     assert sum(batch.num_rows for batch in processor.state()) == 1
 
@@ -202,7 +247,11 @@ def test_any_shape_disorder_and_lateness(seed: int) -> None:
     size = rng.randrange(1, 30)
     step = rng.randrange(1, size + 1)
     hop = WindowShape(HOP, size, step, rng.randrange(step))
-    shape = hop if rng.random() < 0.7 else WindowShape(CUMULATE, step * rng.randrange(1, 6), step, hop.offset)
+    shape = (
+        hop
+        if rng.random() < 0.7
+        else WindowShape(CUMULATE, step * rng.randrange(1, 6), step, hop.offset)
+    )
     rows = random_rows(rng, 60, disorder=rng.choice((0, 5, 30)), step=rng.choice((1, 3, 20)))
     items = cut(rng, rows, SCHEMA, lag=rng.choice((0, 3, 8, 40)))
     processor, outbox = made_of(supplier(shape, calls))

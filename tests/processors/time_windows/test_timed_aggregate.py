@@ -1,4 +1,5 @@
-"""Aggregation that gives groups away at watermarks, against DuckDB over the rows that are not late."""
+"""Aggregation that gives groups away at watermarks, against DuckDB over the rows that are not
+late."""
 
 from __future__ import annotations
 
@@ -19,7 +20,11 @@ from runnel.processor import JobContext, ProcessorContext, Watermark
 from runnel.processors.grouping.aggregation import Stage
 from runnel.processors.sources.partition_watermarks import EARLIEST, GREATEST_TIME, LATEST, less
 from runnel.processors.time_windows import timed_groups
-from runnel.processors.time_windows.timed_aggregate import TimedAggregateProcessor, Timing, timed_aggregate
+from runnel.processors.time_windows.timed_aggregate import (
+    TimedAggregateProcessor,
+    Timing,
+    timed_aggregate,
+)
 from runnel.relation.streams import TimeBound
 from runnel.sqltypes import BIGINT, DOUBLE, VARCHAR
 from runnel.testing import assert_rows, verify_processor
@@ -50,7 +55,10 @@ CALLS: dict[str, Aggregate] = {
     "max(s)": aggregate_call("max", [COLUMNS["s"]]),
     "stddev_samp(f)": aggregate_call("stddev_samp", [COLUMNS["f"]]),
     "sum(v) filter (where s = 's1')": aggregate_call(
-        "sum", [COLUMNS["v"]], False, build.call("eq", [COLUMNS["s"], Literal(value="s1", type=VARCHAR)])
+        "sum",
+        [COLUMNS["v"]],
+        False,
+        build.call("eq", [COLUMNS["s"], Literal(value="s1", type=VARCHAR)]),
     ),
 }
 ORDERED = {
@@ -67,7 +75,9 @@ DISTINCT = {
 
 
 def windowed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**row, "e": None if row["t"] is None else row["t"] // SIZE * SIZE + SIZE} for row in rows]
+    return [
+        {**row, "e": None if row["t"] is None else row["t"] // SIZE * SIZE + SIZE} for row in rows
+    ]
 
 
 def on_time(items: Items, offset: int = 1) -> tuple[list[pa.RecordBatch], int]:
@@ -77,7 +87,9 @@ def on_time(items: Items, offset: int = 1) -> tuple[list[pa.RecordBatch], int]:
         if isinstance(item, Watermark):
             time = item.time
         else:
-            rows = [row for row in item.to_pylist() if row["e"] is None or row["e"] >= time + offset]
+            rows = [
+                row for row in item.to_pylist() if row["e"] is None or row["e"] >= time + offset
+            ]
             late += item.num_rows - len(rows)
             kept.append(batch_of(rows, item.schema))
     return kept, late
@@ -86,17 +98,23 @@ def on_time(items: Items, offset: int = 1) -> tuple[list[pa.RecordBatch], int]:
 def supplier(calls: dict[str, Aggregate], stage: Stage = Stage.SINGLE, **options: Any) -> Any:
     keys = (COLUMNS["e"], COLUMNS["k"])
     names = tuple(f"c{i}" for i in range(2 + len(calls)))
-    return timed_aggregate(keys, tuple(calls.values()), names, stage, Timing(((0, ONE),), **options))
+    return timed_aggregate(
+        keys, tuple(calls.values()), names, stage, Timing(((0, ONE),), **options)
+    )
 
 
 def expected(batches: list[pa.RecordBatch], calls: dict[str, Aggregate]) -> list[tuple[Any, ...]]:
     table = pa.Table.from_batches(batches, SCHEMA)
-    return as_numbers(rows_of(duckdb_rows(f"SELECT e, k, {', '.join(calls)} FROM t GROUP BY e, k", t=table)))
+    return as_numbers(
+        rows_of(duckdb_rows(f"SELECT e, k, {', '.join(calls)} FROM t GROUP BY e, k", t=table))
+    )
 
 
 def as_numbers(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Sums of integers have another type in DuckDB."""
-    return [tuple(int(value) if isinstance(value, Decimal) else value for value in row) for row in rows]
+    return [
+        tuple(int(value) if isinstance(value, Decimal) else value for value in row) for row in rows
+    ]
 
 
 def check_order(items: list[Any]) -> None:
@@ -119,7 +137,11 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timed_groups, "EAGER_ROWS_PER_GROUP", 1)
 
 
-@pytest.mark.parametrize("calls", [CALLS, CALLS | ORDERED | DISTINCT, DISTINCT, {}], ids=["plain", "all", "distinct", "keys"])
+@pytest.mark.parametrize(
+    "calls",
+    [CALLS, CALLS | ORDERED | DISTINCT, DISTINCT, {}],
+    ids=["plain", "all", "distinct", "keys"],
+)
 @pytest.mark.parametrize("seed", range(2))
 def test_gives_what_duckdb_gives(seed: int, calls: dict[str, Aggregate]) -> None:
     rng = random.Random(seed)
@@ -130,8 +152,12 @@ def test_gives_what_duckdb_gives(seed: int, calls: dict[str, Aggregate]) -> None
 
     def check(found: list[Any]) -> None:
         check_order(found)
-        assert [item for item in found if isinstance(item, Watermark)] == [i for i in items if isinstance(i, Watermark)]
-        assert_rows([item for item in found if isinstance(item, pa.RecordBatch)], wanted, ordered=False)
+        assert [item for item in found if isinstance(item, Watermark)] == [
+            i for i in items if isinstance(i, Watermark)
+        ]
+        assert_rows(
+            [item for item in found if isinstance(item, pa.RecordBatch)], wanted, ordered=False
+        )
 
     verify_processor(supplier(calls), [items], check, row_by_row=False)
 
@@ -154,7 +180,13 @@ def test_late_rows_are_diverted_and_counted(caplog: pytest.LogCaptureFixture) ->
         assert_rows(batches, wanted, ordered=False)
 
     with caplog.at_level(logging.WARNING):
-        verify_processor(supplier(CALLS, diverts=True), [items], [check_rows, check_late], outputs=2, row_by_row=False)
+        verify_processor(
+            supplier(CALLS, diverts=True),
+            [items],
+            [check_rows, check_late],
+            outputs=2,
+            row_by_row=False,
+        )
     assert "late event" in "\n".join(caplog.messages)
 
 
@@ -164,35 +196,62 @@ def test_two_stages_give_what_one_gives(seed: int) -> None:
     calls = CALLS | ORDERED
     items = cut(rng, windowed(random_rows(rng, 60, disorder=20)), SCHEMA, lag=rng.choice((0, 6)))
     between: list[list[Any]] = []
-    verify_processor(supplier(calls, Stage.ACCUMULATE), [items], lambda found: between.append(list(found)), row_by_row=False)
+    verify_processor(
+        supplier(calls, Stage.ACCUMULATE),
+        [items],
+        lambda found: between.append(list(found)),
+        row_by_row=False,
+    )
     wanted = expected(on_time(items)[0], calls)
 
     def check(found: list[Any]) -> None:
-        assert_rows([item for item in found if isinstance(item, pa.RecordBatch)], wanted, ordered=False)
+        assert_rows(
+            [item for item in found if isinstance(item, pa.RecordBatch)], wanted, ordered=False
+        )
 
     for states in between[:: len(between) - 1]:
         verify_processor(supplier(calls, Stage.COMBINE), [states], check, row_by_row=False)
 
 
 def test_groups_wait_for_the_first_of_two_bounds() -> None:
-    """A group ends as soon as one of its bounded keys can't occur any more, whichever watermark says so."""
+    """A group ends as soon as one of its bounded keys can't occur any more, whichever watermark
+    says so."""
     schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
-    keys: tuple[Expression, ...] = (Column(index=0, name="a", type=BIGINT), Column(index=1, name="b", type=BIGINT))
+    keys: tuple[Expression, ...] = (
+        Column(index=0, name="a", type=BIGINT),
+        Column(index=1, name="b", type=BIGINT),
+    )
     timing = Timing(((0, TimeBound(1)), (1, TimeBound(2, 5))))
     made = timed_aggregate(keys, (CALLS["count(*)"],), ("a", "b", "n"), Stage.SINGLE, timing)
-    batch = pa.RecordBatch.from_pylist([{"a": 1, "b": 20}, {"a": 5, "b": 6}, {"a": 9, "b": 9}, {"a": 1, "b": 20}], schema)
-    later = pa.RecordBatch.from_pylist([{"a": 1, "b": 90}, {"a": 90, "b": 6}, {"a": 9, "b": None}], schema)
+    batch = pa.RecordBatch.from_pylist(
+        [{"a": 1, "b": 20}, {"a": 5, "b": 6}, {"a": 9, "b": 9}, {"a": 1, "b": 20}], schema
+    )
+    later = pa.RecordBatch.from_pylist(
+        [{"a": 1, "b": 90}, {"a": 90, "b": 6}, {"a": 9, "b": None}], schema
+    )
     items = [batch, Watermark(2, 1), Watermark(2, 2), Watermark(9, 3), later, Watermark(3, 2)]
 
     def check(found: list[Any]) -> None:
-        shown = [item if isinstance(item, Watermark) else sorted(rows_of([item]), key=str) for item in found]
-        wanted = [[(1, 20, 2)], Watermark(2, 1), [(5, 6, 1)], Watermark(2, 2), Watermark(9, 3), Watermark(3, 2)]
+        shown = [
+            item if isinstance(item, Watermark) else sorted(rows_of([item]), key=str)
+            for item in found
+        ]
+        wanted = [
+            [(1, 20, 2)],
+            Watermark(2, 1),
+            [(5, 6, 1)],
+            Watermark(2, 2),
+            Watermark(9, 3),
+            Watermark(3, 2),
+        ]
         assert shown == [*wanted, [(9, 9, 1), (9, None, 1)]]
 
     verify_processor(made, [items], check, row_by_row=False)
 
 
-def made(calls: dict[str, Aggregate], stage: Stage = Stage.SINGLE) -> tuple[TimedAggregateProcessor, BenchOutbox]:
+def made(
+    calls: dict[str, Aggregate], stage: Stage = Stage.SINGLE
+) -> tuple[TimedAggregateProcessor, BenchOutbox]:
     return made_of(supplier(calls, stage))
 
 
@@ -251,7 +310,10 @@ def test_a_far_future_row_does_not_make_its_own_batch_late() -> None:
 def test_times_beyond_all_watermarks_wait_for_the_end() -> None:
     """A watermark stays at 2^62, so it completes nothing beyond: else a group could come twice."""
     processor, outbox = made({"count(*)": CALLS["count(*)"]})
-    far = batch_of([{"t": GREATEST_TIME + 10, "k": 1, "v": 1, "s": "s", "f": 0.0, "e": GREATEST_TIME + 16}], SCHEMA)
+    far = batch_of(
+        [{"t": GREATEST_TIME + 10, "k": 1, "v": 1, "s": "s", "f": 0.0, "e": GREATEST_TIME + 16}],
+        SCHEMA,
+    )
     feed(processor, [far, Watermark(GREATEST_TIME, 1), far])
     assert processor.complete()
     assert [row[-1] for row in rows_of(batches_in(outbox))] == [2]
@@ -318,7 +380,9 @@ def test_no_cap_drops_keys() -> None:
 def test_a_watermark_that_completes_nothing_is_passed_on_at_once() -> None:
     processor, outbox = made(CALLS)
     rows = [{"t": 100, "k": 1, "v": 1, "s": "s", "f": 0.0}]
-    feed(processor, [batch_of(windowed(rows), SCHEMA), *(Watermark(time, 1) for time in range(100))])
+    feed(
+        processor, [batch_of(windowed(rows), SCHEMA), *(Watermark(time, 1) for time in range(100))]
+    )
     assert outbox.outputs[0] == [Watermark(time, 1) for time in range(100)]
     assert processor._groups._row_count == 1, "the rows are still buffered"
 

@@ -1,4 +1,5 @@
-"""Rows of open groups: small batches are worked on together, and before a watermark asks for them."""
+"""Rows of open groups: small batches are worked on together, and before a watermark asks for
+them."""
 
 from __future__ import annotations
 
@@ -24,7 +25,11 @@ def groups() -> TimedGroups:
 
 
 def add(open_groups: TimedGroups, rows: int, keys: int = KEYS) -> None:
-    columns = [pa.array([DUE] * rows), pa.array([i % keys for i in range(rows)]), pa.array([1] * rows)]
+    columns = [
+        pa.array([DUE] * rows),
+        pa.array([i % keys for i in range(rows)]),
+        pa.array([1] * rows),
+    ]
     open_groups.add(columns, rows, [DUE])
 
 
@@ -114,7 +119,8 @@ def test_what_stays_is_saved_as_the_same_batches() -> None:
 
 
 def test_rows_that_would_make_many_groups_are_saved_as_they_are() -> None:
-    """Collapsing them for a snapshot would have the same groups put together more often. What was saved stays the same."""
+    """Collapsing them for a snapshot would have the same groups put together more often. What was
+    saved stays the same."""
     waiting = groups()
     make = lambda batch: batch  # noqa: E731
     add(waiting, 100, keys=100)

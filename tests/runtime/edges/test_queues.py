@@ -146,7 +146,9 @@ def test_partitioned_by_the_stable_hash() -> None:
     box = outbox(Routing.PARTITIONED, *queues, keys=("x",))
     batch = numbers(*range(50))
     assert box.offer(batch)
-    assert [values_of([q.items[0]]) for q in queues] == [values_of([part]) for part in partition(batch, [0], 3)]  # type: ignore[list-item]
+    assert [values_of([q.items[0]]) for q in queues] == [
+        values_of([part]) for part in partition(batch, [0], 3)
+    ]  # type: ignore[list-item]
     with pytest.raises(OperationalError, match='no key column "x"') as caught:
         box.offer(pa.record_batch([pa.array([1])], names=["y"]))
     assert caught.value.detail == 'its columns are "y"'
@@ -174,12 +176,17 @@ def test_no_such_output() -> None:
         (outbox(Routing.UNICAST, queue()), 1),
         (outbox(Routing.BROADCAST, queue(), queue()), 1),
     ):
-        with pytest.raises(OperationalError, match=f"there is no output {count}: the vertex has {count}"):
+        with pytest.raises(
+            OperationalError, match=f"there is no output {count}: the vertex has {count}"
+        ):
             box.offer(numbers(1), count)
 
 
 def inputs(*edges: tuple[int, Sequence[Queue]]) -> Inputs:
-    return Inputs([InputEdge(ordinal, priority, queues) for ordinal, (priority, queues) in enumerate(edges)], "v")
+    return Inputs(
+        [InputEdge(ordinal, priority, queues) for ordinal, (priority, queues) in enumerate(edges)],
+        "v",
+    )
 
 
 def fill(one: Queue, *items: Any) -> None:
@@ -237,7 +244,14 @@ def test_batches_come_before_the_control_item_behind_them() -> None:
     one = queue()
     made = inputs((0, [one]))
     fill(one, numbers(1), numbers(2), Watermark(5), numbers(3), IDLE, DONE)
-    assert [take(made) for _ in range(6)] == [(0, [1, 2]), Watermark(5), (0, [3]), IDLE, ("end", 0), None]
+    assert [take(made) for _ in range(6)] == [
+        (0, [1, 2]),
+        Watermark(5),
+        (0, [3]),
+        IDLE,
+        ("end", 0),
+        None,
+    ]
 
 
 def test_aligned_barrier_turns_its_queue_away() -> None:

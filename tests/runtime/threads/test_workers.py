@@ -1,4 +1,5 @@
-"""How workers share work: who is given a tasklet, and when one takes from another. The threads aren't started."""
+"""How workers share work: who is given a tasklet, and when one takes from another. The threads
+aren't started."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class Idle(Tasklet):
 
 @pytest.fixture
 def pool() -> Workers:
-    """Three workers; the first is busy, on this thread, the others wait for something to do and watch nothing."""
+    """Three workers; the first is busy, on this thread, the others wait for something to do and
+    watch nothing."""
     made = Workers(3, ManualClock())
     made.workers = tuple(Worker(made, number) for number in range(3))
     made.workers[0].ident = get_ident()

@@ -1,4 +1,5 @@
-"""A directory that is served within bounds, in this process: a connection with the owner's token, and one with the users'."""
+"""A directory that is served within bounds, in this process: a connection with the owner's token,
+and one with the users'."""
 
 from __future__ import annotations
 
@@ -35,7 +36,10 @@ def doors(directory: Path, *files: str | Path, modules: Path | None = None) -> I
     with Connection(Database(directory, {}, False, bounds=bounds)) as served:
         server = Server(served, OWNERS, user_token=USERS)
         try:
-            with runnel.connect(server.url, token=OWNERS) as owner, runnel.connect(server.url, token=USERS) as user:
+            with (
+                runnel.connect(server.url, token=OWNERS) as owner,
+                runnel.connect(server.url, token=USERS) as user,
+            ):
                 yield Doors(owner, user, served)
         finally:
             server.stop()

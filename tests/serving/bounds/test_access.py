@@ -66,7 +66,10 @@ def test_urls_outside_of_bounds(url: str) -> None:
     assert caught.value.code is ErrorCode.NOT_ALLOWED
 
 
-@pytest.mark.parametrize("given", ["https://user:secret@host/x", "simplecache::s3://x", "https://host/x?a=b", "nowhere", ""])
+@pytest.mark.parametrize(
+    "given",
+    ["https://user:secret@host/x", "simplecache::s3://x", "https://host/x?a=b", "nowhere", ""],
+)
 def test_what_cannot_be_bounds(given: str) -> None:
     with pytest.raises(runnel.InterfaceError) as caught:
         access_of([given])
@@ -82,10 +85,14 @@ def test_urls_of_the_disk_are_roots(tmp_path: Path) -> None:
         assert bounds.urls == ()
     with runnel.connect(allowed_paths=[f"file://{tmp_path}/a%20b"]) as connection:
         for path in (f"{tmp_path}/a b/x.csv", f"file://{tmp_path}/a b/x.csv"):
-            assert connection.execute(f"SELECT v FROM TABLE(CSV_FILE('{path}'))").fetchall() == [(1,)]
+            assert connection.execute(f"SELECT v FROM TABLE(CSV_FILE('{path}'))").fetchall() == [
+                (1,)
+            ]
 
 
-@pytest.mark.parametrize("given", ["file://data/x", "file://", "local://host", "file:///nowhere/at/all", "file:///%00"])
+@pytest.mark.parametrize(
+    "given", ["file://data/x", "file://", "local://host", "file:///nowhere/at/all", "file:///%00"]
+)
 def test_urls_of_the_disk_that_cannot_be_roots(given: str) -> None:
     with pytest.raises(runnel.InterfaceError) as caught:
         access_of([given])
@@ -100,8 +107,12 @@ def test_objects_of_any_name_in_an_allowed_folder() -> None:
         system.pipe(f"/names-of-objects/{name}", b"v\n%d\n" % number)
     try:
         with runnel.connect(allowed_paths=[folder]) as connection:
-            assert connection.execute(f"SELECT v FROM TABLE(CSV_FILE('{folder}/a b.csv'))").fetchall() == [(0,)]
-            found = connection.execute(f"SELECT v FROM TABLE(CSV_FILE('{folder}/*.csv*')) ORDER BY v").fetchall()
+            assert connection.execute(
+                f"SELECT v FROM TABLE(CSV_FILE('{folder}/a b.csv'))"
+            ).fetchall() == [(0,)]
+            found = connection.execute(
+                f"SELECT v FROM TABLE(CSV_FILE('{folder}/*.csv*')) ORDER BY v"
+            ).fetchall()
     finally:
         system.rm("/names-of-objects", recursive=True)
     assert found == [(0,), (1,), (2,), (3,)]

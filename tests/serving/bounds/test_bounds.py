@@ -1,4 +1,5 @@
-"""Attacks of a client with the users' token: what its statements must not reach, however they name it."""
+"""Attacks of a client with the users' token: what its statements must not reach, however they name
+it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,10 @@ from runnel.errors import ErrorCode
 from tests.serving.bounds.doors import Doors, doors
 
 SECRET = "nobody may read this"
-MAP = "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+MAP = (
+    "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap "
+    "OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+)
 LINES = "OPTIONS ('format' = 'lines', 'path' = '{}')"
 
 
@@ -55,8 +59,14 @@ WAYS = [
     "SELECT * FROM TABLE(LINES_FILE('{}'))",
     "SELECT * FROM TABLE(CSV_FILE('{}', header => false))",
     "CREATE MAPPING stolen TYPE File OPTIONS ('format' = 'lines', 'path' = '{}')",
-    "CREATE MAPPING stolen (line VARCHAR) TYPE File OPTIONS ('format' = 'lines', 'path' = '{}', 'follow' = 'true')",
-    "CREATE MAPPING stolen (line VARCHAR) TYPE File OPTIONS ('format' = 'lines', 'path' = '{}', 'partitionBy' = 'x')",
+    (
+        "CREATE MAPPING stolen (line VARCHAR) TYPE File "
+        "OPTIONS ('format' = 'lines', 'path' = '{}', 'follow' = 'true')"
+    ),
+    (
+        "CREATE MAPPING stolen (line VARCHAR) TYPE File "
+        "OPTIONS ('format' = 'lines', 'path' = '{}', 'partitionBy' = 'x')"
+    ),
     "CREATE VIEW stolen AS SELECT * FROM TABLE(LINES_FILE('{}'))",
     "EXPLAIN SELECT * FROM TABLE(LINES_FILE('{}'))",
 ]
@@ -91,7 +101,9 @@ def test_nothing_outside_is_read(place: Place, opened: Doors) -> None:
     for named in NAMED:
         for way in WAYS:
             refused(opened.user, way.format(named.format(place=place)))
-    assert opened.user.execute(f"SELECT * FROM TABLE(LINES_FILE('{place.data}/own.txt'))").fetchall() == [("open",)]
+    assert opened.user.execute(
+        f"SELECT * FROM TABLE(LINES_FILE('{place.data}/own.txt'))"
+    ).fetchall() == [("open",)]
 
 
 def test_the_short_forms_keep_within_bounds_too(place: Place, opened: Doors) -> None:
@@ -125,7 +137,9 @@ def test_errors_are_the_same_whatever_is_there(place: Place, opened: Doors) -> N
     assert str(there).replace("secret", "secrep").splitlines()[0] == str(missing).splitlines()[0]
     assert there.hint == missing.hint
     (place.outside.parent / "datum").mkdir()
-    place.data.rename(place.outside.parent / "date")  # of a root that is gone the neighbours aren't named
+    place.data.rename(
+        place.outside.parent / "date"
+    )  # of a root that is gone the neighbours aren't named
     with pytest.raises(runnel.OperationalError) as caught:
         opened.user.execute(WAYS[0].format(place.data))
     assert "datum" not in str(caught.value)
@@ -142,7 +156,9 @@ def test_globs_do_not_follow_links_out_of_a_root(place: Place, opened: Doors) ->
 
 
 def test_a_file_that_becomes_a_link_is_not_read(place: Place, opened: Doors) -> None:
-    opened.user.execute(f"CREATE MAPPING own (line VARCHAR) TYPE File {LINES.format(place.data / 'own.txt')}")
+    opened.user.execute(
+        f"CREATE MAPPING own (line VARCHAR) TYPE File {LINES.format(place.data / 'own.txt')}"
+    )
     follow = f"OPTIONS ('format' = 'lines', 'path' = '{place.data}/own.txt', 'follow' = 'true')"
     opened.user.execute(f"CREATE MAPPING followed (line VARCHAR) TYPE File {follow}")
     (place.data / "own.txt").unlink()
@@ -183,7 +199,10 @@ def test_no_code_that_a_client_wrote_is_run(place: Place, opened: Doors) -> None
     written = next(iter(place.data.rglob("*.txt")), place.data / "evil.py")
     user.execute(MAP)
     for module in (place.data / "evil.py", written, "evil", "../data/evil"):
-        statement = f"CREATE JOB j OPTIONS ('modules' = '{module}') AS SINK INTO m SELECT v, v FROM TABLE(GENERATE_STREAM(1))"
+        statement = (
+            f"CREATE JOB j OPTIONS ('modules' = '{module}') AS SINK INTO m SELECT v, v "
+            "FROM TABLE(GENERATE_STREAM(1))"
+        )
         refused(user, statement)
     assert not (place.data / "ran").exists()
 
@@ -192,10 +211,15 @@ MODULE = """
 def register(connection):
     connection.create_function("twice", lambda column: column, ["BIGINT"], "BIGINT")
 """
-JOB = "CREATE JOB j OPTIONS ('modules' = '{}') AS SINK INTO m SELECT v, v FROM TABLE(GENERATE_SERIES(1, 3)) AS t(v)"
+JOB = (
+    "CREATE JOB j OPTIONS ('modules' = '{}') AS SINK INTO m SELECT v, v "
+    "FROM TABLE(GENERATE_SERIES(1, 3)) AS t(v)"
+)
 
 
-def test_modules_of_the_owners_folder_go_by_name_and_unchanged(place: Place, tmp_path: Path) -> None:
+def test_modules_of_the_owners_folder_go_by_name_and_unchanged(
+    place: Place, tmp_path: Path
+) -> None:
     folder = tmp_path / "modules"
     folder.mkdir()
     (folder / "good.py").write_text(MODULE)
@@ -215,8 +239,14 @@ def test_modules_of_the_owners_folder_go_by_name_and_unchanged(place: Place, tmp
 def test_duckdb_files_keep_within_bounds(place: Place, opened: Doors) -> None:
     for folder in (place.data, place.outside):
         with duckdb.connect(folder / "d.db") as made:
-            made.execute(f"CREATE TABLE t AS SELECT 1 AS a; CREATE VIEW v AS FROM read_text('{place.outside}/secret.txt')")
-    mapping = "CREATE OR REPLACE MAPPING d TYPE DuckDB OPTIONS ('path' = '{}', 'table' = '{}', 'readOnly' = 'true')"
+            made.execute(
+                "CREATE TABLE t AS SELECT 1 AS a; CREATE VIEW v AS "
+                f"FROM read_text('{place.outside}/secret.txt')"
+            )
+    mapping = (
+        "CREATE OR REPLACE MAPPING d TYPE DuckDB OPTIONS ('path' = '{}', 'table' = '{}', "
+        "'readOnly' = 'true')"
+    )
     opened.user.execute(mapping.format(place.data / "d.db", "t"))
     assert opened.user.execute("SELECT a FROM d").fetchall() == [(1,)]
     refused(opened.user, mapping.format(place.data / "d.db", "v"))
@@ -224,10 +254,18 @@ def test_duckdb_files_keep_within_bounds(place: Place, opened: Doors) -> None:
         action = f"INSERT INTO log SELECT content FROM read_text('{place.outside}/secret.txt')"
         made.execute("CREATE TABLE t (a BIGINT); CREATE TABLE log (a VARCHAR)")
         made.execute(f"CREATE TRIGGER acts AFTER INSERT ON t FOR EACH STATEMENT {action}")
-    acting = f"CREATE MAPPING acting TYPE DuckDB OPTIONS ('path' = '{place.data}/acting.db', 'table' = 't')"
+    acting = (
+        f"CREATE MAPPING acting TYPE DuckDB OPTIONS ('path' = '{place.data}/acting.db', "
+        "'table' = 't')"
+    )
     assert "triggers" in str(refused(opened.user, acting))
     (place.data / "link.db").symlink_to(place.outside / "d.db")
-    for path in (place.outside / "d.db", place.data / "../outside/d.db", place.data / "link.db", place.kept / "tables.duckdb"):
+    for path in (
+        place.outside / "d.db",
+        place.data / "../outside/d.db",
+        place.data / "link.db",
+        place.kept / "tables.duckdb",
+    ):
         refused(opened.user, mapping.format(path, "t"))
     new = "CREATE MAPPING new (a BIGINT) TYPE DuckDB OPTIONS ('path' = '{}', 'create' = 'true')"
     refused(opened.user, new.format(place.outside / "new.db"))
@@ -273,7 +311,9 @@ def test_what_cannot_be_kept_within_bounds_is_refused_by_name(place: Place, open
     assert sorted(item.name for item in place.data.iterdir()) == ["own.txt"]
 
 
-def test_a_data_connection_is_the_owners_to_make_and_the_users_to_use(place: Place, opened: Doors) -> None:
+def test_a_data_connection_is_the_owners_to_make_and_the_users_to_use(
+    place: Place, opened: Doors
+) -> None:
     with duckdb.connect(place.outside / "d.db") as made:
         made.execute("CREATE TABLE t AS SELECT 1 AS a")
     create = f"CREATE DATA CONNECTION c TYPE DuckDB OPTIONS ('path' = '{place.outside}/d.db')"
@@ -286,7 +326,10 @@ def test_a_data_connection_is_the_owners_to_make_and_the_users_to_use(place: Pla
 
 
 def test_spark_is_not_started_without_the_owners_word(place: Place, opened: Doors) -> None:
-    mapping = f"CREATE MAPPING s (a BIGINT) TYPE Spark OPTIONS ('format' = 'csv', 'path' = '{place.data}')"
+    mapping = (
+        "CREATE MAPPING s (a BIGINT) TYPE Spark OPTIONS ('format' = 'csv', "
+        f"'path' = '{place.data}')"
+    )
     opened.owner.execute(mapping)
     opened.user.execute(MAP)
     for caller in (opened.user, opened.owner):

@@ -86,7 +86,10 @@ def test_users_change_only_what_users_defined(place: Place, opened: Doors) -> No
         "CREATE SNAPSHOT mine FOR JOB j",
         "CREATE OR REPLACE SNAPSHOT s FOR JOB j",
         "DROP SNAPSHOT s",
-        "CREATE JOB k OPTIONS ('initialSnapshotName' = 's') AS SINK INTO m SELECT v, v FROM TABLE(GENERATE_STREAM(1)) AS t(v)",
+        (
+            "CREATE JOB k OPTIONS ('initialSnapshotName' = 's') AS SINK INTO m SELECT v, v "
+            "FROM TABLE(GENERATE_STREAM(1)) AS t(v)"
+        ),
         "SELECT * FROM TABLE(SNAPSHOT_STATE('s', 'x'))",
         "VERIFY JOB j",
     ):
@@ -109,7 +112,10 @@ def test_texts_of_the_owners_statements_are_not_shown_to_users(opened: Doors) ->
 
 def test_statements_of_the_owner_that_run_are_not_shown_to_users(opened: Doors) -> None:
     sql = "SELECT v, '{}' FROM TABLE(GENERATE_STREAM(5))"
-    running = [client.execute(sql.format(text)) for client, text in ((opened.owner, "secret"), (opened.user, "open"))]
+    running = [
+        client.execute(sql.format(text))
+        for client, text in ((opened.owner, "secret"), (opened.user, "open"))
+    ]
     assert "secret" in str(opened.owner.execute("SHOW JOBS").fetchall())
     shown = str(opened.user.execute("SHOW JOBS").fetchall())
     assert "open" in shown
@@ -118,16 +124,23 @@ def test_statements_of_the_owner_that_run_are_not_shown_to_users(opened: Doors) 
         cursor.close()
 
 
-@pytest.mark.parametrize("name", ["storage.key", "storage.client_kwargs", "storage.headers", "storage.sas_url"])
+@pytest.mark.parametrize(
+    "name", ["storage.key", "storage.client_kwargs", "storage.headers", "storage.sas_url"]
+)
 def test_options_that_give_access_are_shown_to_the_owner_only(opened: Doors, name: str) -> None:
     options = f"'path' = 'memory://h/a.csv', 'format' = 'csv', '{name}' = 'HUNTER2'"
     opened.owner.execute(f"CREATE MAPPING m (a BIGINT) TYPE File OPTIONS ({options})")
-    for sql in ("SELECT GET_DDL('relation', 'm')", "SELECT GET_DDL('relation', x) FROM (VALUES ('m')) AS v(x)"):
+    for sql in (
+        "SELECT GET_DDL('relation', 'm')",
+        "SELECT GET_DDL('relation', x) FROM (VALUES ('m')) AS v(x)",
+    ):
         assert "HUNTER2" in str(opened.owner.execute(sql).fetchall())
         shown = str(opened.user.execute(sql).fetchall())
         assert "memory://h/a.csv" in shown
         assert "HUNTER2" not in shown
-    assert "HUNTER2" not in str(opened.user.execute("SELECT mapping_options FROM information_schema.mappings").fetchall())
+    assert "HUNTER2" not in str(
+        opened.user.execute("SELECT mapping_options FROM information_schema.mappings").fetchall()
+    )
 
 
 def test_connectors_of_other_packages_say_that_they_keep_bounds(opened: Doors) -> None:
@@ -174,7 +187,10 @@ def test_what_a_user_defined_keeps_its_bounds_after_a_restart(place: Place, tmp_
                     else:
                         with pytest.raises(runnel.Error, match="outside of what may be reached"):
                             caller.execute(statement).fetchall()
-    with runnel.connect(place.kept) as alone, pytest.raises(runnel.Error, match="outside of what may be reached"):
+    with (
+        runnel.connect(place.kept) as alone,
+        pytest.raises(runnel.Error, match="outside of what may be reached"),
+    ):
         alone.execute("SELECT * FROM mine").fetchall()
     with runnel.connect(place.kept, allowed_paths=[place.data]) as alone:
         assert alone.execute("SELECT * FROM mine").fetchall() == [("open",)]
@@ -184,16 +200,26 @@ def test_a_users_job_keeps_its_bounds_after_a_restart(place: Place, tmp_path: Pa
     with doors(place.kept, place.data) as opened:
         opened.user.execute(MAP)
         opened.user.execute(
-            "CREATE JOB j AS INSERT INTO m SELECT 1, COUNT(*) FROM TABLE(LINES_FILE('{}'))".format(place.data / "own.txt")
+            "CREATE JOB j AS INSERT INTO m SELECT 1, COUNT(*) FROM TABLE(LINES_FILE('{}'))".format(
+                place.data / "own.txt"
+            )
         )
         assert eventually(lambda: opened.user.execute("SELECT this FROM m").fetchall() == [(1,)])
-        follow = f"OPTIONS ('format' = 'lines', 'path' = '{place.data}', 'glob' = '*.txt', 'follow' = 'true')"
+        follow = (
+            f"OPTIONS ('format' = 'lines', 'path' = '{place.data}', 'glob' = '*.txt', "
+            "'follow' = 'true')"
+        )
         opened.user.execute(f"CREATE MAPPING lines (line VARCHAR) TYPE File {follow}")
-        opened.user.execute("CREATE JOB k OPTIONS ('snapshotIntervalMillis' = '20') AS SINK INTO m SELECT 2, 2 FROM lines")
+        opened.user.execute(
+            "CREATE JOB k OPTIONS ('snapshotIntervalMillis' = '20') AS SINK INTO m SELECT 2, 2 "
+            "FROM lines"
+        )
         assert eventually(lambda: len(opened.user.execute("SELECT this FROM m").fetchall()) == 2)
     with doors(place.kept) as opened:
         job = opened.served.job("k")
-        assert eventually(lambda: job.status is runnel.JobStatus.SUSPENDED), "it is retried, though the bounds stay"
+        assert eventually(lambda: job.status is runnel.JobStatus.SUSPENDED), (
+            "it is retried, though the bounds stay"
+        )
         assert "outside of what may be reached" in str(opened.user.execute("SHOW JOBS").fetchall())
         with pytest.raises(runnel.OperationalError) as caught:
             opened.user.execute("ALTER JOB k RESUME")
@@ -231,9 +257,16 @@ def test_a_users_numbers_are_not_the_owners(opened: Doors) -> None:
 
     def put(caller: Caller, number: int, statement: str = "SINK") -> int:
         key = f"{number}{int(caller.is_owner)}"
-        database.change(put=View("rows", f"SELECT {key} AS a, 1 AS b", ("__key", "this"), temporary=True))
+        database.change(
+            put=View("rows", f"SELECT {key} AS a, 1 AS b", ("__key", "this"), temporary=True)
+        )
         write = NumberedWrite(
-            writer="w", number=number, statement=statement, table="m", columns=("__key", "this"), rows=("rows",)
+            writer="w",
+            number=number,
+            statement=statement,
+            table="m",
+            columns=("__key", "this"),
+            rows=("rows",),
         )
         return database.numbered_writes.write(database, write, lambda _: None, caller)
 

@@ -14,7 +14,9 @@ import runnel
 from tests.serving.bounds.doors import Doors, doors
 from tests.serving.bounds.test_bounds import Place, refused
 
-CREATE = "CREATE MAPPING t (a BIGINT, b VARCHAR) TYPE Delta OPTIONS ('path' = '{}', 'create' = 'true'{})"
+CREATE = (
+    "CREATE MAPPING t (a BIGINT, b VARCHAR) TYPE Delta OPTIONS ('path' = '{}', 'create' = 'true'{})"
+)
 
 
 @pytest.fixture
@@ -29,15 +31,24 @@ def opened(place: Place) -> Iterator[Doors]:
 
 
 @pytest.mark.parametrize("more", ["", ", 'partitionBy' = 'b'"])
-def test_a_table_within_bounds_is_made_read_and_written(place: Place, opened: Doors, more: str) -> None:
+def test_a_table_within_bounds_is_made_read_and_written(
+    place: Place, opened: Doors, more: str
+) -> None:
     opened.user.execute(CREATE.format(place.data / "t", more))
     opened.user.execute("INSERT INTO t VALUES (1, 'x'), (2, 'y')")
     opened.user.execute("INSERT INTO t VALUES (3, 'x')")
-    assert opened.user.execute("SELECT a FROM t WHERE b = 'x' ORDER BY a").fetchall() == [(1,), (3,)]
-    opened.user.execute(f"CREATE MAPPING f TYPE Delta OPTIONS ('path' = '{place.data}/t', 'follow' = 'true')")
+    assert opened.user.execute("SELECT a FROM t WHERE b = 'x' ORDER BY a").fetchall() == [
+        (1,),
+        (3,),
+    ]
+    opened.user.execute(
+        f"CREATE MAPPING f TYPE Delta OPTIONS ('path' = '{place.data}/t', 'follow' = 'true')"
+    )
     with opened.user.execute("SELECT a FROM f") as cursor:
         assert sorted(cursor.fetchone() for _ in range(3)) == [(1,), (2,), (3,)]
-    opened.user.execute("CREATE JOB j AS INSERT INTO t SELECT v, 'z' FROM TABLE(GENERATE_SERIES(4, 5)) AS g(v)")
+    opened.user.execute(
+        "CREATE JOB j AS INSERT INTO t SELECT v, 'z' FROM TABLE(GENERATE_SERIES(4, 5)) AS g(v)"
+    )
     opened.served.job("j").join(30)
     assert opened.user.execute("SELECT COUNT(*) FROM t").fetchone() == (5,)
 
@@ -54,7 +65,10 @@ def test_tables_outside_are_refused(place: Place, opened: Doors) -> None:
         place.outside / "t/_delta_log/00000000000000000000.json"
     )
     for name in ("outside/t", "data/../outside/t", "data/link", "data/log", "data/file"):
-        refused(opened.user, f"CREATE MAPPING u TYPE Delta OPTIONS ('path' = '{place.data.parent / name}')")
+        refused(
+            opened.user,
+            f"CREATE MAPPING u TYPE Delta OPTIONS ('path' = '{place.data.parent / name}')",
+        )
     assert opened.user.execute("SELECT COUNT(*) FROM t").fetchone() == (0,)  # the owner's mapping
 
 
@@ -68,7 +82,12 @@ def _actions(path: str, features: list[str] | None = None, **more: object) -> li
     field = {"name": "a", "type": "long", "nullable": True, "metadata": {}}
     protocol: dict[str, object] = {"minReaderVersion": 1, "minWriterVersion": 2}
     if features is not None:
-        protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features, "writerFeatures": features}
+        protocol = {
+            "minReaderVersion": 3,
+            "minWriterVersion": 7,
+            "readerFeatures": features,
+            "writerFeatures": features,
+        }
     metadata = {
         "id": "5fba94ed-9794-4965-ba6e-6ee3c0d22af9",
         "format": {"provider": "parquet", "options": {}},
@@ -76,14 +95,23 @@ def _actions(path: str, features: list[str] | None = None, **more: object) -> li
         "partitionColumns": [],
         "configuration": {},
     }
-    add = {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True, **more}
+    add = {
+        "path": path,
+        "partitionValues": {},
+        "size": 1,
+        "modificationTime": 0,
+        "dataChange": True,
+        **more,
+    }
     return [{"protocol": protocol}, {"metaData": metadata}, {"add": add}]
 
 
 def test_a_log_that_a_client_wrote_leads_nowhere(place: Place, opened: Doors) -> None:
     pq.write_table(pa.table({"a": [42]}), place.outside / "secret.parquet")
     mapping = "CREATE OR REPLACE MAPPING t TYPE Delta OPTIONS ('path' = '{}/{}'{})"
-    for number, path in enumerate([f"file://{place.outside}/secret.parquet", "../../outside/secret.parquet"]):
+    for number, path in enumerate(
+        [f"file://{place.outside}/secret.parquet", "../../outside/secret.parquet"]
+    ):
         _log(place.data / f"t{number}", *_actions(path))
         for more in ("", ", 'follow' = 'true'"):
             try:
@@ -97,5 +125,7 @@ def test_a_log_that_a_client_wrote_leads_nowhere(place: Place, opened: Doors) ->
 def test_features_that_name_files_are_the_owners(place: Place, opened: Doors) -> None:
     for number, feature in enumerate(["deletionVectors", "v2Checkpoint"]):
         _log(place.data / f"t{number}", *_actions("x.parquet", [feature]))
-        error = refused(opened.user, f"CREATE MAPPING t TYPE Delta OPTIONS ('path' = '{place.data}/t{number}')")
+        error = refused(
+            opened.user, f"CREATE MAPPING t TYPE Delta OPTIONS ('path' = '{place.data}/t{number}')"
+        )
         assert feature in str(error)

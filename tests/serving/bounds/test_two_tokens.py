@@ -37,9 +37,15 @@ def user(server: Server) -> Iterator[runnel.Connection]:
         yield made
 
 
-@pytest.mark.parametrize("statement", ["SET time_zone = 'Europe/Vienna'", "RESET ALL", "SET memory_limit = '1MB'"])
-def test_settings_are_the_owners(owner: runnel.Connection, user: runnel.Connection, statement: str) -> None:
-    with pytest.raises(runnel.ProgrammingError, match="settings of a server are the owner's") as caught:
+@pytest.mark.parametrize(
+    "statement", ["SET time_zone = 'Europe/Vienna'", "RESET ALL", "SET memory_limit = '1MB'"]
+)
+def test_settings_are_the_owners(
+    owner: runnel.Connection, user: runnel.Connection, statement: str
+) -> None:
+    with pytest.raises(
+        runnel.ProgrammingError, match="settings of a server are the owner's"
+    ) as caught:
         user.execute(statement)
     assert caught.value.code is ErrorCode.NOT_ALLOWED
     owner.execute(statement)

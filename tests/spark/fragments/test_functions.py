@@ -14,7 +14,10 @@ import runnel
 @pytest.fixture
 def numbers(session: Any, connection: runnel.Connection) -> None:
     connection.register(
-        "t", session.range(0, 1000, 1, 3).selectExpr("id", "NULLIF(id % 10, 3) AS k", "CAST(id AS STRING) AS s")
+        "t",
+        session.range(0, 1000, 1, 3).selectExpr(
+            "id", "NULLIF(id % 10, 3) AS k", "CAST(id AS STRING) AS s"
+        ),
     )
 
 
@@ -41,7 +44,11 @@ def test_over_values(connection: runnel.Connection, cursor: runnel.Cursor) -> No
         return text + "!" * number
 
     connection.create_function("shout", shout, ["VARCHAR", "BIGINT"], "VARCHAR", scalar=True)
-    assert run(cursor, "SELECT shout(s, id) FROM t WHERE id < 3 ORDER BY id") == [("0",), ("1!",), ("2!!",)]
+    assert run(cursor, "SELECT shout(s, id) FROM t WHERE id < 3 ORDER BY id") == [
+        ("0",),
+        ("1!",),
+        ("2!!",),
+    ]
 
 
 @pytest.mark.usefixtures("numbers")
@@ -50,13 +57,17 @@ def test_a_failure_is_told(connection: runnel.Connection, cursor: runnel.Cursor)
         raise ValueError("no such number")
 
     connection.create_function("fails", fail, ["BIGINT"], "BIGINT", scalar=True)
-    with pytest.raises(runnel.DataError, match=r"function fails failed: .*no such number") as failure:
+    with pytest.raises(
+        runnel.DataError, match=r"function fails failed: .*no such number"
+    ) as failure:
         cursor.execute("SELECT fails(id) FROM t").fetchall()
     assert "\n" not in failure.value.message
 
 
 @pytest.mark.usefixtures("numbers")
-def test_in_a_branch_it_sees_only_the_rows_that_take_it(connection: runnel.Connection, cursor: runnel.Cursor) -> None:
+def test_in_a_branch_it_sees_only_the_rows_that_take_it(
+    connection: runnel.Connection, cursor: runnel.Cursor
+) -> None:
     def small(number: int) -> int:
         if number > 2:
             raise ValueError("too large")
@@ -68,9 +79,16 @@ def test_in_a_branch_it_sees_only_the_rows_that_take_it(connection: runnel.Conne
 
 
 @pytest.mark.usefixtures("numbers")
-def test_a_new_version_is_the_one_called(connection: runnel.Connection, cursor: runnel.Cursor) -> None:
+def test_a_new_version_is_the_one_called(
+    connection: runnel.Connection, cursor: runnel.Cursor
+) -> None:
     for result in (1, 2):
         connection.create_function(
-            "which", lambda number, result=result: result, ["BIGINT"], "BIGINT", scalar=True, replace=True
+            "which",
+            lambda number, result=result: result,
+            ["BIGINT"],
+            "BIGINT",
+            scalar=True,
+            replace=True,
         )
         assert cursor.execute("SELECT MAX(which(id)) FROM t").fetchall() == [(result,)]

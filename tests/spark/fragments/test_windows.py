@@ -1,4 +1,5 @@
-"""OVER in Spark's fragments: what is taken means what our operator means, what isn't the same is left to it."""
+"""OVER in Spark's fragments: what is taken means what our operator means, what isn't the same is
+left to it."""
 
 from __future__ import annotations
 
@@ -43,7 +44,10 @@ TAKEN = [
     "LEAD(v) IGNORE NULLS OVER (ORDER BY id)",
     "LEAD(v, 1, id) OVER (ORDER BY id)",
     "FIRST_VALUE(v) OVER (PARTITION BY g ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)",
-    "FIRST_VALUE(v) IGNORE NULLS OVER (ORDER BY id ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)",
+    (
+        "FIRST_VALUE(v) IGNORE NULLS OVER (ORDER BY id ROWS BETWEEN CURRENT ROW AND UNBOUNDED "
+        "FOLLOWING)"
+    ),
     "LAST_VALUE(d) OVER (PARTITION BY g ORDER BY id)",
     "LAST_VALUE(v) IGNORE NULLS OVER (ORDER BY id ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING)",
     "NTH_VALUE(v, 3) OVER (PARTITION BY g ORDER BY id)",
@@ -92,7 +96,10 @@ def test_what_is_the_same_runs_there(cursor: runnel.Cursor) -> None:
 def test_the_rest_is_left_to_our_operator(cursor: runnel.Cursor) -> None:
     for call in LEFT:
         arguments = (1,) if "?" in call else ()
-        lines = [line for (line,) in cursor.execute(f"EXPLAIN (PHYSICAL) SELECT id, {call} FROM t", arguments)]
+        lines = [
+            line
+            for (line,) in cursor.execute(f"EXPLAIN (PHYSICAL) SELECT id, {call} FROM t", arguments)
+        ]
         assert any("Window" in line for line in lines), call
 
 
@@ -104,7 +111,10 @@ def test_sums_that_are_too_large_fail(cursor: runnel.Cursor) -> None:
 
 
 def test_the_first_of_each_group(cursor: runnel.Cursor) -> None:
-    sql = "SELECT g, id FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY g ORDER BY v DESC NULLS LAST, id) = 1 ORDER BY g"
+    sql = (
+        "SELECT g, id FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY g "
+        "ORDER BY v DESC NULLS LAST, id) = 1 ORDER BY g"
+    )
     there = cursor.execute(sql).fetchall()
     cursor.execute("SET pushdown = off")
     assert cursor.execute(sql).fetchall() == there

@@ -1,8 +1,10 @@
-"""Copies of a folder as a process leaves it that is killed: one before each step that is done to its files, to be opened later.
+"""Copies of a folder as a process leaves it that is killed: one before each step that is done to
+its files, to be opened later.
 
-A copy is of one moment: meanwhile this process holds Python's lock, and Java stands still. Steps are changes of names and syncs
-by this process, renames by Hadoop's file system, and transactions of the libraries that write files themselves; batches of jobs
-are written one after the other, so that no library is in the middle of something while another one's step is copied.
+A copy is of one moment: meanwhile this process holds Python's lock, and Java stands still. Steps
+are changes of names and syncs by this process, renames by Hadoop's file system, and transactions of
+the libraries that write files themselves; batches of jobs are written one after the other, so that
+no library is in the middle of something while another one's step is copied.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ PARTS: tuple[tuple[type, tuple[str, ...]], ...] = (
 )
 """What is a step before and behind it."""
 STAGED, COUNTED, WRITTEN = "staged", "counted", "written"
-"""What a batch of a job is: staged in the sink; counted, too, as its number and token are kept; written, unknown to Spark."""
+"""What a batch of a job is: staged in the sink; counted, too, as its number and token are kept;
+written, unknown to Spark."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +59,19 @@ class Image:
 
 
 class Images:
-    """Those of one folder. `most`: so many, of steps that a seed chooses; None: all that differ from the one before, from when
-    there is something by the pattern `since`."""
+    """Those of one folder. `most`: so many, of steps that a seed chooses; None: all that differ
+    from the one before, from when there is something by the pattern `since`."""
 
-    def __init__(self, folder: Path, into: Path, java: int, most: int | None, *, seed: int = 0, since: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        into: Path,
+        java: int,
+        most: int | None,
+        *,
+        seed: int = 0,
+        since: str = "",
+    ) -> None:
         self._folder = folder
         self._into = into
         self._java = java
@@ -79,11 +91,14 @@ class Images:
             patch.setattr(os, name, self._seen(getattr(os, name), name))
         for kind, names in PARTS:
             for name in names:
-                patch.setattr(kind, name, self._around(getattr(kind, name), f"{kind.__name__}.{name}"))
+                patch.setattr(
+                    kind, name, self._around(getattr(kind, name), f"{kind.__name__}.{name}")
+                )
 
     def _seen(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
         def seen(*arguments: Any, **options: Any) -> Any:
-            # shutil.rmtree names files within an open folder; what a descriptor is of can't be seen from it.
+            # shutil.rmtree names files within an open folder; what a descriptor is of can't be seen
+            # from it.
             if name in SYNCS or options or str(arguments[0]).startswith(str(self._folder)):
                 where = "" if name in SYNCS else f" {Path(str(arguments[0])).name}"
                 self._step(name + where)
@@ -140,10 +155,11 @@ class Images:
 
 
 class Held:
-    """Jobs that wait for each other, each at a place of its own in a batch, so that one image has all of them there.
+    """Jobs that wait for each other, each at a place of its own in a batch, so that one image has
+    all of them there.
 
-    `places`: by the name of the sink, which is STAGED, COUNTED or WRITTEN; jobs over streams (`s_…`) are held in a batch that
-    isn't their first.
+    `places`: by the name of the sink, which is STAGED, COUNTED or WRITTEN; jobs over streams
+    (`s_…`) are held in a batch that isn't their first.
     """
 
     def __init__(self, places: Mapping[str, str]) -> None:
@@ -185,7 +201,9 @@ class Held:
             copy(folder, target, java)
         finally:
             self._may_go.set()
-        return Image(target, 1, ", ".join(f"{name} is {place}" for name, place in self._places.items()))
+        return Image(
+            target, 1, ", ".join(f"{name} is {place}" for name, place in self._places.items())
+        )
 
 
 def copy(folder: Path, target: Path, java: int) -> None:
@@ -206,7 +224,10 @@ def copy(folder: Path, target: Path, java: int) -> None:
 def stands_still(process: int) -> bool:
     """Whether a stop has come through to all its threads, as far as that can be seen."""
     try:
-        states = [stat.read_text().rpartition(")")[2].split()[0] for stat in Path(f"/proc/{process}/task").glob("*/stat")]
+        states = [
+            stat.read_text().rpartition(")")[2].split()[0]
+            for stat in Path(f"/proc/{process}/task").glob("*/stat")
+        ]
     except OSError:
         return False  # a thread has just ended
     return all(state in "TtZX" for state in states)

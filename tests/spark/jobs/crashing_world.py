@@ -1,5 +1,6 @@
-"""A directory with jobs on Spark that write to each kind of sink, over a stream and over a table: opened again as it was when
-the jobs were cut short, they must come to what they would have come to otherwise."""
+"""A directory with jobs on Spark that write to each kind of sink, over a stream and over a table:
+opened again as it was when the jobs were cut short, they must come to what they would have come to
+otherwise."""
 
 from __future__ import annotations
 
@@ -23,13 +24,15 @@ START = datetime(2026, 1, 1)
 COLUMNS = "(id BIGINT, k INTEGER, s VARCHAR)"
 FILE_ROWS = 40
 LATE = 3
-"""How many rows of a file may have times of the file two before: Spark drops what was late before the last batch."""
+"""How many rows of a file may have times of the file two before: Spark drops what was late before
+the last batch."""
 Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of sink. `options`: TYPE and OPTIONS of its mapping; `{place}` and `{name}` stand for a place of its own."""
+    """A kind of sink. `options`: TYPE and OPTIONS of its mapping; `{place}` and `{name}` stand for
+    a place of its own."""
 
     name: str
     options: str
@@ -42,10 +45,13 @@ class Kind:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("spark", "TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{place}')", are_files=True),
+        Kind(
+            "spark", "TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{place}')", are_files=True
+        ),
         Kind(
             "ours",
-            "TYPE File OPTIONS ('format' = 'parquet', 'path' = '{place}', 'ignoreFileNotFound' = 'true')",
+            "TYPE File OPTIONS ('format' = 'parquet', 'path' = '{place}', "
+            "'ignoreFileNotFound' = 'true')",
             are_files=True,
         ),
         Kind(
@@ -54,11 +60,19 @@ KINDS = {
             '(id BIGINT EXTERNAL NAME "__key", k INTEGER, s VARCHAR)',
         ),
         Kind("duckdb", "TYPE DuckDB OPTIONS ('path' = '{place}.duckdb', 'create' = 'true')"),
-        Kind("delta", "TYPE Delta OPTIONS ('path' = '{place}', 'create' = 'true', 'partitionBy' = 'k')"),
-        Kind("iceberg", "TYPE Iceberg OPTIONS ('table' = 'a.{name}', 'warehouse' = '{place}', 'create' = 'true')"),
+        Kind(
+            "delta",
+            "TYPE Delta OPTIONS ('path' = '{place}', 'create' = 'true', 'partitionBy' = 'k')",
+        ),
+        Kind(
+            "iceberg",
+            "TYPE Iceberg OPTIONS ('table' = 'a.{name}', 'warehouse' = '{place}', "
+            "'create' = 'true')",
+        ),
         Kind(
             "folders",
-            "TYPE File OPTIONS ('format' = 'parquet', 'path' = '{place}', 'ignoreFileNotFound' = 'true', 'partitionBy' = 'k')",
+            "TYPE File OPTIONS ('format' = 'parquet', 'path' = '{place}', "
+            "'ignoreFileNotFound' = 'true', 'partitionBy' = 'k')",
         ),
         Kind(
             "like_delta",
@@ -82,11 +96,19 @@ WINDOWS = "windows"
 
 
 class World:
-    """`kinds`: the sinks of jobs over a stream and of jobs over a table. `has_late`: the streams have late rows, too. They are
-    dropped for sure where each batch has one file; a process that ends while Spark notes a batch leaves a file to the next one.
+    """`kinds`: the sinks of jobs over a stream and of jobs over a table. `has_late`: the streams
+    have late rows, too. They are dropped for sure where each batch has one file; a process that
+    ends while Spark notes a batch leaves a file to the next one.
     """
 
-    def __init__(self, home: Path, session: Any, kinds: tuple[Sequence[str], Sequence[str]], *, has_late: bool) -> None:
+    def __init__(
+        self,
+        home: Path,
+        session: Any,
+        kinds: tuple[Sequence[str], Sequence[str]],
+        *,
+        has_late: bool,
+    ) -> None:
         self.folder = home / "world"
         self._session = session
         self._streams = home / "stream"
@@ -95,15 +117,17 @@ class World:
         self.given = 0
         """How many files the streams have."""
         self._last = START
-        self._jobs = {f"s_{name}": name for name in kinds[0]} | {f"t_{name}": name for name in kinds[1]}
+        self._jobs = {f"s_{name}": name for name in kinds[0]} | {
+            f"t_{name}": name for name in kinds[1]
+        }
         self._from_stream: list[tuple[Row, datetime]] = []
         for folder in (self.folder, self._streams, self._tables):
             folder.mkdir()
         self._from_table = [row for row, _ in self._file(self._tables, 100_000)]
 
     def feed(self) -> None:
-        """One more file for the streams, whose event times end the windows before. Late rows are counted only where a
-        watermark was lost."""
+        """One more file for the streams, whose event times end the windows before. Late rows are
+        counted only where a watermark was lost."""
         self._last += timedelta(hours=1)
         self._from_stream += self._file(self._streams, self.given * FILE_ROWS)
         self.given += 1
@@ -124,11 +148,20 @@ class World:
             times[-LATE:] = [time - timedelta(hours=2) for time in times[:LATE]]
         table = pa.table(
             [*zip(*rows, strict=True), times],
-            schema=pa.schema([("id", pa.int64()), ("k", pa.int32()), ("s", pa.string()), ("at", pa.timestamp("us"))]),
+            schema=pa.schema(
+                [
+                    ("id", pa.int64()),
+                    ("k", pa.int32()),
+                    ("s", pa.string()),
+                    ("at", pa.timestamp("us")),
+                ]
+            ),
         )
         unfinished = folder / f".{first}"
         pq.write_table(table, unfinished)
-        os.utime(unfinished, (1_700_000_000 + first,) * 2)  # it is by these that Spark puts them in order
+        os.utime(
+            unfinished, (1_700_000_000 + first,) * 2
+        )  # it is by these that Spark puts them in order
         unfinished.rename(folder / f"{first:08}.parquet")
         return list(zip(rows, times, strict=True))
 
@@ -144,10 +177,16 @@ class World:
 
     def bring_back(self, connection: runnel.Connection) -> None:
         """Makes what isn't there yet, and has jobs go on that were suspended."""
-        source = "CREATE MAPPING IF NOT EXISTS {} (id BIGINT, k INTEGER, s VARCHAR, at TIMESTAMP{}) TYPE Spark OPTIONS ({})"
+        source = (
+            "CREATE MAPPING IF NOT EXISTS {} (id BIGINT, k INTEGER, s VARCHAR, at TIMESTAMP{}) "
+            "TYPE Spark OPTIONS ({})"
+        )
         files = "'format' = 'parquet', 'path' = '{}'"
         mark = ", WATERMARK FOR at AS at - INTERVAL '1' SECOND"
-        follow = f"{files.format(self._streams)}, 'follow' = 'true', 'maxFilesPerTrigger' = '1', 'idleTimeoutMillis' = '0'"
+        follow = (
+            f"{files.format(self._streams)}, 'follow' = 'true', 'maxFilesPerTrigger' = '1', "
+            "'idleTimeoutMillis' = '0'"
+        )
         connection.execute(source.format("events", mark, follow))
         connection.execute(source.format("fixed", "", files.format(self._tables)))
         known = {row[1] for row in connection.execute("SHOW JOBS").fetchall()}
@@ -155,7 +194,10 @@ class World:
             connection.execute(self._mapping(job, name))
             if job not in known:
                 connection.execute(self._job(job, name))
-            elif connection.job(job).status is runnel.JobStatus.SUSPENDED and connection.job(job).error is None:
+            elif (
+                connection.job(job).status is runnel.JobStatus.SUSPENDED
+                and connection.job(job).error is None
+            ):
                 connection.job(job).resume()
 
     def _mapping(self, job: str, name: str) -> str:
@@ -166,19 +208,28 @@ class World:
             kind, columns = KINDS[name], KINDS[name].columns
         if not kind.is_exact:
             self._made(job, name)
-        return f"CREATE MAPPING IF NOT EXISTS {job} {columns} {kind.options.format(place=place, name=job)}"
+        return (
+            f"CREATE MAPPING IF NOT EXISTS {job} {columns} "
+            f"{kind.options.format(place=place, name=job)}"
+        )
 
     def _made(self, job: str, name: str) -> None:
         """Has Spark know its table."""
         own = KINDS[name].columns.replace("VARCHAR", "STRING")
         place = self.folder / job
-        self._session.sql(f"CREATE TABLE IF NOT EXISTS crash_{job} {own} USING parquet LOCATION '{place}'")
+        self._session.sql(
+            f"CREATE TABLE IF NOT EXISTS crash_{job} {own} USING parquet LOCATION '{place}'"
+        )
 
     def _job(self, job: str, name: str) -> str:
-        head = f"CREATE JOB {job} OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '20') AS INSERT INTO {job}"
+        head = (
+            f"CREATE JOB {job} OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '20') AS "
+            f"INSERT INTO {job}"
+        )
         if name == WINDOWS:
             return (
-                f"{head} SELECT window_end, k, COUNT(*), SUM(id) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(at), "
+                f"{head} SELECT window_end, k, COUNT(*), SUM(id) "
+                "FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(at), "
                 "INTERVAL '10' SECOND)) GROUP BY window_end, window_start, k"
             )
         source = "events" if job.startswith("s_") else "fixed"
@@ -202,7 +253,9 @@ class World:
                 if end > marks[-2]:
                     groups.setdefault((end, k), []).append(number)
             marks.append(newest - timedelta(seconds=1))
-        return Counter((end, k, len(ids), sum(ids)) for (end, k), ids in groups.items() if end <= marks[-1])
+        return Counter(
+            (end, k, len(ids), sum(ids)) for (end, k), ids in groups.items() if end <= marks[-1]
+        )
 
     def rows(self, connection: runnel.Connection, job: str) -> Counter[Row]:
         """What it has."""
@@ -214,16 +267,23 @@ class World:
         return Counter(connection.execute(f"SELECT * FROM {job}").fetchall())
 
     def finish(self, connection: runnel.Connection) -> list[str]:
-        """Waits until the jobs have come to their end, or have written what is there; what is wrong then."""
+        """Waits until the jobs have come to their end, or have written what is there; what is wrong
+        then."""
         wrong = []
         for job, name in self._jobs.items():
             try:
                 self._wait(connection, job)
                 found, expected = self.rows(connection, job), self.expected(job)
                 is_exact = name == WINDOWS or KINDS[name].is_exact
-                lost, extra = expected - found, found - expected if is_exact else set(found) - set(expected)
+                lost, extra = (
+                    expected - found,
+                    found - expected if is_exact else set(found) - set(expected),
+                )
                 if lost or extra:
-                    wrong.append(f"{job}: {len(lost)} lost {list(lost)[:3]}, {len(extra)} too many {list(extra)[:3]}")
+                    wrong.append(
+                        f"{job}: {len(lost)} lost {list(lost)[:3]}, {len(extra)} too many "
+                        f"{list(extra)[:3]}"
+                    )
             except (AssertionError, runnel.Error) as error:
                 wrong.append(f"{job}: {error}")
         return wrong
@@ -239,7 +299,11 @@ class World:
     def traces(self) -> list[str]:
         """What nobody will finish."""
         patterns = ("_runnel-*", ".runnel-*")
-        return [str(path.relative_to(self.folder)) for pattern in patterns for path in self.folder.rglob(pattern)]
+        return [
+            str(path.relative_to(self.folder))
+            for pattern in patterns
+            for path in self.folder.rglob(pattern)
+        ]
 
     def put(self, image: Image) -> None:
         """Has the folder be as it is in an image, which is used up."""
@@ -262,7 +326,10 @@ class World:
             wrong = self.finish(connection)
         finally:
             connection.close()
-        return [f"{image}: {text}" for text in [*wrong, *(f"{trace} is left" for trace in self.traces())]]
+        return [
+            f"{image}: {text}"
+            for text in [*wrong, *(f"{trace} is left" for trace in self.traces())]
+        ]
 
     def clear(self) -> None:
         """Spark forgets its tables."""

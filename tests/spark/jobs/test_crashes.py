@@ -1,7 +1,8 @@
-"""Jobs on Spark whose process is killed: at whatever step to the files of the directory and the sinks, the next one comes to
-the rows that there would have been without it, each once where the sink promises that. The steps at which it matters which of
-them comes first are tried with one job each; with RUNNEL_TESTS=all each step is tried with each sink, and some steps of the
-process that comes next."""
+"""Jobs on Spark whose process is killed: at whatever step to the files of the directory and the
+sinks, the next one comes to the rows that there would have been without it, each once where the
+sink promises that. The steps at which it matters which of them comes first are tried with one job
+each; with RUNNEL_TESTS=all each step is tried with each sink, and some steps of the process that
+comes next."""
 
 from __future__ import annotations
 
@@ -97,7 +98,13 @@ def test_jobs_that_are_cut_short_at_any_step(
 ) -> None:
     world = World(tmp_path, session, sinks, has_late=False)
     # Until there is a job it doesn't matter where it is to write.
-    images = Images(world.folder, tmp_path / "images", java, None, since="" if sinks is WORLDS[0] else "db/jobs/*")
+    images = Images(
+        world.folder,
+        tmp_path / "images",
+        java,
+        None,
+        since="" if sinks is WORLDS[0] else "db/jobs/*",
+    )
     again = Images(world.folder, tmp_path / "again", java, 1, seed=7)
     images.watch(monkeypatch)
     again.watch(monkeypatch)
@@ -126,10 +133,14 @@ def test_jobs_that_are_cut_short_at_any_step(
     assert not wrong, "\n".join(wrong)
 
 
-def test_a_job_whose_process_ended_while_spark_noted_its_first_batch(session: Any, tmp_path: Path, feed: Feed) -> None:
+def test_a_job_whose_process_ended_while_spark_noted_its_first_batch(
+    session: Any, tmp_path: Path, feed: Feed
+) -> None:
     with runnel.connect(tmp_path / "db", spark=session) as connection:
         follow(connection, "events", feed.folder)
-        connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')")
+        connection.execute(
+            "CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')"
+        )
         connection.execute("""CREATE JOB j OPTIONS ('runtime' = 'spark',
             'snapshotIntervalMillis' = '50')
             AS INSERT INTO m SELECT k, v FROM events""")
@@ -152,7 +163,9 @@ def test_a_batch_that_is_refused_is_written_when_what_was_in_its_way_is_gone(
         assert job.await_status(runnel.JobStatus.SUSPENDED, 60)
         assert isinstance(job.error, runnel.IntegrityError)
         assert job.error.message == "key 'b' exists already in map \"m\""
-        assert job.error.detail == 'batch 2 of the job is refused as a whole: no row of it is in "m"'
+        assert (
+            job.error.detail == 'batch 2 of the job is refused as a whole: no row of it is in "m"'
+        )
         assert "ALTER JOB … RESUME, which writes the batch" in (job.error.hint or "")
 
     def rows(connection: runnel.Connection) -> list[Any]:
@@ -160,7 +173,9 @@ def test_a_batch_that_is_refused_is_written_when_what_was_in_its_way_is_gone(
 
     with runnel.connect(tmp_path / "db", spark=session) as connection:
         follow(connection, "events", feed.folder)
-        connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')")
+        connection.execute(
+            "CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')"
+        )
         connection.execute("INSERT INTO m VALUES ('b', 0)")
         feed.add((1, "a", 1))
         feed.add((2, "b", 2), (2, "c", 3))

@@ -33,11 +33,17 @@ def mappings(connection: runnel.Connection, home: Path) -> None:
         TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{home}/out')""")
 
 
-QUERY = "INSERT INTO sink (k, total, n) SELECT k, SUM(v), COUNT(*) FROM source WHERE id % 3 <> 1 GROUP BY k"
+QUERY = (
+    "INSERT INTO sink (k, total, n) SELECT k, SUM(v), COUNT(*) FROM source WHERE id % 3 <> 1 "
+    "GROUP BY k"
+)
 
 
 def expected(connection: runnel.Connection) -> list[Any]:
-    text = "SELECT k, COUNT(*), SUM(v), CAST(NULL AS VARCHAR) FROM source WHERE id % 3 <> 1 GROUP BY k ORDER BY 1"
+    text = (
+        "SELECT k, COUNT(*), SUM(v), CAST(NULL AS VARCHAR) FROM source WHERE id % 3 <> 1 "
+        "GROUP BY k ORDER BY 1"
+    )
     return connection.execute(text).fetchall()
 
 
@@ -47,7 +53,9 @@ def shown(connection: runnel.Connection, name: str, *columns: str) -> tuple[Any,
     return next(tuple(row[i] for i in places) for row in rows.fetchall() if row[1] == name)
 
 
-def test_a_bounded_job_writes_what_its_query_gives(connection: runnel.Connection, home: Path) -> None:
+def test_a_bounded_job_writes_what_its_query_gives(
+    connection: runnel.Connection, home: Path
+) -> None:
     mappings(connection, home)
     connection.execute(f"CREATE JOB j {ON_SPARK} AS {QUERY}")
     job = connection.job("j")
@@ -60,10 +68,16 @@ def test_a_bounded_job_writes_what_its_query_gives(connection: runnel.Connection
     assert "j" not in [row[1] for row in connection.execute("SHOW JOBS").fetchall()]
 
 
-def test_rows_go_to_a_map_and_arguments_come_along(connection: runnel.Connection, home: Path) -> None:
+def test_rows_go_to_a_map_and_arguments_come_along(
+    connection: runnel.Connection, home: Path
+) -> None:
     mappings(connection, home)
-    connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'double')")
-    connection.execute(f"CREATE JOB j {ON_SPARK} AS SINK INTO m SELECT id, v * ? FROM source WHERE id < ?", (2, 50))
+    connection.execute(
+        "CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'double')"
+    )
+    connection.execute(
+        f"CREATE JOB j {ON_SPARK} AS SINK INTO m SELECT id, v * ? FROM source WHERE id < ?", (2, 50)
+    )
     connection.job("j").join(60)
     assert connection.execute("SELECT COUNT(*), SUM(this) FROM m").fetchall() == [(50, 3675.0)]
     assert shown(connection, "j", "rows_out") == (50,)
@@ -84,7 +98,9 @@ def test_small_tables_of_others_travel(connection: runnel.Connection, home: Path
 
 def test_a_failing_query_fails_the_job(connection: runnel.Connection, home: Path) -> None:
     mappings(connection, home)
-    connection.execute(f"CREATE JOB j {ON_SPARK} AS INSERT INTO sink (n) SELECT 10 / (id - 500) FROM source")
+    connection.execute(
+        f"CREATE JOB j {ON_SPARK} AS INSERT INTO sink (n) SELECT 10 / (id - 500) FROM source"
+    )
     with pytest.raises(runnel.DataError, match="division by zero") as caught:
         connection.job("j").join(60)
     assert "DIVIDE_BY_ZERO" in (caught.value.detail or "")
@@ -94,21 +110,34 @@ def test_a_failing_query_fails_the_job(connection: runnel.Connection, home: Path
     assert not list(home.glob("out/*"))
 
 
-def test_what_cant_be_rendered_is_refused_by_name(connection: runnel.Connection, home: Path) -> None:
+def test_what_cant_be_rendered_is_refused_by_name(
+    connection: runnel.Connection, home: Path
+) -> None:
     mappings(connection, home)
-    with pytest.raises(runnel.NotSupportedError, match=r"can't run on spark: .+ is not supported there") as caught:
-        connection.execute(f"CREATE JOB j {ON_SPARK} AS INSERT INTO sink (k, total) SELECT k, RAND() FROM source")
+    with pytest.raises(
+        runnel.NotSupportedError, match=r"can't run on spark: .+ is not supported there"
+    ) as caught:
+        connection.execute(
+            f"CREATE JOB j {ON_SPARK} AS INSERT INTO sink (k, total) SELECT k, RAND() FROM source"
+        )
     assert "'runtime' = 'tasklets'" in (caught.value.hint or "")
     connection.register("rows", pa.table({"k": ["a"]}))
-    connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'varchar')")
+    connection.execute(
+        "CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'varchar')"
+    )
     with pytest.raises(runnel.NotSupportedError, match="none of its tables is there"):
         connection.execute(f"CREATE JOB j {ON_SPARK} AS SINK INTO m SELECT k, k FROM rows")
     assert connection.execute("SHOW JOBS").fetchall() == []
 
 
-def test_a_job_that_is_dropped_in_the_middle_leaves_nothing(connection: runnel.Connection, home: Path) -> None:
+def test_a_job_that_is_dropped_in_the_middle_leaves_nothing(
+    connection: runnel.Connection, home: Path
+) -> None:
     mappings(connection, home)
-    slow = "SELECT a.k, COUNT(*) FROM source a, source b, source c, source d WHERE a.id + b.id + c.id <> d.id GROUP BY a.k"
+    slow = (
+        "SELECT a.k, COUNT(*) FROM source a, source b, source c, source d "
+        "WHERE a.id + b.id + c.id <> d.id GROUP BY a.k"
+    )
     connection.execute(f"CREATE JOB j {ON_SPARK} AS INSERT INTO sink (k, n) {slow}")
     job = connection.job("j")
     assert job.status is runnel.JobStatus.RUNNING
@@ -143,7 +172,9 @@ def test_a_batch_that_is_committed_is_not_written_again(session: Any, home: Path
     record = unsealed((place / "job.json").read_bytes(), 2)
     renames = [[f"{home}/out/_runnel-0-x/{name}", f"{home}/out/{name}"] for name in files]
     token = {"staging": f"{home}/out/_runnel-0-x", "renames": renames}
-    (place / "job.json").write_text(sealed({**record, "status": "RUNNING", "finished": None, "last_batch": []}))
+    (place / "job.json").write_text(
+        sealed({**record, "status": "RUNNING", "finished": None, "last_batch": []})
+    )
     (place / "runtime").mkdir(exist_ok=True)
     (place / "runtime" / "committed.json").write_text(json.dumps({"batch": 1, "token": token}))
     with runnel.connect(home / "db", spark=session) as connection:
@@ -154,10 +185,15 @@ def test_a_batch_that_is_committed_is_not_written_again(session: Any, home: Path
 def test_a_job_goes_on_when_its_directory_is_opened(session: Any, home: Path) -> None:
     with runnel.connect(home / "db", spark=session) as connection:
         mappings(connection, home)
-        slow = "SELECT a.k, COUNT(*) FROM source a, source b, source c, source d WHERE a.id + b.id + c.id <> d.id GROUP BY a.k"
+        slow = (
+            "SELECT a.k, COUNT(*) FROM source a, source b, source c, source d "
+            "WHERE a.id + b.id + c.id <> d.id GROUP BY a.k"
+        )
         connection.execute(f"CREATE JOB j {ON_SPARK} AS INSERT INTO sink (k, n) {slow}")
     # Meanwhile there are fewer rows.
-    session.range(0, 3).selectExpr("id", "'k' AS k", "0D AS v").write.mode("overwrite").parquet(f"{home}/in")
+    session.range(0, 3).selectExpr("id", "'k' AS k", "0D AS v").write.mode("overwrite").parquet(
+        f"{home}/in"
+    )
     with runnel.connect(home / "db", spark=session) as connection:
         connection.job("j").join(60)
         assert connection.execute("SELECT * FROM sink").fetchall() == [("k", 71, None, None)]
@@ -181,29 +217,42 @@ def test_auto_goes_by_what_is_read(connection: runnel.Connection, home: Path) ->
     lines = explained(connection, f"CREATE JOB j AS {QUERY}")
     assert lines[0].startswith("Job j: exactlyOnce, on spark, as it reads about ")
     assert lines[0].endswith(" rows, and spark_job_rows is 10")
-    assert lines[1:3] == ["  source: read by Spark", "  sink: exactlyOnce, a failure before the end begins anew"]
+    assert lines[1:3] == [
+        "  source: read by Spark",
+        "  sink: exactlyOnce, a failure before the end begins anew",
+    ]
     assert lines[3].startswith("  SQL: SELECT ")
     lines = explained(connection, f"CREATE JOB j OPTIONS ('runtime' = 'tasklets') AS {QUERY}")
     assert "  runtime: tasklets, as the option 'runtime' says so" in lines
     connection.execute(f"CREATE JOB k AS {QUERY}")
     connection.job("k").join(60)
     assert shown(connection, "k", "runtime") == ("spark",)
-    assert sorted(connection.execute("SELECT * FROM sink").fetchall(), key=str) == sorted(rows * 2, key=str)
+    assert sorted(connection.execute("SELECT * FROM sink").fetchall(), key=str) == sorted(
+        rows * 2, key=str
+    )
 
 
-def test_a_stream_is_read_by_spark_where_both_ends_are_there(connection: runnel.Connection, home: Path) -> None:
+def test_a_stream_is_read_by_spark_where_both_ends_are_there(
+    connection: runnel.Connection, home: Path
+) -> None:
     mappings(connection, home)
     connection.execute(f"""CREATE MAPPING stream (id BIGINT, k VARCHAR) TYPE Spark
         OPTIONS ('format' = 'parquet', 'path' = '{home}/in', 'follow' = 'true')""")
-    connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'varchar')")
-    lines = explained(connection, "CREATE JOB j AS INSERT INTO sink (k, n) SELECT k, id FROM stream")
+    connection.execute(
+        "CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'varchar')"
+    )
+    lines = explained(
+        connection, "CREATE JOB j AS INSERT INTO sink (k, n) SELECT k, id FROM stream"
+    )
     assert lines[0] == "Job j: exactlyOnce, on spark, as its source and its sink are on spark"
     assert lines[1:3] == ["  stream: read on by Spark from its checkpoint", "  sink: exactlyOnce"]
     lines = explained(connection, "CREATE JOB j AS SINK INTO m SELECT id, k FROM stream")
     assert "  runtime: tasklets, as its sink is not on spark" in lines
 
 
-def test_a_changed_query_doesnt_go_on_from_the_checkpoint(connection: runnel.Connection, home: Path) -> None:
+def test_a_changed_query_doesnt_go_on_from_the_checkpoint(
+    connection: runnel.Connection, home: Path
+) -> None:
     mappings(connection, home)
     connection.execute(f"""CREATE MAPPING stream (id BIGINT, k VARCHAR) TYPE Spark
         OPTIONS ('format' = 'parquet', 'path' = '{home}/in', 'follow' = 'true')""")
@@ -211,7 +260,10 @@ def test_a_changed_query_doesnt_go_on_from_the_checkpoint(connection: runnel.Con
     connection.execute(f"CREATE JOB j {ON_SPARK} AS INSERT INTO sink (k, n) SELECT k, id FROM v")
     connection.execute("ALTER JOB j SUSPEND")
     connection.execute("CREATE OR REPLACE VIEW v AS SELECT k, id + 1 AS id FROM stream")
-    with pytest.raises(runnel.OperationalError, match="can't go on from its checkpoint: its query is another one now"):
+    with pytest.raises(
+        runnel.OperationalError,
+        match="can't go on from its checkpoint: its query is another one now",
+    ):
         connection.execute("ALTER JOB j RESUME")
     assert shown(connection, "j", "status") == ("SUSPENDED",)
     connection.execute("CREATE OR REPLACE VIEW v AS SELECT k, id FROM stream")
@@ -219,9 +271,14 @@ def test_a_changed_query_doesnt_go_on_from_the_checkpoint(connection: runnel.Con
     connection.execute("DROP JOB j")
 
 
-def test_a_folder_that_is_gone_is_told_when_the_job_is_made(connection: runnel.Connection, home: Path) -> None:
+def test_a_folder_that_is_gone_is_told_when_the_job_is_made(
+    connection: runnel.Connection, home: Path
+) -> None:
     mappings(connection, home)
-    connection.execute(f"CREATE MAPPING gone (id BIGINT) TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{home}/gone')")
+    connection.execute(
+        "CREATE MAPPING gone (id BIGINT) TYPE Spark "
+        f"OPTIONS ('format' = 'parquet', 'path' = '{home}/gone')"
+    )
     with pytest.raises(runnel.ProgrammingError, match="path does not exist"):
         connection.execute(f"CREATE JOB j {ON_SPARK} AS INSERT INTO sink (n) SELECT id FROM gone")
     assert connection.execute("SHOW JOBS").fetchall() == []

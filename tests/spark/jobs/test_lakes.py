@@ -1,5 +1,6 @@
-"""Delta and Iceberg tables through Spark, as far as it goes without their packages: what their writers are told, and that a job
-which repeats a commit writes its rows once. Stand-ins of both are data sources in Python."""
+"""Delta and Iceberg tables through Spark, as far as it goes without their packages: what their
+writers are told, and that a job which repeats a commit writes its rows once. Stand-ins of both are
+data sources in Python."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ SOURCES = ("delta", "iceberg")
 
 
 def writer_of(content: Any) -> Any:
-    """The class of writers. It is made within a function, and so is its `content`, as what is travels to Spark by value."""
+    """The class of writers. It is made within a function, and so is its `content`, as what is
+    travels to Spark by value."""
     from pyspark.sql.datasource import DataSourceWriter, WriterCommitMessage
 
     class Rows(WriterCommitMessage):
@@ -42,7 +44,11 @@ def writer_of(content: Any) -> Any:
             options = {name: value for name, value in self.options.items() if name != "path"}
             versions = content(self.options["path"])
             own = options.get("txnappid")
-            before = [item["options"] for item in versions if own and item["options"].get("txnappid") == own]
+            before = [
+                item["options"]
+                for item in versions
+                if own and item["options"].get("txnappid") == own
+            ]
             if any(item["txnversion"] >= options["txnversion"] for item in before):
                 return
             rows = [row for message in messages for row in message.rows]
@@ -69,7 +75,13 @@ def reader_of(content: Any) -> Any:
                 if snapshots:
                     start = "snapshot-property."
                     given = version["options"].items()
-                    yield ({name.removeprefix(start): value for name, value in given if name.startswith(start)},)
+                    yield (
+                        {
+                            name.removeprefix(start): value
+                            for name, value in given
+                            if name.startswith(start)
+                        },
+                    )
                 else:
                     yield from map(tuple, version["rows"])
 
@@ -77,8 +89,9 @@ def reader_of(content: Any) -> Any:
 
 
 def stand_in(name_of_it: str) -> Any:
-    """A table: a file "table.json" with rows and options of each write. It passes over a write that has no larger number of its
-    application, as Delta does, and reads as snapshots behind "#snapshots", as Iceberg's."""
+    """A table: a file "table.json" with rows and options of each write. It passes over a write that
+    has no larger number of its application, as Delta does, and reads as snapshots behind
+    "#snapshots", as Iceberg's."""
     from pyspark.sql.datasource import DataSource
 
     def content(path: str) -> Any:
@@ -93,7 +106,11 @@ def stand_in(name_of_it: str) -> Any:
             return name_of_it
 
         def schema(self) -> str:
-            return "summary map<string, string>" if "#" in self.options["path"] else "id bigint, name string"
+            return (
+                "summary map<string, string>"
+                if "#" in self.options["path"]
+                else "id bigint, name string"
+            )
 
         def reader(self, schema: Any) -> Any:
             return reader(self.options["path"])
@@ -105,12 +122,18 @@ def stand_in(name_of_it: str) -> Any:
 
 
 def batch(*ids: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array(ids, pa.int64()), pa.array([f"n{i}" for i in ids])], names=["id", "name"])
+    return pa.RecordBatch.from_arrays(
+        [pa.array(ids, pa.int64()), pa.array([f"n{i}" for i in ids])], names=["id", "name"]
+    )
 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_job_writes_its_rows_once(
-    connection: runnel.Connection, session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+    connection: runnel.Connection,
+    session: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
 ) -> None:
     path, name = tmp_path / "t", f"like_{source}"
     # What is registered stays there for other tests, which find no "delta".
@@ -145,11 +168,16 @@ def test_a_job_writes_its_rows_once(
     [application] = [value for value in version["options"].values() if value.startswith("runnel-")]
     expected = {
         "delta": {"txnappid": application, "txnversion": "1"},
-        "iceberg": {"snapshot-property.runnel.application": application, "snapshot-property.runnel.epoch": "1"},
+        "iceberg": {
+            "snapshot-property.runnel.application": application,
+            "snapshot-property.runnel.epoch": "1",
+        },
     }
     assert version["options"] == expected[source]
 
-    connection.execute("CREATE MAPPING r TYPE Spark OPTIONS ('query' = 'SELECT id + 10 AS id FROM range(3)')")
+    connection.execute(
+        "CREATE MAPPING r TYPE Spark OPTIONS ('query' = 'SELECT id + 10 AS id FROM range(3)')"
+    )
     connection.execute(f"CREATE JOB j {ON_SPARK} AS INSERT INTO t SELECT id, 'n' || id FROM r")
     connection.job("j").join(60)
     assert shown(connection, "j", "runtime", "guarantee", "rows_out") == ("spark", "exactlyOnce", 3)

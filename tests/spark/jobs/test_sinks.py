@@ -1,4 +1,5 @@
-"""What Spark writes for jobs that are killed: files are seen when they are committed; tables get rows once or more."""
+"""What Spark writes for jobs that are killed: files are seen when they are committed; tables get
+rows once or more."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ class TestFilesOfSpark(DurableConformance):
     def traces(self, path: Path) -> list[str]:
         return [str(item) for item in path.rglob("_runnel-*")]
 
-    def test_a_file_taken_away_after_its_commit_is_told(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def test_a_file_taken_away_after_its_commit_is_told(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
         table = self.reopened(tmp_path)
         token = self.staged(table, BATCHES[0])
         sink = self.sink(table)
@@ -50,10 +53,14 @@ class TestFilesOfSpark(DurableConformance):
             Path(final.removeprefix("file:")).unlink()
         with caplog.at_level(logging.WARNING, "runnel.connectors.spark"):
             self.sink(table).recover([token])
-        assert caplog.messages == [f'file "{final}" was written by a job and has been taken away since' for final in finals]
+        assert caplog.messages == [
+            f'file "{final}" was written by a job and has been taken away since' for final in finals
+        ]
 
 
-def test_a_table_of_sparks_gets_the_rows_before_the_snapshot_counts(session: Any, connection: runnel.Connection) -> None:
+def test_a_table_of_sparks_gets_the_rows_before_the_snapshot_counts(
+    session: Any, connection: runnel.Connection
+) -> None:
     session.sql("CREATE TABLE appended (id BIGINT, name STRING, score DOUBLE) USING parquet")
     try:
         cursor = connection.cursor()

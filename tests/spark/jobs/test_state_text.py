@@ -22,19 +22,35 @@ def plan_of(query: str, one: int, two: int) -> RuntimePlan:
     with runnel.connect() as connection:
         for name, size in (("one", one), ("two", two)):
             connection.register(name, pa.table({"a": range(size), "b": range(size)}))
-        connection.execute("CREATE MAPPING s (v BIGINT) TYPE Spark OPTIONS ('path' = 's.parquet', 'follow' = 'true')")
-        connection.execute("CREATE MAPPING o (v BIGINT, b BIGINT) TYPE Spark OPTIONS ('path' = 'o.parquet')")
-        write = connection._database.plan_job(f"INSERT INTO o {query}", (), "UTC", is_confined=False)
+        connection.execute(
+            "CREATE MAPPING s (v BIGINT) TYPE Spark "
+            "OPTIONS ('path' = 's.parquet', 'follow' = 'true')"
+        )
+        connection.execute(
+            "CREATE MAPPING o (v BIGINT, b BIGINT) TYPE Spark OPTIONS ('path' = 'o.parquet')"
+        )
+        write = connection._database.plan_job(
+            f"INSERT INTO o {query}", (), "UTC", is_confined=False
+        )
         return foreign_plan(connection._database, write, "spark")
 
 
 def test_the_order_of_look_ups_is_no_part_of_it() -> None:
-    query = "SELECT s.v, x.b FROM s JOIN (SELECT one.a, two.b FROM one JOIN two ON one.a = two.a) x ON x.a = s.v"
+    query = (
+        "SELECT s.v, x.b FROM s JOIN (SELECT one.a, two.b FROM one "
+        "JOIN two ON one.a = two.a) x ON x.a = s.v"
+    )
     before, after = plan_of(query, 5, 5000), plan_of(query, 5000, 5)
     assert before.text != after.text, "the smaller one is looked up"
     assert before.state_text == after.state_text
-    assert plan_of(query.replace("SELECT s.v,", "SELECT s.v + 1,"), 5, 5000).state_text != before.state_text
-    assert plan_of(query.replace("JOIN two", "JOIN one AS two"), 5, 5000).state_text != before.state_text
+    assert (
+        plan_of(query.replace("SELECT s.v,", "SELECT s.v + 1,"), 5, 5000).state_text
+        != before.state_text
+    )
+    assert (
+        plan_of(query.replace("JOIN two", "JOIN one AS two"), 5, 5000).state_text
+        != before.state_text
+    )
 
 
 def test_the_checkpoint_of_a_server_is_not_looked_for_here(tmp_path: Path) -> None:
@@ -51,10 +67,15 @@ def test_the_words_of_errors_are_no_part_of_it() -> None:
     most = "SELECT a, MAX(CAST(b AS DECIMAL(5, 2))) AS c FROM one GROUP BY a"
     query = f"SELECT SQRT(s.v), x.c FROM s JOIN ({most}) x ON x.a = s.v"
     plan = plan_of(query, 5, 5)
-    assert "FROM one (BIGINT, DECIMAL(5, 2))" in plan.state_text, "it is stored with the checkpoints of jobs"
+    assert "FROM one (BIGINT, DECIMAL(5, 2))" in plan.state_text, (
+        "it is stored with the checkpoints of jobs"
+    )
     message = re.search(r"raise_error\('\[data error\] [^']*'\)", plan.state_text)
     assert message is not None
-    for other in ("raise_error('[data error] too large')", "raise_error(concat('[data error] it', char(39), 's', char(0)))"):
+    for other in (
+        "raise_error('[data error] too large')",
+        "raise_error(concat('[data error] it', char(39), 's', char(0)))",
+    ):
         assert plan.has_state_of(plan.state_text.replace(message[0], other))
     for other in ("raise_error('too large')", "coalesce('[data error] too large')"):
         assert not plan.has_state_of(plan.state_text.replace(message[0], other))
@@ -65,6 +86,8 @@ def test_a_query_that_ends_may_always_go_on() -> None:
     with runnel.connect() as connection:
         connection.register("one", pa.table({"a": [1]}))
         connection.execute("CREATE MAPPING o (v BIGINT) TYPE Spark OPTIONS ('path' = 'o.parquet')")
-        write = connection._database.plan_job("INSERT INTO o SELECT a FROM one", (), "UTC", is_confined=False)
+        write = connection._database.plan_job(
+            "INSERT INTO o SELECT a FROM one", (), "UTC", is_confined=False
+        )
         plan = foreign_plan(connection._database, write, "spark")
     assert plan.state_text == "a query that ends", "it is stored with the checkpoints of jobs"

@@ -1,4 +1,5 @@
-"""Jobs over streams on Spark: the same as on our own runtime, with late rows, restarts and failures."""
+"""Jobs over streams on Spark: the same as on our own runtime, with late rows, restarts and
+failures."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ class Feed:
         self._files += 1
         unfinished = self.folder / f".{self._files}"
         pq.write_table(table, unfinished)
-        os.utime(unfinished, (1_700_000_000 + self._files,) * 2)  # it is by these that Spark puts them in order
+        os.utime(
+            unfinished, (1_700_000_000 + self._files,) * 2
+        )  # it is by these that Spark puts them in order
         unfinished.rename(self.folder / f"{self._files:03}.parquet")
 
 
@@ -80,7 +83,9 @@ def until(condition: Callable[[], bool], job: Any, seconds: float = 120) -> None
 def rows_of(folder: Path) -> list[Any]:
     """The rows of a sink, read past both engines: what any reader of files sees."""
     found: list[Any] = []
-    for path in folder.glob("[!._]*.parquet"):  # not what is being written, which may go while it is listed
+    for path in folder.glob(
+        "[!._]*.parquet"
+    ):  # not what is being written, which may go while it is listed
         found += [tuple(row.values()) for row in pq.ParquetFile(path).read().to_pylist()]
     return sorted(found, key=str)
 
@@ -96,7 +101,8 @@ def shown_of(connection: runnel.Connection) -> dict[str, Any]:
 
 
 def compare(connection: runnel.Connection, home: Path, query: str, count: int) -> list[Any]:
-    """Runs the query on both runtimes until both have given so many rows, and gives them; they must be the same."""
+    """Runs the query on both runtimes until both have given so many rows, and gives them; they must
+    be the same."""
     results = []
     for runtime in ("tasklets", "spark"):
         sink(connection, f"on_{runtime}", home)
@@ -110,7 +116,9 @@ def compare(connection: runnel.Connection, home: Path, query: str, count: int) -
 
 
 @pytest.mark.usefixtures("making_code")
-def test_windows_with_late_rows_are_the_same(connection: runnel.Connection, tmp_path: Path, feed: Feed) -> None:
+def test_windows_with_late_rows_are_the_same(
+    connection: runnel.Connection, tmp_path: Path, feed: Feed
+) -> None:
     follow(connection, "events", feed.folder)
     feed.add((1, "a", 1), (2, "b", 2), (11, "a", None), (9, "a", 4))
     feed.add((31, "a", 5), (28, "b", 6))
@@ -118,41 +126,59 @@ def test_windows_with_late_rows_are_the_same(connection: runnel.Connection, tmp_
     # The first is too late, also for Spark, which goes by the watermark of a batch before.
     feed.add((3, "a", 100), (64, "c", 8), (100, "z", 9))
     hops = "TABLE(HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '20' SECOND, INTERVAL '10' SECOND))"
-    query = f"SELECT window_end, k, COUNT(*), SUM(v) FROM {hops} WHERE v IS NULL OR v <> 2 GROUP BY window_end, window_start, k"
+    query = (
+        f"SELECT window_end, k, COUNT(*), SUM(v) FROM {hops} WHERE v IS NULL OR v <> 2 "
+        "GROUP BY window_end, window_start, k"
+    )
     rows = compare(connection, tmp_path, query, 10)
     assert (START + timedelta(seconds=10), "a", 2, 5) in rows
 
 
-def test_a_window_is_open_to_its_last_microsecond(connection: runnel.Connection, tmp_path: Path, feed: Feed) -> None:
+def test_a_window_is_open_to_its_last_microsecond(
+    connection: runnel.Connection, tmp_path: Path, feed: Feed
+) -> None:
     follow(connection, "events", feed.folder)
     size = 1_000_001
     begin = round(START.replace(tzinfo=UTC).timestamp()) * 1_000_000
     number = begin // size + 1_000
-    end = (number - (number - 1) % 1_000) * size - begin  # a microsecond behind a millisecond, in microseconds after the start
+    end = (
+        number - (number - 1) % 1_000
+    ) * size - begin  # a microsecond behind a millisecond, in microseconds after the start
     last = (end - 1) / 1e6
-    feed.add((last - 0.5, "a", 1), (last + 5, "z", 0))  # the watermark is the window's last microsecond
+    feed.add(
+        (last - 0.5, "a", 1), (last + 5, "z", 0)
+    )  # the watermark is the window's last microsecond
     feed.add((last + 5, "z", 0))  # Spark goes by it from the batch after the next on
     feed.add((last, "a", 2))
     feed.add((last + 30, "z", 0))
     feed.add((last + 31, "z", 0))
     odd = "TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1.000001' SECOND))"
-    query = f"SELECT window_end, k, COUNT(*), SUM(v) FROM {odd} GROUP BY window_end, window_start, k"
+    query = (
+        f"SELECT window_end, k, COUNT(*), SUM(v) FROM {odd} GROUP BY window_end, window_start, k"
+    )
     rows = compare(connection, tmp_path, query, 2)
     assert (START + timedelta(microseconds=end), "a", 2, 3) in rows
 
 
-def test_sessions_touch_as_ours_do(connection: runnel.Connection, tmp_path: Path, feed: Feed) -> None:
+def test_sessions_touch_as_ours_do(
+    connection: runnel.Connection, tmp_path: Path, feed: Feed
+) -> None:
     follow(connection, "events", feed.folder)
     feed.add((0, "a", 1), (10, "a", 2), (20.000001, "a", 3), (1, "b", 4))
     feed.add((70, "a", 5))
     feed.add((200, "z", 6))
     sessions = "TABLE(SESSION(TABLE events PARTITION BY k, DESCRIPTOR(ts), INTERVAL '10' SECOND))"
-    query = f"SELECT window_end, k, COUNT(*), SUM(v) FROM {sessions} GROUP BY window_start, window_end, k"
+    query = (
+        f"SELECT window_end, k, COUNT(*), SUM(v) FROM {sessions} "
+        "GROUP BY window_start, window_end, k"
+    )
     rows = compare(connection, tmp_path, query, 4)
     assert [row[1:] for row in rows] == [("b", 1, 4), ("a", 2, 3), ("a", 1, 3), ("a", 1, 5)]
 
 
-def test_a_join_of_streams_with_bounds(connection: runnel.Connection, tmp_path: Path, feed: Feed) -> None:
+def test_a_join_of_streams_with_bounds(
+    connection: runnel.Connection, tmp_path: Path, feed: Feed
+) -> None:
     other = Feed(tmp_path / "other")
     follow(connection, "events", feed.folder)
     follow(connection, "answers", other.folder)
@@ -167,7 +193,9 @@ def test_a_join_of_streams_with_bounds(connection: runnel.Connection, tmp_path: 
     assert kept == [("a", 1, 10), ("b", 2, None), ("c", 3, None), ("d", 4, 40)]
 
 
-def test_distinct_rows_and_look_ups(connection: runnel.Connection, tmp_path: Path, feed: Feed) -> None:
+def test_distinct_rows_and_look_ups(
+    connection: runnel.Connection, tmp_path: Path, feed: Feed
+) -> None:
     follow(connection, "events", feed.folder)
     connection.register("names", pa.table({"k": ["a", "b"], "size": [1000, 2000]}))
     feed.add((1, "a", 1), (1, "a", 1), (2, "b", 2))
@@ -179,7 +207,9 @@ def test_distinct_rows_and_look_ups(connection: runnel.Connection, tmp_path: Pat
     assert [row[1:] for row in rows] == [("a", 1, 1000), ("b", 2, 2000), ("c", 3, None)]
 
 
-def test_suspended_and_restarted_nothing_is_lost_or_twice(session: Any, tmp_path: Path, feed: Feed) -> None:
+def test_suspended_and_restarted_nothing_is_lost_or_twice(
+    session: Any, tmp_path: Path, feed: Feed
+) -> None:
     query = """SELECT window_start, k, COUNT(*), SUM(v)
         FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND))
         GROUP BY window_start, window_end, k"""
@@ -201,7 +231,11 @@ def test_suspended_and_restarted_nothing_is_lost_or_twice(session: Any, tmp_path
         until(lambda: 40.0 in seconds_of(rows_of(tmp_path / "out")), job)
         until(lambda: shown_of(connection)["watermark"] == "2024-01-01 00:00:56", job)
         shown = shown_of(connection)
-        assert (shown["runtime"], shown["status"], shown["guarantee"]) == ("spark", "RUNNING", "exactlyOnce")
+        assert (shown["runtime"], shown["status"], shown["guarantee"]) == (
+            "spark",
+            "RUNNING",
+            "exactlyOnce",
+        )
         assert shown["last_snapshot"] > 3
         assert shown["rows_in"] == 1
         until(lambda: job.metrics()["spark"].state_rows == 1, job)
@@ -255,11 +289,15 @@ def test_what_is_said_to_a_job_before_it_is_started_again(
         job.cancel(60)
 
 
-def test_a_batch_whose_commit_spark_forgot_is_not_written_twice(session: Any, tmp_path: Path, feed: Feed) -> None:
+def test_a_batch_whose_commit_spark_forgot_is_not_written_twice(
+    session: Any, tmp_path: Path, feed: Feed
+) -> None:
     """As when the process ends between our commit and Spark's."""
     with runnel.connect(tmp_path / "db", spark=session) as connection:
         follow(connection, "events", feed.folder)
-        connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')")
+        connection.execute(
+            "CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')"
+        )
         feed.add((1, "a", 1), (2, "b", 2))
         feed.add((31, "c", 3))
         connection.execute("""CREATE JOB j OPTIONS ('runtime' = 'spark',
@@ -271,21 +309,31 @@ def test_a_batch_whose_commit_spark_forgot_is_not_written_twice(session: Any, tm
         job.suspend(60)
         number = job.id
         commits = tmp_path / "db" / "jobs" / str(number) / "runtime" / "checkpoint" / "commits"
-        last = max((item for item in commits.iterdir() if item.name.isdigit()), key=lambda item: int(item.name))
+        last = max(
+            (item for item in commits.iterdir() if item.name.isdigit()),
+            key=lambda item: int(item.name),
+        )
         last.unlink()
         (commits / f".{last.name}.crc").unlink(missing_ok=True)
         job.resume()
         feed.add((64, "z", 3))
-        # INSERT into a map fails for a key that is there: a batch that came twice would. Spark would, over state that is gone.
+        # INSERT into a map fails for a key that is there: a batch that came twice would. Spark
+        # would, over state that is gone.
         until(lambda: connection.execute("SELECT COUNT(*) FROM m").fetchone() == (3,), job)
         assert (job.error, shown_of(connection)["restarts"]) == (None, 0)
-        # Without its checkpoint Spark would begin anew, with numbers of batches that count as written.
+        # Without its checkpoint Spark would begin anew, with numbers of batches that count as
+        # written.
         job.suspend(60)
         checkpoint = commits.parent
         checkpoint.rename(tmp_path / "elsewhere")
-        with pytest.raises(runnel.OperationalError, match='job "j" can\'t go on: its checkpoint is gone') as caught:
+        with pytest.raises(
+            runnel.OperationalError, match='job "j" can\'t go on: its checkpoint is gone'
+        ) as caught:
             job.resume()
-        assert (job.status, "DROP JOB" in (caught.value.hint or "")) == (runnel.JobStatus.SUSPENDED, True)
+        assert (job.status, "DROP JOB" in (caught.value.hint or "")) == (
+            runnel.JobStatus.SUSPENDED,
+            True,
+        )
         (tmp_path / "elsewhere").rename(checkpoint)
         job.resume()
         feed.add((94, "y", 3))
@@ -293,9 +341,13 @@ def test_a_batch_whose_commit_spark_forgot_is_not_written_twice(session: Any, tm
         job.cancel(60)
 
 
-def test_windows_go_to_a_map_of_ours(connection: runnel.Connection, tmp_path: Path, feed: Feed) -> None:
+def test_windows_go_to_a_map_of_ours(
+    connection: runnel.Connection, tmp_path: Path, feed: Feed
+) -> None:
     follow(connection, "events", feed.folder)
-    connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')")
+    connection.execute(
+        "CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')"
+    )
     feed.add((1, "a", 1), (2, "b", 2), (3, "a", 3))
     feed.add((31, "a", 5))
     feed.add((100, "z", 9))
@@ -305,12 +357,17 @@ def test_windows_go_to_a_map_of_ours(connection: runnel.Connection, tmp_path: Pa
         FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND))
             GROUP BY k, window_start, window_end""")
     job = connection.job("j")
-    until(lambda: connection.execute("SELECT this FROM m WHERE __key = 'a'").fetchone() == (4005,), job)
+    until(
+        lambda: connection.execute("SELECT this FROM m WHERE __key = 'a'").fetchone() == (4005,),
+        job,
+    )
     assert connection.execute("SELECT this FROM m WHERE __key = 'b'").fetchone() == (1002,)
     connection.execute("DROP JOB j")
 
 
-def test_a_failed_query_suspends_the_job_with_sparks_reason(connection: runnel.Connection, tmp_path: Path, feed: Feed) -> None:
+def test_a_failed_query_suspends_the_job_with_sparks_reason(
+    connection: runnel.Connection, tmp_path: Path, feed: Feed
+) -> None:
     follow(connection, "events", feed.folder)
     sink(connection, "out", tmp_path)
     feed.add((1, "a", 1), (2, "b", 0))
@@ -323,7 +380,9 @@ def test_a_failed_query_suspends_the_job_with_sparks_reason(connection: runnel.C
     job.cancel(60)
 
 
-def test_times_before_the_first_watermark_are_told(connection: runnel.Connection, tmp_path: Path, feed: Feed) -> None:
+def test_times_before_the_first_watermark_are_told(
+    connection: runnel.Connection, tmp_path: Path, feed: Feed
+) -> None:
     follow(connection, "events", feed.folder)
     sink(connection, "out", tmp_path)
     sixties = (datetime(1960, 1, 1) - START).total_seconds()
@@ -343,18 +402,27 @@ def test_times_before_the_first_watermark_are_told(connection: runnel.Connection
     ("query", "what"),
     [
         (
-            "SELECT window_end, k, COUNT(*), 1 FROM TABLE(CUMULATE(TABLE events, DESCRIPTOR(ts), INTERVAL '5' SECOND, "
-            "INTERVAL '10' SECOND)) GROUP BY window_end, window_start, k",
+            (
+                "SELECT window_end, k, COUNT(*), 1 FROM TABLE(CUMULATE(TABLE events, "
+                "DESCRIPTOR(ts), INTERVAL '5' SECOND, "
+                "INTERVAL '10' SECOND)) GROUP BY window_end, window_start, k"
+            ),
             "CUMULATE",
         ),
         (
-            "SELECT window_end, k, COUNT(DISTINCT v), 1 FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND)) "
-            "GROUP BY window_end, window_start, k",
+            (
+                "SELECT window_end, k, COUNT(DISTINCT v), 1 "
+                "FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND)) "
+                "GROUP BY window_end, window_start, k"
+            ),
             "an aggregate of DISTINCT values of a stream",
         ),
         (
-            "SELECT window_end, k, COUNT(*), 1 FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND)) "
-            "GROUP BY window_end, window_start, k EMIT EVERY INTERVAL '1' SECOND",
+            (
+                "SELECT window_end, k, COUNT(*), 1 FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), "
+                "INTERVAL '10' SECOND)) "
+                "GROUP BY window_end, window_start, k EMIT EVERY INTERVAL '1' SECOND"
+            ),
             "EMIT EVERY, ALLOWED LATENESS or LATE DATA INTO",
         ),
     ],
@@ -367,14 +435,20 @@ def test_what_structured_streaming_cant_do_is_refused(
     with pytest.raises(runnel.NotSupportedError) as caught:
         start(connection, "spark", "out", query)
     assert caught.value.message == f"the job can't run on spark: {what} is not supported there"
-    lines = [row[0] for row in connection.execute(f"EXPLAIN CREATE JOB j AS INSERT INTO out {query}").fetchall()]
+    lines = [
+        row[0]
+        for row in connection.execute(f"EXPLAIN CREATE JOB j AS INSERT INTO out {query}").fetchall()
+    ]
     assert f"  runtime: tasklets, as spark can't run {what} with the same meaning" in lines
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("'path' = 'x.parquet', 'follow' = 'maybe'", 'option "follow" of connector Spark can\'t be "maybe"'),
+        (
+            "'path' = 'x.parquet', 'follow' = 'maybe'",
+            'option "follow" of connector Spark can\'t be "maybe"',
+        ),
         (
             "'query' = 'SELECT 1', 'follow' = 'true'",
             'a Spark mapping on a query can\'t be followed: leave out the option "follow"',

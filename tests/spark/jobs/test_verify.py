@@ -1,4 +1,5 @@
-"""VERIFY JOB of jobs that Spark has run: what they have read is replayed on tasklets, whole or a sample of it."""
+"""VERIFY JOB of jobs that Spark has run: what they have read is replayed on tasklets, whole or a
+sample of it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ PATIENCE = 120
 
 
 class Bench:
-    """A connection to a directory with streams of Spark's, and jobs that write what it can change."""
+    """A connection to a directory with streams of Spark's, and jobs that write what it can
+    change."""
 
     def __init__(self, session: Any, home: Path) -> None:
         self.home = home
@@ -24,7 +26,8 @@ class Bench:
         follow(self.connection, "events", self.feed.folder)
 
     def start(self, query: str, columns: str, write: str = "INSERT INTO") -> runnel.NamedJob:
-        """A job on Spark that writes to the table "out", which is made with these columns if there are any."""
+        """A job on Spark that writes to the table "out", which is made with these columns if there
+        are any."""
         if columns:
             self.connection.execute(f"CREATE MAPPING out {columns}")
         options = "OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '50')"
@@ -33,7 +36,10 @@ class Bench:
 
     def written(self, count: int) -> None:
         """Waits until there are so many rows."""
-        until(lambda: self.connection.execute("SELECT COUNT(*) FROM out").fetchone() == (count,), self.connection.job("j"))
+        until(
+            lambda: self.connection.execute("SELECT COUNT(*) FROM out").fetchone() == (count,),
+            self.connection.job("j"),
+        )
 
     def last_batch(self) -> tuple[Any, bool]:
         """What SHOW JOBS says of the last batch: its number, and whether an age is known."""
@@ -76,7 +82,10 @@ def test_windows_of_a_job_that_runs_is_suspended_and_comes_back(session: Any, be
     bench.feed.add((100, "z", 1))  # the job hasn't read it
     count = bench.same()[0]
     part, note = bench.same("OPTIONS ('sample' = '40 %')")
-    rest = [bench.same(f"OPTIONS ('sample' = '{share}', 'sampleBy' = 't, k')")[0] for share in (0.2, 0.6, 1)]
+    rest = [
+        bench.same(f"OPTIONS ('sample' = '{share}', 'sampleBy' = 't, k')")[0]
+        for share in (0.2, 0.6, 1)
+    ]
     assert "a sample of 40 %, by the hash of k" in note and 0 < part < count
     assert sorted(rest) == rest and rest[-1] == count
     bench.connection.execute("UPDATE out SET n = 99 WHERE k = 'a'")
@@ -84,20 +93,32 @@ def test_windows_of_a_job_that_runs_is_suspended_and_comes_back(session: Any, be
     first, *others = bench.verify()
     assert first[0] == "different" and "rows are equal; at batch" not in first[3]
     assert {row[2].partition("k=")[2][:3] for row in others} == {"'a'", "'b'"}
-    assert not list((bench.home / "db" / "jobs" / str(job.id) / "runtime").glob("replays")), "what a replay needs goes"
+    assert not list((bench.home / "db" / "jobs" / str(job.id) / "runtime").glob("replays")), (
+        "what a replay needs goes"
+    )
     with pytest.raises(runnel.ProgrammingError, match='can\'t be taken by column "mean"'):
         bench.verify("OPTIONS ('sample' = '0.5', 'sampleBy' = 'mean')")
-    elsewhere = bench.home / "db" / "jobs" / str(job.id) / "runtime" / "checkpoint" / "checkpoint.txt"
-    elsewhere.write_text("hdfs://there/runnel-1")  # as with a Spark Connect server on another computer
-    with pytest.raises(runnel.NotSupportedError, match="the Spark Connect server keeps its checkpoint") as refused:
+    elsewhere = (
+        bench.home / "db" / "jobs" / str(job.id) / "runtime" / "checkpoint" / "checkpoint.txt"
+    )
+    elsewhere.write_text(
+        "hdfs://there/runnel-1"
+    )  # as with a Spark Connect server on another computer
+    with pytest.raises(
+        runnel.NotSupportedError, match="the Spark Connect server keeps its checkpoint"
+    ) as refused:
         bench.verify()
     assert "hdfs://there/runnel-1" in (refused.value.detail or "")
     elsewhere.unlink()
     gone = bench.feed.folder / "002.parquet"
     gone.rename(gone.with_name(".gone"))
-    with pytest.raises(runnel.OperationalError, match="what it has read is not kept any more") as caught:
+    with pytest.raises(
+        runnel.OperationalError, match="what it has read is not kept any more"
+    ) as caught:
         bench.verify()
-    assert caught.value.code.name == "POSITION_EXPIRED" and "002.parquet" in (caught.value.detail or "")
+    assert caught.value.code.name == "POSITION_EXPIRED" and "002.parquet" in (
+        caught.value.detail or ""
+    )
     assert "is gone" in (caught.value.detail or "")
     before = bench.last_batch()
     bench.connection.close()
@@ -119,7 +140,13 @@ def test_a_join_of_streams_and_a_table(bench: Bench) -> None:
             LEFT JOIN names n ON n.k = e.k""",
         "(t TIMESTAMP, k VARCHAR, v BIGINT, w BIGINT, name VARCHAR) TYPE DuckDB",
     )
-    until(lambda: job.execution is not None and (job.execution.watermark()[0] or 0) > 1_704_067_240_000_000, job)
+    until(
+        lambda: (
+            job.execution is not None
+            and (job.execution.watermark()[0] or 0) > 1_704_067_240_000_000
+        ),
+        job,
+    )
     job.suspend(PATIENCE)
     count, note = bench.same()
     assert count > 30 and note.endswith("read as it is now: names")
@@ -127,9 +154,14 @@ def test_a_join_of_streams_and_a_table(bench: Bench) -> None:
 
 
 def test_rows_of_a_registered_stream_go_to_a_map(session: Any, bench: Bench) -> None:
-    """The program's own streaming DataFrame is the source of a job on Spark; a key has the last of its rows."""
-    frame = session.readStream.schema("ts timestamp, k string, v bigint").option("maxFilesPerTrigger", "1")
-    bench.connection.register("mine", frame.parquet(str(bench.feed.folder)).selectExpr("k", "v * 2 AS v"))
+    """The program's own streaming DataFrame is the source of a job on Spark; a key has the last of
+    its rows."""
+    frame = session.readStream.schema("ts timestamp, k string, v bigint").option(
+        "maxFilesPerTrigger", "1"
+    )
+    bench.connection.register(
+        "mine", frame.parquet(str(bench.feed.folder)).selectExpr("k", "v * 2 AS v")
+    )
     bench.feed.add(*[(i, f"key {i % 7}", i) for i in range(20)])
     mapping = "TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')"
     job = bench.start("SELECT k, v FROM mine WHERE v > 2", mapping, "SINK INTO")
@@ -138,9 +170,15 @@ def test_rows_of_a_registered_stream_go_to_a_map(session: Any, bench: Bench) -> 
     bench.written(8)
     assert bench.same()[0] == 8
     job.restart(PATIENCE)
-    assert bench.same("OPTIONS ('sample' = '0.99')")[1].endswith("a sample of 99 %, by the hash of __key")
+    assert bench.same("OPTIONS ('sample' = '0.99')")[1].endswith(
+        "a sample of 99 %, by the hash of __key"
+    )
     bench.connection.execute("SINK INTO out VALUES ('key 9', 7)")
-    assert [row[0] for row in bench.verify()] == ["different", "only in the replay", "only in the sink"]
+    assert [row[0] for row in bench.verify()] == [
+        "different",
+        "only in the replay",
+        "only in the sink",
+    ]
 
 
 def test_a_bounded_job_and_its_rows_in(bench: Bench) -> None:

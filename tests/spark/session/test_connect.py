@@ -1,4 +1,5 @@
-"""Spark Connect: one server on the loopback interface for all of these tests, in the Java process of the other ones."""
+"""Spark Connect: one server on the loopback interface for all of these tests, in the Java process
+of the other ones."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def lacking() -> str | None:
     """What is missing to have a server."""
     reason = missing()
     if reason is None and find_spec("grpc") is None:
-        return "the packages of Spark Connect are not installed: pip install 'runnel[spark_connect]'"
+        return (
+            "the packages of Spark Connect are not installed: pip install 'runnel[spark_connect]'"
+        )
     return reason
 
 
@@ -60,7 +63,8 @@ SETTINGS = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "Asia/Tokyo",
     "spark.sql.shuffle.partitions": "2",
-    # Of a query that is being planned nothing can be cancelled: by the first report it is known to be planned no more.
+    # Of a query that is being planned nothing can be cancelled: by the first report it is known to
+    # be planned no more.
     "spark.connect.progress.reportInterval": "100ms",
 }
 
@@ -105,7 +109,10 @@ def server() -> Iterator[Server]:
     settings = context._jsc.sc().conf()
     for name, value in SETTINGS.items():
         settings.set(name, value)
-    service = getattr(getattr(context._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$"), "MODULE$")
+    service = getattr(
+        getattr(context._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$"),
+        "MODULE$",
+    )
     service.start(context._jsc.sc())
     yield Server(service.localPort())
     for name in SETTINGS:
@@ -138,7 +145,8 @@ def test_queries_run_there_with_our_meaning(connection: runnel.Connection) -> No
         "(2, None, datetime.date(1969, 12, 31), '', None)",
         "(3, Decimal('-1.25'), None, None, [])",
     ]
-    # NaN is the largest, NULL the smallest; and what is said of days is said in UTC, whatever the session's zone.
+    # NaN is the largest, NULL the smallest; and what is said of days is said in UTC, whatever the
+    # session's zone.
     sql = "SELECT id, f = 0, CAST(CAST(day AS TIMESTAMP) AS VARCHAR) FROM t ORDER BY f DESC"
     assert plan(connection, sql)[0].startswith("Fragment on Spark")
     assert connection.execute(sql).fetchall() == [
@@ -147,8 +155,13 @@ def test_queries_run_there_with_our_meaning(connection: runnel.Connection) -> No
         (3, None, None),
     ]
     connection.register("names", pa.table({"id": [1, 3], "name": ["one", "three"]}))
-    connection.create_function("twice", lambda number: 2 * number, ["INTEGER"], "INTEGER", scalar=True)
-    sql = "SELECT n.name, SUM(twice(t.id)) FROM t JOIN names n ON n.id = t.id GROUP BY n.name ORDER BY 1"
+    connection.create_function(
+        "twice", lambda number: 2 * number, ["INTEGER"], "INTEGER", scalar=True
+    )
+    sql = (
+        "SELECT n.name, SUM(twice(t.id)) FROM t JOIN names n ON n.id = t.id GROUP BY n.name "
+        "ORDER BY 1"
+    )
     assert connection.execute(sql).fetchall() == [("one", 2), ("three", 6)]
     with pytest.raises(runnel.DataError, match="division by zero"):
         connection.execute("SELECT SUM(1 / (id - 1)) FROM t").fetchall()
@@ -186,10 +199,14 @@ def test_a_session_of_the_program(server: Server) -> None:
     session = server.session()
     session.range(3).createOrReplaceTempView("mine")
     # In that session a division by zero is NULL, and it is nine hours later there.
-    frame = session.sql("SELECT id, 1 / 0 AS x, HOUR(TIMESTAMP '2024-01-01 12:00:00Z') AS h FROM mine")
+    frame = session.sql(
+        "SELECT id, 1 / 0 AS x, HOUR(TIMESTAMP '2024-01-01 12:00:00Z') AS h FROM mine"
+    )
     with runnel.connect(spark=session) as connection:
         connection.register("frame", frame)
-        assert connection.execute("SELECT * FROM frame ORDER BY id").fetchall() == [(i, None, 21) for i in range(3)]
+        assert connection.execute("SELECT * FROM frame ORDER BY id").fetchall() == [
+            (i, None, 21) for i in range(3)
+        ]
         assert connection.execute("SELECT SUM(id), MAX(h) FROM frame").fetchall() == [(3, 21)]
         connection.execute("CREATE MAPPING mine TYPE Spark OPTIONS ('table' = 'mine')")
         assert connection.execute("SELECT COUNT(*) FROM mine").fetchall() == [(3,)]
@@ -206,35 +223,48 @@ def test_a_session_of_the_program(server: Server) -> None:
 
 def test_writes_and_jobs(connection: runnel.Connection, server: Server, tmp_path: Path) -> None:
     session = server.session()
-    session.sql("CREATE TABLE kept_there (a STRING, id BIGINT, b DOUBLE DEFAULT 1.5) USING parquet").collect()
-    connection.execute("CREATE MAPPING written (id BIGINT, a VARCHAR) TYPE Spark OPTIONS ('table' = 'kept_there')")
+    session.sql(
+        "CREATE TABLE kept_there (a STRING, id BIGINT, b DOUBLE DEFAULT 1.5) USING parquet"
+    ).collect()
+    connection.execute(
+        "CREATE MAPPING written (id BIGINT, a VARCHAR) TYPE Spark OPTIONS ('table' = 'kept_there')"
+    )
     (tmp_path / "out").mkdir()
     place = f"OPTIONS ('format' = 'parquet', 'path' = '{tmp_path}/out')"
     connection.execute(f"CREATE MAPPING files (id BIGINT, a VARCHAR) TYPE Spark {place}")
     numbers = "OPTIONS ('query' = 'SELECT id FROM RANGE(100)')"
     connection.execute(f"CREATE MAPPING numbers TYPE Spark {numbers}")
     assert connection.execute("INSERT INTO written VALUES (1, 'x'), (2, NULL)").rowcount == 2
-    assert connection.execute("INSERT INTO files SELECT id, 'n' FROM numbers WHERE id < 10").rowcount == 10
+    assert (
+        connection.execute("INSERT INTO files SELECT id, 'n' FROM numbers WHERE id < 10").rowcount
+        == 10
+    )
     with pytest.raises(runnel.DataError, match="division by zero"):
         connection.execute("INSERT INTO files SELECT 10 / (id - 50), 'f' FROM numbers")
     assert connection.execute("SELECT COUNT(*) FROM files").fetchall() == [(10,)]
     connection.execute(
-        "CREATE JOB a OPTIONS ('runtime' = 'spark') AS INSERT INTO written SELECT id, 'j' FROM numbers WHERE id >= 90"
+        "CREATE JOB a OPTIONS ('runtime' = 'spark') AS INSERT INTO written SELECT id, 'j' "
+        "FROM numbers WHERE id >= 90"
     )
     connection.execute(
-        "CREATE JOB b OPTIONS ('runtime' = 'spark') AS INSERT INTO files SELECT id / (id - 50), 'j' FROM numbers"
+        "CREATE JOB b OPTIONS ('runtime' = 'spark') AS INSERT INTO files "
+        "SELECT id / (id - 50), 'j' FROM numbers"
     )
     connection.job("a").join(120)
     with pytest.raises(runnel.DataError, match="division by zero"):
         connection.job("b").join(120)
-    assert session.sql("SELECT COUNT(*), SUM(id), SUM(b) FROM kept_there").toArrow().to_pylist() == [
-        {"count(1)": 12, "sum(id)": 948, "sum(b)": 18.0}
-    ]
+    assert session.sql(
+        "SELECT COUNT(*), SUM(id), SUM(b) FROM kept_there"
+    ).toArrow().to_pylist() == [{"count(1)": 12, "sum(id)": 948, "sum(b)": 18.0}]
     assert connection.execute("SELECT COUNT(*) FROM files").fetchall() == [(10,)]
     rows = connection.execute("SHOW JOBS")
     names = [item[0] for item in rows.description]
     shown = {row[1]: dict(zip(names, row, strict=True)) for row in rows.fetchall()}
-    assert (shown["a"]["guarantee"], shown["a"]["rows_out"], shown["a"]["status"]) == ("atLeastOnce", 10, "COMPLETED")
+    assert (shown["a"]["guarantee"], shown["a"]["rows_out"], shown["a"]["status"]) == (
+        "atLeastOnce",
+        10,
+        "COMPLETED",
+    )
     assert TOKEN not in str(shown)
     session.sql("DROP TABLE kept_there").collect()
     session.stop()
@@ -242,8 +272,12 @@ def test_writes_and_jobs(connection: runnel.Connection, server: Server, tmp_path
 
 @pytest.fixture
 def with_settings(server: Server, tmp_path: Path) -> Iterator[runnel.Connection]:
-    """A connection whose session has a place of its own for checkpoints, as one of another machine must."""
-    settings = {"spark.remote": server.full_url, "spark.sql.streaming.checkpointLocation": f"{tmp_path}/checkpoints"}
+    """A connection whose session has a place of its own for checkpoints, as one of another machine
+    must."""
+    settings = {
+        "spark.remote": server.full_url,
+        "spark.sql.streaming.checkpointLocation": f"{tmp_path}/checkpoints",
+    }
     with runnel.connect(tmp_path / "db", spark=settings) as made:
         yield made
     session = server.session()
@@ -257,7 +291,9 @@ def test_streams(with_settings: runnel.Connection, tmp_path: Path) -> None:
     follow(connection, "events", feed.folder)
     feed.add((1, "a", 1), (2, "b", 2), (11, "a", 3))
     feed.add((31, "a", 5), (100, "z", 9))
-    connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')")
+    connection.execute(
+        "CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')"
+    )
     connection.execute("""CREATE JOB j OPTIONS ('runtime' = 'spark',
         'snapshotIntervalMillis' = '50') AS INSERT INTO m
         SELECT k || CAST(CAST(EXTRACT(SECOND FROM window_end) AS BIGINT) AS VARCHAR), SUM(v)
@@ -299,8 +335,12 @@ with runnel.connect(spark="sc://localhost:1/;token=t0p") as connection:
 
 
 def test_without_its_packages() -> None:
-    done = subprocess.run([sys.executable, "-c", REFUSING], capture_output=True, text=True, timeout=110, check=False)
-    assert done.stdout.startswith("False\nInterfaceError a Spark Connect session needs packages that are not installed")
+    done = subprocess.run(
+        [sys.executable, "-c", REFUSING], capture_output=True, text=True, timeout=110, check=False
+    )
+    assert done.stdout.startswith(
+        "False\nInterfaceError a Spark Connect session needs packages that are not installed"
+    )
     assert "HINT: install them with: pip install 'runnel[spark_connect]'" in done.stdout
     assert done.stdout.endswith("[(1,)]\n")
     assert "t0p" not in done.stdout + done.stderr
@@ -310,8 +350,14 @@ def test_without_its_packages() -> None:
     ("url", "message"),
     [
         ("sc://localhost:1/;token=t0p", 'no Spark Connect server answers at "sc://localhost:1"'),
-        ("sc://localhost:1/path/;token=t0p", '"sc://localhost:1/path" is not the address of a Spark Connect server'),
-        ("sc://localhost:1/;token", '"sc://localhost:1" is not the address of a Spark Connect server'),
+        (
+            "sc://localhost:1/path/;token=t0p",
+            '"sc://localhost:1/path" is not the address of a Spark Connect server',
+        ),
+        (
+            "sc://localhost:1/;token",
+            '"sc://localhost:1" is not the address of a Spark Connect server',
+        ),
         ("{url}/;token=t0p", 'the Spark Connect server at "{url}" gives no session'),
     ],
 )
@@ -330,7 +376,9 @@ def test_a_server_that_ends(tmp_path: Path) -> None:
     try:
         pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "t.parquet")
         with runnel.connect(spark=server.full_url) as connection:
-            connection.execute(f"CREATE MAPPING t TYPE Spark OPTIONS ('path' = '{tmp_path}/t.parquet')")
+            connection.execute(
+                f"CREATE MAPPING t TYPE Spark OPTIONS ('path' = '{tmp_path}/t.parquet')"
+            )
             assert connection.execute("SELECT SUM(id) FROM t").fetchall() == [(3,)]
             server.kill()
             messages = []
@@ -341,7 +389,10 @@ def test_a_server_that_ends(tmp_path: Path) -> None:
                 assert TOKEN not in str(caught.value)
             assert messages[-1] in (
                 f'no Spark Connect server answers at "{server.url}"',
-                "the Spark session is gone: its Spark Connect server doesn't answer, or knows it no more",
+                (
+                    "the Spark session is gone: its Spark Connect server doesn't answer, "
+                    "or knows it no more"
+                ),
             )
             assert connection.execute("SELECT 1").fetchall() == [(1,)]
     finally:

@@ -1,5 +1,5 @@
-"""Which Spark session a connection has, when it is started, and what is wrong with another one. One that is ours starts in
-tests/test_examples.py, in the process of the examples."""
+"""Which Spark session a connection has, when it is started, and what is wrong with another one. One
+that is ours starts in tests/test_examples.py, in the process of the examples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from tests.spark_process import missing
 
 def run(script: str, **environment: str) -> str:
     """What a program prints on both of its outputs, warnings being errors."""
-    clean = {name: value for name, value in os.environ.items() if name not in ("PYSPARK_PYTHON", "JAVA_HOME")}
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYSPARK_PYTHON", "JAVA_HOME")
+    }
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         env=clean | environment,
@@ -54,27 +58,39 @@ except runnel.Error as error:
 
 
 def test_without_java() -> None:
-    assert "OperationalError Spark needs Java 17 or later, and there is none on the PATH\nHINT: install one" in run(
-        FAILING, PATH=""
-    )
+    assert (
+        "OperationalError Spark needs Java 17 or later, and there is none on the PATH\n"
+        "HINT: install one"
+    ) in run(FAILING, PATH="")
     found = run(FAILING, JAVA_HOME="/no/where")
-    assert 'OperationalError Spark needs Java, and JAVA_HOME is "/no/where", where there is none\nHINT: set JAVA_HOME' in found
+    assert (
+        'OperationalError Spark needs Java, and JAVA_HOME is "/no/where", where there is none\n'
+        "HINT: set JAVA_HOME"
+    ) in found
 
 
 def test_a_java_that_is_too_old(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     java = tmp_path / "bin" / "java"
-    java.write_text("#!/bin/sh\necho 'java.lang.UnsupportedClassVersionError: class file version 61.0' >&2\nexit 1\n")
+    java.write_text(
+        "#!/bin/sh\necho 'java.lang.UnsupportedClassVersionError: class file version 61.0' >&2\n"
+        "exit 1\n"
+    )
     java.chmod(0o755)
     found = run(FAILING, JAVA_HOME=str(tmp_path))
-    assert f"OperationalError Spark needs Java 17 or later, and {java} is of an older version\n" in found
+    assert (
+        f"OperationalError Spark needs Java 17 or later, and {java} is of an older version\n"
+        in found
+    )
     assert "HINT: put a newer one first on the PATH, or set JAVA_HOME to its folder" in found
 
 
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
 def test_a_master_that_is_not_there() -> None:
     found = run(FAILING.replace("connect()", "connect(spark='spark://127.0.0.1:1,127.0.0.1:2')"))
-    assert 'OperationalError no Spark master answers at "spark://127.0.0.1:1,127.0.0.1:2"\n' in found
+    assert (
+        'OperationalError no Spark master answers at "spark://127.0.0.1:1,127.0.0.1:2"\n' in found
+    )
     assert "HINT: check the address, and that the master runs" in found
 
 
@@ -86,7 +102,9 @@ def test_without_pyspark() -> None:
 
 def test_a_second_session_is_refused(session: Any, connection: runnel.Connection) -> None:
     other = session.newSession()
-    with pytest.raises(runnel.ProgrammingError, match="belongs to another Spark session") as failure:
+    with pytest.raises(
+        runnel.ProgrammingError, match="belongs to another Spark session"
+    ) as failure:
         connection.register("t", other.range(1))
     assert "open a second connection" in str(failure.value)
     connection.register("t", session.range(1))
@@ -96,20 +114,38 @@ def test_a_second_session_is_refused(session: Any, connection: runnel.Connection
 
 
 def test_a_frame_of_another_master(session: Any) -> None:
-    with runnel.connect(spark="local[7]") as connection, pytest.raises(runnel.ProgrammingError) as failure:
+    with (
+        runnel.connect(spark="local[7]") as connection,
+        pytest.raises(runnel.ProgrammingError) as failure,
+    ):
         connection.register("t", session.range(1))
     master = session.sparkContext.master
-    assert f'on "{master}", but this connection was opened with spark="local[7]"' in failure.value.message
+    assert (
+        f'on "{master}", but this connection was opened with spark="local[7]"'
+        in failure.value.message
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "kind", "text"),
     [
-        (5, runnel.InterfaceError, "takes a SparkSession or a master URL, not a value of class int"),
+        (
+            5,
+            runnel.InterfaceError,
+            "takes a SparkSession or a master URL, not a value of class int",
+        ),
         ("lokal[2]", runnel.ProgrammingError, '"lokal[2]" is not the master URL of a Spark'),
         ("", runnel.ProgrammingError, '"" is not the master URL of a Spark'),
-        ({"driver.memory": "1g"}, runnel.ProgrammingError, '"driver.memory" is not a setting of Spark'),
-        ({"spark.master": "lokal"}, runnel.ProgrammingError, '"lokal" is not the master URL of a Spark'),
+        (
+            {"driver.memory": "1g"},
+            runnel.ProgrammingError,
+            '"driver.memory" is not a setting of Spark',
+        ),
+        (
+            {"spark.master": "lokal"},
+            runnel.ProgrammingError,
+            '"lokal" is not the master URL of a Spark',
+        ),
     ],
 )
 def test_what_is_no_session(given: object, kind: type[runnel.Error], text: str) -> None:
@@ -127,10 +163,14 @@ def test_a_frame_and_the_session_outlive_the_connection(session: Any) -> None:
     with pytest.raises(runnel.InterfaceError):
         cursor.fetchall()
     assert frame.count() == 5
-    assert not [item.name for item in session.catalog.listTables() if item.name.startswith("runnel")]
+    assert not [
+        item.name for item in session.catalog.listTables() if item.name.startswith("runnel")
+    ]
 
 
-def test_registering_again_and_taking_back(session: Any, connection: runnel.Connection, cursor: runnel.Cursor) -> None:
+def test_registering_again_and_taking_back(
+    session: Any, connection: runnel.Connection, cursor: runnel.Cursor
+) -> None:
     connection.register("t", session.range(5))
     cursor.execute("SELECT COUNT(*) FROM t")
     connection.register("t", session.sql("SELECT 'x' AS s"))

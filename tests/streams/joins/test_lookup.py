@@ -25,7 +25,8 @@ def connection() -> Iterator[runnel.Connection]:
 
 
 def pushed(connection: runnel.Connection, sql: str, *steps: Any) -> list[list[tuple[Any, ...]]]:
-    """What a query over the stream s gives after each step: rows to write, or a statement to run first."""
+    """What a query over the stream s gives after each step: rows to write, or a statement to run
+    first."""
     writer = connection.register_stream("s", SCHEMA, time_column="n")
     found: list[list[tuple[Any, ...]]] = []
     with connection.cursor() as cursor:
@@ -62,7 +63,10 @@ def test_a_map_gives_its_values_at_the_time_of_the_row(connection: runnel.Connec
     ("sql", "expected"),
     [
         ("SELECT s.n, m.name FROM s JOIN m ON s.k = m.__key", [(1, "one"), (3, "two"), (5, None)]),
-        ("SELECT s.n, m.name FROM s, m WHERE s.k = m.__key AND m.size > 10", [(3, "two"), (5, None)]),
+        (
+            "SELECT s.n, m.name FROM s, m WHERE s.k = m.__key AND m.size > 10",
+            [(3, "two"), (5, None)],
+        ),
         (
             "SELECT s.n, m.name FROM s LEFT JOIN m ON s.k = m.__key AND m.size > s.n * 10",
             [(1, None), (2, None), (3, None), (4, None), (5, None)],
@@ -71,7 +75,10 @@ def test_a_map_gives_its_values_at_the_time_of_the_row(connection: runnel.Connec
             "SELECT s.n, m.size FROM s LEFT JOIN m ON s.k = m.__key AND m.size > 10",
             [(1, None), (2, None), (3, 20), (4, None), (5, 30)],
         ),
-        ("SELECT s.n FROM s WHERE EXISTS (SELECT 1 FROM m WHERE m.__key = s.k)", [(1,), (3,), (5,)]),
+        (
+            "SELECT s.n FROM s WHERE EXISTS (SELECT 1 FROM m WHERE m.__key = s.k)",
+            [(1,), (3,), (5,)],
+        ),
         ("SELECT s.n FROM s WHERE NOT EXISTS (SELECT 1 FROM m WHERE m.__key = s.k)", [(2,), (4,)]),
         (
             "SELECT s.n, EXISTS (SELECT 1 FROM m WHERE m.__key = s.k) FROM s",
@@ -98,17 +105,29 @@ def test_all_kinds(connection: runnel.Connection, sql: str, expected: list[Any])
 
 def test_explain_says_how_a_table_is_joined(connection: runnel.Connection) -> None:
     connection.register_stream("s", SCHEMA)
-    looked_up = connection.execute("EXPLAIN (PHYSICAL) SELECT * FROM s JOIN m ON s.k = m.__key").fetchall()
-    assert "by look-up in m" in looked_up[0][0] and "as they are when the row comes" in looked_up[0][0]
-    read_once = connection.execute("EXPLAIN (PHYSICAL) SELECT * FROM s JOIN m ON s.k = m.size").fetchall()
+    looked_up = connection.execute(
+        "EXPLAIN (PHYSICAL) SELECT * FROM s JOIN m ON s.k = m.__key"
+    ).fetchall()
+    assert (
+        "by look-up in m" in looked_up[0][0] and "as they are when the row comes" in looked_up[0][0]
+    )
+    read_once = connection.execute(
+        "EXPLAIN (PHYSICAL) SELECT * FROM s JOIN m ON s.k = m.size"
+    ).fetchall()
     assert "by hash" in read_once[0][0]
 
 
 @pytest.mark.parametrize("on", ["s.k = m.__key", "s.k * 10 = m.size"])
-def test_windows_above_a_join_with_a_table_are_complete(connection: runnel.Connection, on: str) -> None:
+def test_windows_above_a_join_with_a_table_are_complete(
+    connection: runnel.Connection, on: str
+) -> None:
     writer = connection.register_stream("s", SCHEMA, time_column="n")
     sql = (
-        ("SELECT window_end, name, COUNT(*) FROM (SELECT s.n, m.name FROM s JOIN m ON " + on + ") GROUP BY window_end, name")
+        (
+            "SELECT window_end, name, COUNT(*) FROM (SELECT s.n, m.name FROM s JOIN m ON "
+            + on
+            + ") GROUP BY window_end, name"
+        )
         .replace("FROM (SELECT s.n", "FROM TABLE(TUMBLE((SELECT s.n")
         .replace(") GROUP", "), DESCRIPTOR(n), 10)) GROUP")
     )

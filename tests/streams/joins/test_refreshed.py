@@ -38,7 +38,9 @@ class Bench:
             self.stream.close()
             assert cursor.fetchone() is None
 
-    def rows(self, cursor: runnel.Cursor, *rows: tuple[int | None, int], count: int | None = None) -> list[Any]:
+    def rows(
+        self, cursor: runnel.Cursor, *rows: tuple[int | None, int], count: int | None = None
+    ) -> list[Any]:
         self.stream.write(rows)
         found = [cursor.fetchone() for _ in range(len(rows) if count is None else count)]
         return sorted(row for row in found if row is not None)
@@ -65,12 +67,15 @@ def replace_file(path: Path, text: str) -> None:
     new.rename(path)
 
 
-def file_mapping(bench: Bench, folder: Path, text: str, more: str = ", 'refreshMillis' = '5000'") -> Path:
+def file_mapping(
+    bench: Bench, folder: Path, text: str, more: str = ", 'refreshMillis' = '5000'"
+) -> Path:
     (folder / "in").mkdir()
     path = folder / "in" / "t.csv"
     replace_file(path, text)
     bench.connection.execute(
-        f"CREATE MAPPING t (k BIGINT, name VARCHAR) TYPE File OPTIONS ('path' = '{path}', 'format' = 'csv'{more})"
+        "CREATE MAPPING t (k BIGINT, name VARCHAR) TYPE File "
+        f"OPTIONS ('path' = '{path}', 'format' = 'csv'{more})"
     )
     return path
 
@@ -78,7 +83,12 @@ def file_mapping(bench: Bench, folder: Path, text: str, more: str = ", 'refreshM
 def test_a_file_that_is_rewritten(bench: Bench, tmp_path: Path) -> None:
     path = file_mapping(bench, tmp_path, "k,name\n1,one\n2,two\n")
     with bench.query("SELECT s.n, t.name FROM s LEFT JOIN t ON s.k = t.k") as cursor:
-        assert bench.rows(cursor, (1, 1), (2, 2), (3, 3), (None, 4)) == [(1, "one"), (2, "two"), (3, None), (4, None)]
+        assert bench.rows(cursor, (1, 1), (2, 2), (3, 3), (None, 4)) == [
+            (1, "one"),
+            (2, "two"),
+            (3, None),
+            (4, None),
+        ]
         replace_file(path, "k,name\n1,uno\n3,tre\n")
         bench.clock.advance(5 * SECOND - 1)
         assert bench.rows(cursor, (1, 5), (3, 6)) == [(5, "one"), (6, None)]
@@ -94,13 +104,23 @@ def test_a_file_that_is_rewritten(bench: Bench, tmp_path: Path) -> None:
 
 def test_a_table_of_duckdb_that_is_written_to(bench: Bench, tmp_path: Path) -> None:
     bench.connection.execute(
-        f"CREATE DATA CONNECTION d TYPE DuckDB OPTIONS ('path' = '{tmp_path}/f.duckdb', 'create' = 'true')"
+        f"CREATE DATA CONNECTION d TYPE DuckDB OPTIONS ('path' = '{tmp_path}/f.duckdb', "
+        "'create' = 'true')"
     )
-    bench.connection.execute("CREATE MAPPING t (k BIGINT, name VARCHAR) DATA CONNECTION d OPTIONS ('refreshMillis' = '250')")
+    bench.connection.execute(
+        "CREATE MAPPING t (k BIGINT, name VARCHAR) DATA CONNECTION d "
+        "OPTIONS ('refreshMillis' = '250')"
+    )
     bench.connection.execute("INSERT INTO t VALUES (1, 'one'), (2, 'two'), (2, 'zwei')")
-    sql = "SELECT s.n, t.name, t.c FROM s JOIN (SELECT k, MAX(name) AS name, COUNT(*) AS c FROM t GROUP BY k) t ON s.k = t.k"
+    sql = (
+        "SELECT s.n, t.name, t.c FROM s JOIN (SELECT k, MAX(name) AS name, COUNT(*) AS c FROM t "
+        "GROUP BY k) t ON s.k = t.k"
+    )
     with bench.query(sql) as cursor:
-        assert bench.rows(cursor, (1, 1), (7, 2), (2, 3), count=2) == [(1, "one", 1), (3, "zwei", 2)]
+        assert bench.rows(cursor, (1, 1), (7, 2), (2, 3), count=2) == [
+            (1, "one", 1),
+            (3, "zwei", 2),
+        ]
         bench.connection.execute("UPDATE t SET name = 'uno' WHERE k = 1")
         bench.connection.execute("INSERT INTO t VALUES (7, 'seven')")
         assert bench.rows(cursor, (1, 4)) == [(4, "one", 1)]
@@ -114,14 +134,26 @@ def test_a_table_of_duckdb_that_is_written_to(bench: Bench, tmp_path: Path) -> N
     [
         ("SELECT s.n, t.name FROM s JOIN t ON s.k = t.k AND t.name < 'p'", [(1, "one")]),
         ("SELECT s.n, t.name FROM t, s WHERE s.k < t.k", [(1, "two")]),
-        ("SELECT s.n, t.name FROM s LEFT JOIN t ON s.k = t.k AND s.n > 1", [(1, None), (2, None), (3, "two"), (4, None)]),
+        (
+            "SELECT s.n, t.name FROM s LEFT JOIN t ON s.k = t.k AND s.n > 1",
+            [(1, None), (2, None), (3, "two"), (4, None)],
+        ),
         ("SELECT s.n FROM s WHERE EXISTS (SELECT 1 FROM t WHERE t.k = s.k)", [(1,), (3,)]),
         ("SELECT s.n FROM s WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.k = s.k)", [(2,), (4,)]),
         ("SELECT s.n FROM s WHERE s.k NOT IN (SELECT t.k FROM t)", [(4,)]),
-        ("SELECT s.n, s.k IN (SELECT t.k FROM t) FROM s", [(1, True), (2, None), (3, True), (4, False)]),
-        ("SELECT s.n, (SELECT t.name FROM t WHERE t.k = s.k) FROM s", [(1, "one"), (2, None), (3, "two"), (4, None)]),
         (
-            "SELECT s.n, t.u FROM s JOIN (SELECT k * 10 AS k, UPPER(name) AS u FROM t WHERE k > 1) t ON s.k * 10 = t.k",
+            "SELECT s.n, s.k IN (SELECT t.k FROM t) FROM s",
+            [(1, True), (2, None), (3, True), (4, False)],
+        ),
+        (
+            "SELECT s.n, (SELECT t.name FROM t WHERE t.k = s.k) FROM s",
+            [(1, "one"), (2, None), (3, "two"), (4, None)],
+        ),
+        (
+            (
+                "SELECT s.n, t.u FROM s JOIN (SELECT k * 10 AS k, UPPER(name) AS u FROM t "
+                "WHERE k > 1) t ON s.k * 10 = t.k"
+            ),
             [(3, "TWO")],
         ),
     ],
@@ -138,9 +170,14 @@ def test_all_kinds(bench: Bench, tmp_path: Path, sql: str, expected: list[Any]) 
         assert sorted(cursor.fetchall()) == expected
 
 
-def test_a_read_that_fails_keeps_the_last_version(bench: Bench, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_read_that_fails_keeps_the_last_version(
+    bench: Bench, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = file_mapping(bench, tmp_path, "k,name\n1,one\n")
-    with caplog.at_level(logging.WARNING), bench.query("SELECT s.n, t.name FROM s JOIN t ON s.k = t.k") as cursor:
+    with (
+        caplog.at_level(logging.WARNING),
+        bench.query("SELECT s.n, t.name FROM s JOIN t ON s.k = t.k") as cursor,
+    ):
         assert bench.rows(cursor, (1, 1)) == [(1, "one")]
         replace_file(path, "k,name\n1,uno\nx,y\n")
         bench.clock.advance(5 * SECOND)
@@ -153,7 +190,9 @@ def test_a_read_that_fails_keeps_the_last_version(bench: Bench, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_first_read_that_fails_fails_the_query(bench: Bench, tmp_path: Path, is_there: bool) -> None:
+def test_a_first_read_that_fails_fails_the_query(
+    bench: Bench, tmp_path: Path, is_there: bool
+) -> None:
     path = file_mapping(bench, tmp_path, "k,name\n1,one\n")
     if is_there:
         replace_file(path, "k,name\n1,uno\nx,y\n")
@@ -161,7 +200,9 @@ def test_a_first_read_that_fails_fails_the_query(bench: Bench, tmp_path: Path, i
         path.unlink()
     with pytest.raises(runnel.Error, match=r"t\.csv"), bench.connection.cursor() as cursor:
         cursor.execute("SELECT s.n, t.name FROM s JOIN t ON s.k = t.k")
-        with suppress(runnel.OperationalError):  # the query may be over by now, and then nobody reads
+        with suppress(
+            runnel.OperationalError
+        ):  # the query may be over by now, and then nobody reads
             bench.stream.write([(1, 1)], timeout=0)
         cursor.fetchone()
 
@@ -189,7 +230,8 @@ def test_without_the_option_a_table_is_read_once(bench: Bench, tmp_path: Path) -
 def test_windows_above_it_are_complete(bench: Bench, tmp_path: Path) -> None:
     file_mapping(bench, tmp_path, "k,name\n1,one\n2,two\n")
     sql = (
-        "SELECT window_end, name, COUNT(*) FROM TABLE(TUMBLE((SELECT s.n, t.name FROM s JOIN t ON s.k = t.k), "
+        "SELECT window_end, name, COUNT(*) FROM TABLE(TUMBLE((SELECT s.n, t.name FROM s "
+        "JOIN t ON s.k = t.k), "
         "DESCRIPTOR(n), 10)) GROUP BY window_end, name"
     )
     with bench.query(sql) as cursor:
@@ -200,7 +242,9 @@ def test_windows_above_it_are_complete(bench: Bench, tmp_path: Path) -> None:
 
 def test_what_it_says_of_its_state(bench: Bench, tmp_path: Path) -> None:
     file_mapping(bench, tmp_path, "k,name\n1,one\n")
-    text = str(bench.connection.execute("EXPLAIN (STATE) SELECT * FROM s JOIN t ON s.k = t.k").fetchall())
+    text = str(
+        bench.connection.execute("EXPLAIN (STATE) SELECT * FROM s JOIN t ON s.k = t.k").fetchall()
+    )
     assert "refreshed every 5 s, and those of its next version" in text
 
 
@@ -208,11 +252,14 @@ def test_it_lasts(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("k\n1\n")
     with runnel.connect(tmp_path / "db") as connection:
         connection.execute(
-            f"CREATE MAPPING t TYPE File OPTIONS ('path' = '{tmp_path}/t.csv', 'REFRESHMILLIS' = '1500', 'format' = 'csv')"
+            f"CREATE MAPPING t TYPE File OPTIONS ('path' = '{tmp_path}/t.csv', "
+            "'REFRESHMILLIS' = '1500', 'format' = 'csv')"
         )
     with runnel.connect(tmp_path / "db") as connection:
         connection.register_stream("s", SCHEMA)
-        text = str(connection.execute("EXPLAIN (PHYSICAL) SELECT * FROM s JOIN t ON s.k = t.k").fetchall())
+        text = str(
+            connection.execute("EXPLAIN (PHYSICAL) SELECT * FROM s JOIN t ON s.k = t.k").fetchall()
+        )
         assert "refreshed every 1500 ms" in text
 
 
@@ -224,4 +271,6 @@ def test_values_that_it_can_not_have(bench: Bench, tmp_path: Path, value: str) -
 
 def test_a_stream_is_not_read_again(bench: Bench, tmp_path: Path) -> None:
     with pytest.raises(runnel.ProgrammingError, match="for mappings that are read to an end"):
-        file_mapping(bench, tmp_path, "k,name\n1,one\n", more=", 'follow' = 'true', 'refreshMillis' = '1000'")
+        file_mapping(
+            bench, tmp_path, "k,name\n1,one\n", more=", 'follow' = 'true', 'refreshMillis' = '1000'"
+        )

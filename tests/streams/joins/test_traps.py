@@ -1,4 +1,5 @@
-"""What joins of streams have gone wrong at elsewhere: each trap with a test of its name. And what state they keep."""
+"""What joins of streams have gone wrong at elsewhere: each trap with a test of its name. And what
+state they keep."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ class Running:
             pass
 
     def taken(self) -> list[Any]:
-        """The key and time of both sides of what came out since the last time, and the watermarks."""
+        """The key and time of both sides of what came out since the last time, and the
+        watermarks."""
         found: list[Any] = []
         for item in self.outbox.items:
             if isinstance(item, pa.RecordBatch):
@@ -99,7 +101,9 @@ def test_one_global_watermark_for_two_inputs() -> None:
     assert join.taken() == [Watermark(1000, LEFT_TIME), Watermark(900, RIGHT_TIME)]
 
 
-@pytest.mark.parametrize(("kind", "expected"), [(JoinKind.SEMI, [(1, 10)]), (JoinKind.ANTI, [(2, 11)])])
+@pytest.mark.parametrize(
+    ("kind", "expected"), [(JoinKind.SEMI, [(1, 10)]), (JoinKind.ANTI, [(2, 11)])]
+)
 def test_semi_and_anti_joins_run_as_inner(kind: JoinKind, expected: list[Any]) -> None:
     join = running(kind)
     join.give(LEFT, (1, 10), (2, 11))
@@ -114,7 +118,13 @@ def test_null_keys_and_times_that_join() -> None:
     join.give(LEFT, (None, 10), (1, None))
     join.give(RIGHT, (None, 10), (1, None))
     assert sorted(join.taken(), key=str) == sorted(
-        [(None, 10, None, None), (1, None, None, None), (None, None, None, 10), (None, None, 1, None)], key=str
+        [
+            (None, 10, None, None),
+            (1, None, None, None),
+            (None, None, None, 10),
+            (None, None, 1, None),
+        ],
+        key=str,
     )
     assert join.state == 0, "they would wait for nothing"
 
@@ -129,7 +139,9 @@ def test_rows_go_when_nothing_can_match_them_any_more() -> None:
         assert join.state <= 2 * (10 + 5)
         held = join.processor.state_size()[0]
         assert held <= 2 * (10 + 5)
-    assert sum(buffer.held for buffer in join.processor.buffers) <= 100, "rows that are gone take no memory"
+    assert sum(buffer.held for buffer in join.processor.buffers) <= 100, (
+        "rows that are gone take no memory"
+    )
 
 
 def test_a_row_that_waits_holds_back_its_own_watermark_only() -> None:
@@ -142,7 +154,11 @@ def test_a_row_that_waits_holds_back_its_own_watermark_only() -> None:
     join.watermark(RIGHT_TIME, 110)
     assert join.taken() == [Watermark(110, RIGHT_TIME)]
     join.watermark(RIGHT_TIME, 111)
-    assert join.taken() == [(1, 100, None, None), Watermark(200, LEFT_TIME), Watermark(111, RIGHT_TIME)]
+    assert join.taken() == [
+        (1, 100, None, None),
+        Watermark(200, LEFT_TIME),
+        Watermark(111, RIGHT_TIME),
+    ]
 
 
 def test_a_late_row_is_counted_and_comes_out_alone() -> None:
@@ -170,7 +186,8 @@ def test_the_end_of_one_input_lets_the_other_go_on() -> None:
 
 
 def test_temporal_tables_never_pruned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each key one version stays that is older than the left watermark, whatever their number."""
+    """Of each key one version stays that is older than the left watermark, whatever their
+    number."""
     monkeypatch.setattr(as_of_join, "PRUNED_FROM", 50)
     shape = AsOfShape(
         outer=True,
@@ -219,7 +236,11 @@ def test_an_idle_input_goes_along_with_the_other() -> None:
     join.processor.idle_inputs = {RIGHT}
     join.give(LEFT, (1, 10), (2, 20))
     join.watermark(LEFT_TIME, 18)
-    assert join.taken() == [(1, 10, None, None), Watermark(18, LEFT_TIME), Watermark(18, RIGHT_TIME)]
+    assert join.taken() == [
+        (1, 10, None, None),
+        Watermark(18, LEFT_TIME),
+        Watermark(18, RIGHT_TIME),
+    ]
     join.processor.idle_inputs = frozenset()
     join.give(RIGHT, (2, 17), (1, 12))
     assert join.taken() == [(2, 20, 2, 17)]
@@ -232,14 +253,20 @@ def test_an_idle_input_goes_along_with_the_other() -> None:
 
 
 def test_a_stream_without_rows_holds_nothing_back() -> None:
-    """Rows of the left stream come out alone though the right one, which could still end their wait, never gives a row."""
+    """Rows of the left stream come out alone though the right one, which could still end their
+    wait, never gives a row."""
     schema = pa.schema([("k", pa.int64()), ("n", pa.int64())])
     stop = threading.Event()
     with runnel.connect() as connection:
         busy = connection.register_stream("busy", schema, time_column="n")
-        quiet = connection.register_stream("quiet", schema, time_column="n", idle_timeout=timedelta(milliseconds=1))
+        quiet = connection.register_stream(
+            "quiet", schema, time_column="n", idle_timeout=timedelta(milliseconds=1)
+        )
         with connection.cursor() as cursor:
-            cursor.execute("SELECT busy.n, quiet.n FROM busy LEFT JOIN quiet ON busy.k = quiet.k AND busy.n = quiet.n")
+            cursor.execute(
+                "SELECT busy.n, quiet.n FROM busy LEFT JOIN quiet ON busy.k = quiet.k AND busy.n = "
+                "quiet.n"
+            )
 
             def write() -> None:
                 for number in range(1_000_000):
@@ -277,7 +304,9 @@ def test_state_divides_by_key_among_other_processors(kind: JoinKind) -> None:
         other.end(LEFT)
         other.end(RIGHT)
     found, wanted = [row for other in several for row in other.taken()], one.taken()
-    rows_found, rows_wanted = ([row for row in given if isinstance(row, tuple)] for given in (found, wanted))
+    rows_found, rows_wanted = (
+        [row for row in given if isinstance(row, tuple)] for given in (found, wanted)
+    )
     assert sorted(rows_found, key=str) == sorted(rows_wanted, key=str)
     assert bool(rows_wanted) is (kind is JoinKind.FULL)
 
@@ -289,7 +318,12 @@ def test_a_table_that_a_stream_is_joined_with_stays_in_memory() -> None:
     build, probe = rows("r", *((n, n) for n in range(10_000))), rows("l", (7, 1), (20_000, 2))
     left, right = columns_of(probe), columns_of(build)
     names = (*probe.schema.names, *build.schema.names)
-    make = join(JoinShape(JoinKind.INNER), ((left["li"],), (right["ri"],)), (fields_of(probe), fields_of(build)), names)
+    make = join(
+        JoinShape(JoinKind.INNER),
+        ((left["li"],), (right["ri"],)),
+        (fields_of(probe), fields_of(build)),
+        names,
+    )
     processor = make()
     outbox, context = place(job_context(memory=memory, is_unbounded=True))
     processor.init(outbox, context)
@@ -307,7 +341,8 @@ def test_a_table_that_a_stream_is_joined_with_stays_in_memory() -> None:
 
 @pytest.mark.parametrize("sign", ["<=", ">="])
 def test_versions_of_a_table_are_all_kept(sign: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a table nothing is forgotten: rows of the stream may be as late as they like, and be joined forward."""
+    """Of a table nothing is forgotten: rows of the stream may be as late as they like, and be
+    joined forward."""
     monkeypatch.setattr(as_of_join, "PRUNED_FROM", 3)
     schema = {"t": "BIGINT"}
     with runnel.connect() as connection:

@@ -40,10 +40,14 @@ COUNTS = {name: (CALLS | DISTINCT)[name] for name in ("count(*)", "sum(v)", "cou
 SOURCE = "TABLE(TUMBLE(TABLE(IMPOSE_ORDER(TABLE clicks, DESCRIPTOR(ts), 0)), DESCRIPTOR(ts), 10))"
 
 
-def supplier(stage: Stage = Stage.SINGLE, calls: dict[str, Aggregate] = COUNTS, **options: Any) -> Any:
+def supplier(
+    stage: Stage = Stage.SINGLE, calls: dict[str, Aggregate] = COUNTS, **options: Any
+) -> Any:
     names = ("e", "k", *(f"c{i}" for i in range(len(calls))), "final")
     timing = Timing(((0, ONE),), **options)
-    return timed_aggregate((COLUMNS["e"], COLUMNS["k"]), (*calls.values(), FINAL), names, stage, timing)
+    return timed_aggregate(
+        (COLUMNS["e"], COLUMNS["k"]), (*calls.values(), FINAL), names, stage, timing
+    )
 
 
 def groups_of(items: Items, lateness: int, distinct: bool = True) -> tuple[dict[Any, Any], int]:
@@ -88,7 +92,9 @@ def made(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cal
 
 
 @pytest.mark.parametrize("seed", some(range(15), 2))
-def test_late_rows_change_the_result_without_distinct_arguments(seed: int, made: Callable[[Any], Any]) -> None:
+def test_late_rows_change_the_result_without_distinct_arguments(
+    seed: int, made: Callable[[Any], Any]
+) -> None:
     rng = random.Random(seed)
     lateness = rng.choice((3, 10, 25))
     items = cut(rng, windowed(random_rows(rng, 100, disorder=40)), SCHEMA, lag=rng.choice((0, 5)))
@@ -143,7 +149,9 @@ def test_lateness_in_two_stages() -> None:
         assert last_results(found) == wanted
 
     for states in between[:: len(between) - 1]:
-        verify_processor(supplier(Stage.COMBINE, calls, lateness=15), [states], check, row_by_row=False)
+        verify_processor(
+            supplier(Stage.COMBINE, calls, lateness=15), [states], check, row_by_row=False
+        )
 
 
 def row(time: int, value: int = 1) -> dict[str, Any]:
@@ -161,7 +169,9 @@ def test_only_groups_that_changed_are_given_again() -> None:
     assert [item[:3] for item in rows_of(batches_in(outbox))] == [(10, 1, 1), (20, 1, 1)]
     put(processor, row(6))
     assert processor.flush()
-    assert [item[:3] for item in rows_of(batches_in(outbox))][2:] == [], "10 + 10 is behind the watermark"
+    assert [item[:3] for item in rows_of(batches_in(outbox))][2:] == [], (
+        "10 + 10 is behind the watermark"
+    )
     put(processor, row(16, 4))
     assert processor.flush()
     assert [item[:4] for item in rows_of(batches_in(outbox))][2:] == [(20, 1, 2, 5)]
@@ -187,7 +197,10 @@ def test_early_results_come_at_alarms_and_only_after_rows() -> None:
     put(processor, row(15))
     assert processor.on_alarm()
     assert processor.alarm == 0, "nothing to tell until rows come"
-    assert [(item[0], item[2], item[-1]) for item in rows_of(batches_in(outbox))] == [(10, 1, False), (20, 1, False)]
+    assert [(item[0], item[2], item[-1]) for item in rows_of(batches_in(outbox))] == [
+        (10, 1, False),
+        (20, 1, False),
+    ]
     put(processor, row(6))
     assert processor.alarm
     feed(processor, [Watermark(10, 1)])
@@ -215,7 +228,9 @@ def test_only_groups_that_changed_come_early_again(made: Callable[[Any], Any]) -
 
 
 @pytest.mark.parametrize("seed", some(range(8), 4))
-def test_early_results_of_changed_groups_are_what_rows_so_far_give(seed: int, made: Callable[[Any], Any]) -> None:
+def test_early_results_of_changed_groups_are_what_rows_so_far_give(
+    seed: int, made: Callable[[Any], Any]
+) -> None:
     rng = random.Random(seed)
     processor, outbox = made(supplier(every=1))
     seen: list[dict[str, Any]] = []
@@ -257,7 +272,8 @@ def clicks() -> Any:
 
 
 def run(clicks: Any, sql: str, rows: list[tuple[int | None, int, int]]) -> list[tuple[Any, ...]]:
-    """The result for rows that are written one by one, each with the word that time goes on from there."""
+    """The result for rows that are written one by one, each with the word that time goes on from
+    there."""
     connection, writer = clicks
     cursor = connection.cursor()
     cursor.execute(sql)
@@ -278,15 +294,29 @@ def run(clicks: Any, sql: str, rows: list[tuple[int | None, int, int]]) -> list[
     return found
 
 
-ROWS: list[tuple[int | None, int, int]] = [(1, 1, 10), (2, 2, 20), (25, 1, 1), (3, 1, 5), (40, 1, 2), (4, 2, 6)]
+ROWS: list[tuple[int | None, int, int]] = [
+    (1, 1, 10),
+    (2, 2, 20),
+    (25, 1, 1),
+    (3, 1, 5),
+    (40, 1, 2),
+    (4, 2, 6),
+]
 
 
 @pytest.mark.parametrize("shape", ["TUMBLE", "HOP"])
 @pytest.mark.parametrize("columns", ["v BIGINT, ts BIGINT", "x BIGINT, y BIGINT, z BIGINT"])
 def test_late_rows_go_to_the_mapping(clicks: Any, tmp_path: Path, columns: str, shape: str) -> None:
     cursor = clicks[0].cursor()
-    cursor.execute(f"CREATE MAPPING late ({columns}) TYPE File OPTIONS ('path' = '{tmp_path}/late', 'format' = 'csv')")
-    source = SOURCE if shape == "TUMBLE" else SOURCE.replace("TUMBLE", "HOP").replace(", 10))", ", 10, 10))")
+    cursor.execute(
+        f"CREATE MAPPING late ({columns}) TYPE File "
+        f"OPTIONS ('path' = '{tmp_path}/late', 'format' = 'csv')"
+    )
+    source = (
+        SOURCE
+        if shape == "TUMBLE"
+        else SOURCE.replace("TUMBLE", "HOP").replace(", 10))", ", 10, 10))")
+    )
     sql = f"SELECT window_end, k, COUNT(*) FROM {source} GROUP BY window_end, k LATE DATA INTO late"
     assert sorted(run(clicks, sql, ROWS)) == [(10, 1, 1), (10, 2, 1), (30, 1, 1), (50, 1, 1)]
     cursor.execute("SELECT * FROM late")
@@ -302,25 +332,49 @@ ORDERED = SOURCE[len("TABLE(TUMBLE(") : SOURCE.index(", DESCRIPTOR(ts), 10))")]
     [
         (f"SELECT ts, k FROM {ORDERED} ORDER BY ts", [(1, 1), (2, 2), (25, 1), (40, 1)]),
         (f"SELECT k FROM {ORDERED} ORDER BY ts", [(1,), (1,), (1,), (2,)]),
-        (f"SELECT -v AS v, ts AS k FROM {ORDERED} ORDER BY ts LIMIT 9", [(-20, 2), (-10, 1), (-2, 40), (-1, 25)]),
-        (f"SELECT window_end, k FROM {SOURCE} ORDER BY window_end, v DESC", [(10, 1), (10, 2), (30, 1), (50, 1)]),
         (
-            f"SELECT ts, SUM(v) OVER (PARTITION BY k ORDER BY ts RANGE 10 PRECEDING) FROM {ORDERED}",
+            f"SELECT -v AS v, ts AS k FROM {ORDERED} ORDER BY ts LIMIT 9",
+            [(-20, 2), (-10, 1), (-2, 40), (-1, 25)],
+        ),
+        (
+            f"SELECT window_end, k FROM {SOURCE} ORDER BY window_end, v DESC",
+            [(10, 1), (10, 2), (30, 1), (50, 1)],
+        ),
+        (
+            (
+                "SELECT ts, SUM(v) OVER (PARTITION BY k ORDER BY ts RANGE 10 PRECEDING) "
+                f"FROM {ORDERED}"
+            ),
             [(1, 10), (2, 20), (25, 1), (40, 2)],
         ),
-        (f"SELECT ts, SUM(v) OVER (ORDER BY ts) FROM {ORDERED}", [(1, 10), (2, 30), (25, 31), (40, 33)]),
         (
-            f"SELECT ts FROM {SOURCE} QUALIFY ROW_NUMBER() OVER (PARTITION BY window_end ORDER BY v DESC) = 1",
+            f"SELECT ts, SUM(v) OVER (ORDER BY ts) FROM {ORDERED}",
+            [(1, 10), (2, 30), (25, 31), (40, 33)],
+        ),
+        (
+            (
+                f"SELECT ts FROM {SOURCE} QUALIFY ROW_NUMBER() OVER (PARTITION BY window_end "
+                "ORDER BY v DESC) = 1"
+            ),
             [(2,), (25,), (40,)],
         ),
         (
-            f"SELECT ts FROM (SELECT ts, RANK() OVER (PARTITION BY window_end, k ORDER BY v) AS r FROM {SOURCE}) WHERE r <= 1",
+            (
+                "SELECT ts FROM (SELECT ts, RANK() OVER (PARTITION BY window_end, k "
+                f"ORDER BY v) AS r FROM {SOURCE}) WHERE r <= 1"
+            ),
             [(1,), (2,), (25,), (40,)],
         ),
-        (f"SELECT DISTINCT ON (window_end) window_end, v + 1 AS v FROM {SOURCE}", [(10, 11), (30, 2), (50, 3)]),
         (
-            f"SELECT ts, SUM(v) OVER (PARTITION BY window_end), COUNT(*) OVER (PARTITION BY k ORDER BY ts RANGE 30 PRECEDING) "
-            f"FROM {SOURCE} ORDER BY ts",
+            f"SELECT DISTINCT ON (window_end) window_end, v + 1 AS v FROM {SOURCE}",
+            [(10, 11), (30, 2), (50, 3)],
+        ),
+        (
+            (
+                "SELECT ts, SUM(v) OVER (PARTITION BY window_end), "
+                "COUNT(*) OVER (PARTITION BY k ORDER BY ts RANGE 30 PRECEDING) "
+                f"FROM {SOURCE} ORDER BY ts"
+            ),
             [(1, 30, 1), (2, 30, 1), (25, 1, 2), (40, 2, 2)],
         ),
         (
@@ -338,7 +392,10 @@ def test_late_rows_of_other_operators_go_to_the_mapping(
     clicks: Any, tmp_path: Path, columns: str, sql: str, wanted: list[tuple[int, ...]]
 ) -> None:
     cursor = clicks[0].cursor()
-    cursor.execute(f"CREATE MAPPING late ({columns}) TYPE File OPTIONS ('path' = '{tmp_path}/late', 'format' = 'csv')")
+    cursor.execute(
+        f"CREATE MAPPING late ({columns}) TYPE File "
+        f"OPTIONS ('path' = '{tmp_path}/late', 'format' = 'csv')"
+    )
     options = " OPTIONS ('allowUnboundedState' = 'true')" if "OVER (ORDER" in sql else ""
     assert sorted(run(clicks, f"{sql} LATE DATA INTO late{options}", ROWS)) == wanted
     cursor.execute("SELECT * FROM late")
@@ -353,7 +410,11 @@ FIRST, SECOND, THIRD = (None, 1), (None, 3), (None, 5)
 @pytest.mark.parametrize(
     ("sql", "wanted", "late"),
     [
-        (f"SELECT ts, k, ROW_NUMBER() OVER (ORDER BY ts) AS r FROM {ORDERED}", [(*FIRST, 1), (1, 2, 2), (9, 4, 3)], [3, 5]),
+        (
+            f"SELECT ts, k, ROW_NUMBER() OVER (ORDER BY ts) AS r FROM {ORDERED}",
+            [(*FIRST, 1), (1, 2, 2), (9, 4, 3)],
+            [3, 5],
+        ),
         (
             f"SELECT ts, k, ROW_NUMBER() OVER (ORDER BY ts NULLS LAST, k) AS r FROM {ORDERED}",
             [(1, 2, 1), (9, 4, 2), (*FIRST, 3), (*SECOND, 4), (*THIRD, 5)],
@@ -370,31 +431,50 @@ FIRST, SECOND, THIRD = (None, 1), (None, 3), (None, 5)
             [],
         ),
         (f"SELECT ts, k FROM {ORDERED} ORDER BY ts, k", [(1, 2), FIRST, SECOND, THIRD, (9, 4)], []),
-        (f"SELECT ts, k FROM {ORDERED} ORDER BY ts NULLS LAST, k", [(1, 2), (9, 4), FIRST, SECOND, THIRD], []),
+        (
+            f"SELECT ts, k FROM {ORDERED} ORDER BY ts NULLS LAST, k",
+            [(1, 2), (9, 4), FIRST, SECOND, THIRD],
+            [],
+        ),
     ],
 )
-def test_rows_without_a_time(clicks: Any, tmp_path: Path, sql: str, wanted: list[Any], late: list[int]) -> None:
+def test_rows_without_a_time(
+    clicks: Any, tmp_path: Path, sql: str, wanted: list[Any], late: list[int]
+) -> None:
     """They are late where they come before all others, and a result was given."""
     cursor = clicks[0].cursor()
-    cursor.execute(f"CREATE MAPPING late (k BIGINT) TYPE File OPTIONS ('path' = '{tmp_path}/late', 'format' = 'csv')")
+    cursor.execute(
+        "CREATE MAPPING late (k BIGINT) TYPE File "
+        f"OPTIONS ('path' = '{tmp_path}/late', 'format' = 'csv')"
+    )
     rows = [FIRST, (1, 2), SECOND, (9, 4), THIRD]
     found = run(clicks, f"{sql} LATE DATA INTO late{FOR_EVER}", [(*row, 0) for row in rows])
     is_ordered = "ts, k FROM" in sql
-    assert (found if is_ordered else sorted(found, key=str)) == (wanted if is_ordered else sorted(wanted, key=str))
-    written = cursor.execute("SELECT * FROM late").fetchall() if (tmp_path / "late").exists() else []
+    assert (found if is_ordered else sorted(found, key=str)) == (
+        wanted if is_ordered else sorted(wanted, key=str)
+    )
+    written = (
+        cursor.execute("SELECT * FROM late").fetchall() if (tmp_path / "late").exists() else []
+    )
     assert sorted(row[0] for row in written) == late
 
 
 def test_rows_that_the_query_does_not_want_are_not_late(clicks: Any, tmp_path: Path) -> None:
     cursor = clicks[0].cursor()
-    cursor.execute(f"CREATE MAPPING late (ts BIGINT) TYPE File OPTIONS ('path' = '{tmp_path}/late', 'format' = 'csv')")
+    cursor.execute(
+        "CREATE MAPPING late (ts BIGINT) TYPE File "
+        f"OPTIONS ('path' = '{tmp_path}/late', 'format' = 'csv')"
+    )
     sql = f"SELECT ts FROM {ORDERED} WHERE v > 5 ORDER BY ts LATE DATA INTO late"
     assert run(clicks, sql, ROWS) == [(1,), (2,)]
     assert cursor.execute("SELECT * FROM late").fetchall() == [(4,)]
 
 
 def test_allowed_lateness_gives_results_again(clicks: Any) -> None:
-    sql = f"SELECT window_end, k, SUM(v), window_final FROM {SOURCE} GROUP BY window_end, k ALLOWED LATENESS 20"
+    sql = (
+        f"SELECT window_end, k, SUM(v), window_final FROM {SOURCE} "
+        "GROUP BY window_end, k ALLOWED LATENESS 20"
+    )
     found = run(clicks, sql, ROWS)
     assert {item[:2]: item[2:] for item in found} == {
         (10, 1): (15, True),
@@ -410,7 +490,8 @@ def test_over_a_table_that_ends_the_clauses_mean_nothing() -> None:
         connection.register("clicks", pa.table({"ts": [1, 2, 13], "k": [1, 1, 1]}))
         cursor = connection.cursor()
         cursor.execute(
-            "SELECT window_end, COUNT(*), window_final FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 10)) "
+            "SELECT window_end, COUNT(*), window_final "
+            "FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 10)) "
             "GROUP BY window_end EMIT EVERY INTERVAL '1' SECOND ALLOWED LATENESS 5"
         )
         assert sorted(cursor.fetchall()) == [(10, 2, True), (20, 1, True)]
@@ -420,21 +501,54 @@ def test_over_a_table_that_ends_the_clauses_mean_nothing() -> None:
     ("sql", "message"),
     [
         ("SELECT ts FROM clicks EMIT EVERY INTERVAL '1' SECOND", "go with GROUP BY over windows"),
-        (f"SELECT ts FROM {SOURCE} LATE DATA INTO clicks", "LATE DATA INTO goes with GROUP BY over windows, joins"),
-        (f"SELECT ts FROM {SOURCE} ORDER BY ts EMIT EVERY INTERVAL '1' SECOND", "go with GROUP BY over windows"),
-        (f"SELECT COUNT(*) OVER (PARTITION BY window_end) FROM {SOURCE} ALLOWED LATENESS 5", "go with GROUP BY over windows"),
+        (
+            f"SELECT ts FROM {SOURCE} LATE DATA INTO clicks",
+            "LATE DATA INTO goes with GROUP BY over windows, joins",
+        ),
+        (
+            f"SELECT ts FROM {SOURCE} ORDER BY ts EMIT EVERY INTERVAL '1' SECOND",
+            "go with GROUP BY over windows",
+        ),
+        (
+            f"SELECT COUNT(*) OVER (PARTITION BY window_end) FROM {SOURCE} ALLOWED LATENESS 5",
+            "go with GROUP BY over windows",
+        ),
         (f"SELECT ts FROM {SOURCE} ORDER BY ts LATE DATA INTO clicks", "clicks"),
-        (f"SELECT window_end FROM {SOURCE} GROUP BY window_end ALLOWED LATENESS INTERVAL '1' SECOND", "windows are of type"),
-        (f"SELECT window_end FROM {SOURCE} GROUP BY window_end ALLOWED LATENESS -1", "not negative"),
-        (f"SELECT window_end FROM {SOURCE} GROUP BY window_end EMIT EVERY INTERVAL '0' SECOND", "a positive interval"),
+        (
+            (
+                f"SELECT window_end FROM {SOURCE} GROUP BY window_end ALLOWED LATENESS INTERVAL "
+                "'1' SECOND"
+            ),
+            "windows are of type",
+        ),
+        (
+            f"SELECT window_end FROM {SOURCE} GROUP BY window_end ALLOWED LATENESS -1",
+            "not negative",
+        ),
+        (
+            f"SELECT window_end FROM {SOURCE} GROUP BY window_end EMIT EVERY INTERVAL '0' SECOND",
+            "a positive interval",
+        ),
         (f"SELECT window_end FROM {SOURCE} GROUP BY window_end EMIT EVERY ts", "ts"),
-        (f"SELECT window_end FROM {SOURCE} GROUP BY window_end LATE DATA INTO nowhere", '"nowhere" not found'),
+        (
+            f"SELECT window_end FROM {SOURCE} GROUP BY window_end LATE DATA INTO nowhere",
+            '"nowhere" not found',
+        ),
         (f"SELECT window_end FROM {SOURCE} GROUP BY window_end LATE DATA INTO clicks", "clicks"),
         (
-            f"SELECT window_end FROM {SOURCE} GROUP BY window_end ALLOWED LATENESS 1 EMIT EVERY INTERVAL '1' SECOND",
+            (
+                f"SELECT window_end FROM {SOURCE} GROUP BY window_end ALLOWED LATENESS 1 "
+                "EMIT EVERY INTERVAL '1' SECOND"
+            ),
             "stands in the wrong place",
         ),
-        (f"CREATE VIEW w AS SELECT window_end FROM {SOURCE} GROUP BY window_end ALLOWED LATENESS 1", "a view can't have"),
+        (
+            (
+                f"CREATE VIEW w AS SELECT window_end FROM {SOURCE} "
+                "GROUP BY window_end ALLOWED LATENESS 1"
+            ),
+            "a view can't have",
+        ),
         (f"SELECT window_end, window_final FROM {SOURCE} GROUP BY window_end", "window_final"),
     ],
 )
@@ -446,7 +560,10 @@ def test_what_is_refused(clicks: Any, sql: str, message: str) -> None:
 
 def test_a_mapping_that_does_not_fit_is_refused(clicks: Any, tmp_path: Path) -> None:
     cursor = clicks[0].cursor()
-    cursor.execute(f"CREATE MAPPING late (v BIGINT, w BIGINT) TYPE File OPTIONS ('path' = '{tmp_path}/late', 'format' = 'csv')")
+    cursor.execute(
+        "CREATE MAPPING late (v BIGINT, w BIGINT) TYPE File "
+        f"OPTIONS ('path' = '{tmp_path}/late', 'format' = 'csv')"
+    )
     with pytest.raises(runnel.ProgrammingError, match='they have no column "w"') as caught:
         cursor.execute(f"SELECT window_end FROM {SOURCE} GROUP BY window_end LATE DATA INTO late")
     assert '"ts"' in str(caught.value)
@@ -455,6 +572,9 @@ def test_a_mapping_that_does_not_fit_is_refused(clicks: Any, tmp_path: Path) -> 
 def test_the_words_are_still_names() -> None:
     with runnel.connect() as connection:
         cursor = connection.cursor()
-        cursor.execute("SELECT late data, emit every, allowed lateness FROM (VALUES (1, 2, 3)) AS t(late, emit, allowed)")
+        cursor.execute(
+            "SELECT late data, emit every, allowed lateness "
+            "FROM (VALUES (1, 2, 3)) AS t(late, emit, allowed)"
+        )
         assert [item[0] for item in cursor.description] == ["data", "every", "lateness"]
         assert cursor.fetchall() == [(1, 2, 3)]

@@ -1,4 +1,5 @@
-"""LATE DATA INTO below grouping sets, and of what was late for SESSION: each late row comes once."""
+"""LATE DATA INTO below grouping sets, and of what was late for SESSION: each late row comes
+once."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ TIME = Column(index=0, name="t", type=BIGINT)
 
 
 def batches(rows: list[tuple[Any, ...]]) -> list[pa.RecordBatch]:
-    return [pa.RecordBatch.from_pylist([dict(zip("tkv", row, strict=True))], SCHEMA) for row in rows]
+    return [
+        pa.RecordBatch.from_pylist([dict(zip("tkv", row, strict=True))], SCHEMA) for row in rows
+    ]
 
 
 @pytest.fixture
@@ -39,13 +42,21 @@ def con() -> Iterator[Connection]:
     """With the stream s, in order of t, whose rows come one by one."""
     with runnel.connect(query_parallelism=1) as connection:
         connection._register("s", ScriptedTable("s", SCHEMA, [batches(ROWS)], EventTime(0, 0, 0)))
-        connection.register("names", pa.table({"k": pa.array([1, 7], pa.int64()), "name": ["one", "seven"]}))
+        connection.register(
+            "names", pa.table({"k": pa.array([1, 7], pa.int64()), "name": ["one", "seven"]})
+        )
         connection.execute("CREATE MAPPING late (t BIGINT, k BIGINT, v BIGINT) TYPE DuckDB")
         yield connection
 
 
-TUMBLE, HOP = "TABLE(TUMBLE(TABLE s, DESCRIPTOR(t), 10))", "TABLE(HOP(TABLE s, DESCRIPTOR(t), 10, 5))"
-SESSION, BY_KEY = "TABLE(SESSION(TABLE s, DESCRIPTOR(t), 5))", "TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(t), 5))"
+TUMBLE, HOP = (
+    "TABLE(TUMBLE(TABLE s, DESCRIPTOR(t), 10))",
+    "TABLE(HOP(TABLE s, DESCRIPTOR(t), 10, 5))",
+)
+SESSION, BY_KEY = (
+    "TABLE(SESSION(TABLE s, DESCRIPTOR(t), 5))",
+    "TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(t), 5))",
+)
 SETS = (
     "GROUPING SETS ((window_end, k), (window_end))",
     "window_end, ROLLUP (k, v)",
@@ -63,10 +74,16 @@ def once(connection: Connection, mapping: str) -> set[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("group", SETS)
 @pytest.mark.parametrize(
-    ("source", "clause"), [(TUMBLE, ""), (TUMBLE, " EMIT EVERY INTERVAL '1' HOUR"), (SESSION, ""), (BY_KEY, "")]
+    ("source", "clause"),
+    [(TUMBLE, ""), (TUMBLE, " EMIT EVERY INTERVAL '1' HOUR"), (SESSION, ""), (BY_KEY, "")],
 )
-def test_a_late_row_comes_once_for_all_sets(con: Connection, source: str, group: str, clause: str) -> None:
-    sql = f"SELECT window_end, COUNT(*), COUNT(DISTINCT v), SUM(v) FILTER (WHERE v > 1) FROM {source} w GROUP BY {group}"
+def test_a_late_row_comes_once_for_all_sets(
+    con: Connection, source: str, group: str, clause: str
+) -> None:
+    sql = (
+        "SELECT window_end, COUNT(*), COUNT(DISTINCT v), SUM(v) FILTER (WHERE v > 1) "
+        f"FROM {source} w GROUP BY {group}"
+    )
     con.execute(f"{sql}{clause} LATE DATA INTO late", timeout=60).fetchall()
     assert once(con, "late") == LATE
 
@@ -74,7 +91,9 @@ def test_a_late_row_comes_once_for_all_sets(con: Connection, source: str, group:
 def test_of_windows_that_overlap_once_for_each_that_was_missed(con: Connection) -> None:
     con.execute("CREATE MAPPING missed (window_end BIGINT, t BIGINT) TYPE DuckDB")
     con.execute(
-        f"SELECT window_end, k, v FROM {HOP} w GROUP BY window_end, CUBE (k, v) LATE DATA INTO missed", timeout=60
+        f"SELECT window_end, k, v FROM {HOP} w GROUP BY window_end, CUBE (k, v) "
+        "LATE DATA INTO missed",
+        timeout=60,
     ).fetchall()
     found = sorted(con.execute("SELECT * FROM missed").fetchall())
     assert found == [(5, 2), (5, 3), (10, 2), (10, 3), (105, 104), (110, 104)]
@@ -84,14 +103,25 @@ def test_of_windows_that_overlap_once_for_each_that_was_missed(con: Connection) 
 @pytest.mark.parametrize(
     "sql",
     [
-        f"SELECT window_end, COUNT(*) FROM {SESSION} w LEFT JOIN names n ON n.k = w.k GROUP BY window_end, n.name",
-        f"SELECT window_end, COUNT(*) FROM {SESSION} w LEFT JOIN names n ON n.k = w.k GROUP BY window_end, ROLLUP (n.name)",
-        f"SELECT window_end, COUNT(*) FROM (SELECT *, v + 1 AS x FROM {SESSION}) w GROUP BY window_end, x",
+        (
+            f"SELECT window_end, COUNT(*) FROM {SESSION} w LEFT JOIN names n ON n.k = w.k "
+            "GROUP BY window_end, n.name"
+        ),
+        (
+            f"SELECT window_end, COUNT(*) FROM {SESSION} w LEFT JOIN names n ON n.k = w.k "
+            "GROUP BY window_end, ROLLUP (n.name)"
+        ),
+        (
+            f"SELECT window_end, COUNT(*) FROM (SELECT *, v + 1 AS x FROM {SESSION}) w "
+            "GROUP BY window_end, x"
+        ),
         f"SELECT window_end, SUM(v) OVER (PARTITION BY window_end) FROM {SESSION} w",
         f"SELECT window_end, v FROM {SESSION} w ORDER BY window_end",
     ],
 )
-def test_what_is_late_for_a_session_comes_through_what_stands_above(con: Connection, sql: str, parallelism: int) -> None:
+def test_what_is_late_for_a_session_comes_through_what_stands_above(
+    con: Connection, sql: str, parallelism: int
+) -> None:
     con.execute(f"SET query_parallelism = {parallelism}")
     con.execute("CREATE MAPPING pairs (t BIGINT, v BIGINT) TYPE DuckDB")
     con.execute(f"{sql} LATE DATA INTO pairs", timeout=60).fetchall()
@@ -99,16 +129,23 @@ def test_what_is_late_for_a_session_comes_through_what_stands_above(con: Connect
 
 
 @pytest.mark.parametrize("late", ["", " LATE DATA INTO late"])
-def test_late_rows_are_counted_once(con: Connection, late: str, caplog: pytest.LogCaptureFixture) -> None:
-    con.execute(f"SELECT window_end, k FROM {TUMBLE} w GROUP BY window_end, CUBE (k, v){late}", timeout=60).fetchall()
+def test_late_rows_are_counted_once(
+    con: Connection, late: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    con.execute(
+        f"SELECT window_end, k FROM {TUMBLE} w GROUP BY window_end, CUBE (k, v){late}", timeout=60
+    ).fetchall()
     told = [record.getMessage() for record in caplog.records if "late event" in record.getMessage()]
     assert "3 in all" in told[-1]
 
 
 @pytest.mark.parametrize("group", ["window_end, ROLLUP (k)", "window_end, n.name"])
 @pytest.mark.parametrize("clause", ["EMIT EVERY INTERVAL '1' SECOND", "ALLOWED LATENESS 5"])
-def test_results_that_come_again_are_refused_over_the_rows_of_sessions(con: Connection, clause: str, group: str) -> None:
-    """They waited until their session was complete, and late ones were left out, whatever stands in between."""
+def test_results_that_come_again_are_refused_over_the_rows_of_sessions(
+    con: Connection, clause: str, group: str
+) -> None:
+    """They waited until their session was complete, and late ones were left out, whatever stands in
+    between."""
     join = " JOIN names n ON n.k = w.k" if "n." in group else ""
     with pytest.raises(runnel.NotSupportedError, match="not supported over the rows of SESSION"):
         con.execute(f"SELECT window_end, COUNT(*) FROM {SESSION} w{join} GROUP BY {group} {clause}")
@@ -123,24 +160,37 @@ def test_the_mapping_takes_columns_by_position_too(con: Connection) -> None:
 
 def test_explain_shows_the_filter(con: Connection) -> None:
     plan = "\n".join(
-        line for (line,) in con.execute(f"EXPLAIN SELECT k FROM {TUMBLE} w GROUP BY window_end, ROLLUP (k) LATE DATA INTO late")
+        line
+        for (line,) in con.execute(
+            f"EXPLAIN SELECT k FROM {TUMBLE} w GROUP BY window_end, ROLLUP (k) LATE DATA INTO late"
+        )
     )
     plan = plan[plan.index("Physical plan") :]
     assert plan.index("Expand, 2 times") < plan.index("Late filter") < plan.index("Tumble windows")
 
 
 def supplier(lateness: int) -> Any:
-    return late_filter(Holding(((TIME, TimeBound(1)), (Column(index=1, name="k", type=BIGINT), TimeBound(2, 1)))), lateness)
+    return late_filter(
+        Holding(((TIME, TimeBound(1)), (Column(index=1, name="k", type=BIGINT), TimeBound(2, 1)))),
+        lateness,
+    )
 
 
-ITEMS = [*batches([(1, 9, 0), (8, 9, 1)]), Watermark(6, 1), *batches([(5, 9, 2), (6, 9, 3), (None, 9, 4)]), Watermark(9, 2)]
+ITEMS = [
+    *batches([(1, 9, 0), (8, 9, 1)]),
+    Watermark(6, 1),
+    *batches([(5, 9, 2), (6, 9, 3), (None, 9, 4)]),
+    Watermark(9, 2),
+]
 MORE = [*batches([(7, 9, 5), (7, 10, 6), (7, None, 7), (5, 1, 8)])]
 
 
 @pytest.mark.parametrize(("lateness", "late"), [(0, [2, 5, 8]), (1, [8]), (9, [])])
 def test_rows_behind_a_watermark_take_the_other_output(lateness: int, late: list[int]) -> None:
     def numbers(found: list[Any]) -> list[int]:
-        return sorted(row[2] for item in found if isinstance(item, pa.RecordBatch) for row in rows_of([item]))
+        return sorted(
+            row[2] for item in found if isinstance(item, pa.RecordBatch) for row in rows_of([item])
+        )
 
     processor, outbox = made_of(supplier(lateness))
     outbox.outputs.append([])
@@ -154,10 +204,14 @@ def test_each_row_takes_one_output_under_all_conditions() -> None:
     late: list[int] = []
 
     def in_time(found: list[Any]) -> None:
-        late[:] = set(range(9)) - {row[2] for item in found if isinstance(item, pa.RecordBatch) for row in rows_of([item])}
+        late[:] = set(range(9)) - {
+            row[2] for item in found if isinstance(item, pa.RecordBatch) for row in rows_of([item])
+        }
 
     def rest(found: list[Any]) -> None:
-        assert sorted(row[2] for item in found if isinstance(item, pa.RecordBatch) for row in rows_of([item])) == sorted(late)
+        assert sorted(
+            row[2] for item in found if isinstance(item, pa.RecordBatch) for row in rows_of([item])
+        ) == sorted(late)
 
     options: dict[str, Any] = {"outputs": 2, "row_by_row": False}
     verify_processor(supplier(0), [[*ITEMS, *MORE]], (in_time, rest), **options)
@@ -172,15 +226,21 @@ def test_more_lateness_than_before_doesnt_bring_back_what_was_late() -> None:
         processor.restore_snapshot(state)
     assert processor.finish_restore()
     feed(processor, batches([(4, 20, 0), (5, 20, 1)]))
-    assert [row[2] for row in rows_of([b for b in outbox.outputs[1] if isinstance(b, pa.RecordBatch)])] == [0]
+    assert [
+        row[2] for row in rows_of([b for b in outbox.outputs[1] if isinstance(b, pa.RecordBatch)])
+    ] == [0]
 
 
 @pytest.mark.parametrize("kind", ["TUMBLE", "SESSION"])
 def test_a_job_that_restarts(tmp_path: Path, kind: str) -> None:
-    """Late rows are written once, by the watermark from before the restart; the clause may come and go."""
+    """Late rows are written once, by the watermark from before the restart; the clause may come and
+    go."""
     (tmp_path / "in").mkdir()
     windows = f"TABLE({kind}(TABLE s, DESCRIPTOR(t), 10))"
-    query = f"INSERT INTO o SELECT window_end, k, COUNT(*) FROM {windows} w GROUP BY window_end, ROLLUP (k)"
+    query = (
+        f"INSERT INTO o SELECT window_end, k, COUNT(*) FROM {windows} w "
+        "GROUP BY window_end, ROLLUP (k)"
+    )
 
     def written(connection: Connection, name: str, lines: str, count: int) -> None:
         (tmp_path / "in" / f"{name}.csv").write_text(lines)
@@ -191,7 +251,8 @@ def test_a_job_that_restarts(tmp_path: Path, kind: str) -> None:
     with runnel.connect(tmp_path / "db") as connection:
         connection.execute(
             "CREATE MAPPING s (t BIGINT, k BIGINT, WATERMARK FOR t AS t) TYPE File "
-            f"OPTIONS ('path'='{tmp_path / 'in'}', 'format'='csv', 'header'='false', 'follow'='true')"
+            f"OPTIONS ('path'='{tmp_path / 'in'}', 'format'='csv', 'header'='false', "
+            "'follow'='true')"
         )
         connection.execute("CREATE MAPPING o (e BIGINT, k BIGINT, n BIGINT) TYPE DuckDB")
         connection.execute("CREATE MAPPING late (t BIGINT, k BIGINT) TYPE DuckDB")
@@ -207,5 +268,16 @@ def test_a_job_that_restarts(tmp_path: Path, kind: str) -> None:
         found = connection.execute("SELECT * FROM late ORDER BY t").fetchall()
         assert found == [(2, 1), (3, 1), (5, 1)]
         ends = (10, 110) if kind == "TUMBLE" else (11, 113)
-        wanted = [(ends[0], 1, 1), (ends[0], None, 1), (ends[1], 1, 1), (ends[1], 2, 3), (ends[1], None, 4)]
-        assert eventually(lambda: sorted(connection.execute("SELECT * FROM o").fetchall(), key=str) == sorted(wanted, key=str))
+        wanted = [
+            (ends[0], 1, 1),
+            (ends[0], None, 1),
+            (ends[1], 1, 1),
+            (ends[1], 2, 3),
+            (ends[1], None, 4),
+        ]
+        assert eventually(
+            lambda: (
+                sorted(connection.execute("SELECT * FROM o").fetchall(), key=str)
+                == sorted(wanted, key=str)
+            )
+        )

@@ -45,7 +45,9 @@ def feed(rng: random.Random, first: int) -> list[pa.RecordBatch]:
     return batches
 
 
-def simulated(con: runnel.Connection, sql: str, seed: int, parallelism: int) -> tuple[list[Any], int]:
+def simulated(
+    con: runnel.Connection, sql: str, seed: int, parallelism: int
+) -> tuple[list[Any], int]:
     con.execute("DELETE FROM late")
     plan: Any = con._database.prepare(sql, ())
     run = Simulation(plan.dag(parallelism), seed, SimulationOptions(parallelism=parallelism))
@@ -56,7 +58,8 @@ def simulated(con: runnel.Connection, sql: str, seed: int, parallelism: int) -> 
 
 @pytest.mark.parametrize("kind", ["INNER", "LEFT", "FULL"])
 def test_what_is_missing_of_a_join_is_of_late_rows(con: runnel.Connection, kind: str) -> None:
-    """With the late rows that were written the rest of the result could be worked out, and no more are written than that."""
+    """With the late rows that were written the rest of the result could be worked out, and no more
+    are written than that."""
     seen = missed = 0
     for seed in some(range(25), 3):
         rng = random.Random(f"{kind} {seed}")
@@ -67,7 +70,9 @@ def test_what_is_missing_of_a_join_is_of_late_rows(con: runnel.Connection, kind:
         found, count = simulated(con, f"{sql} LATE DATA INTO late", seed, rng.choice((1, 2)))
         written = con.execute("SELECT __key, k, t FROM late").fetchall()
         assert len(written) == count
-        everything = {row for script in batches.values() for batch in script for row in rows_of(batch)}
+        everything = {
+            row for script in batches.values() for batch in script for row in rows_of(batch)
+        }
         assert set(written) <= everything
         for name, script in batches.items():
             con.unregister(name)
@@ -99,7 +104,8 @@ CONDITIONS = {
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_what_a_subquery_missed_is_of_late_rows(con: runnel.Connection, condition: str) -> None:
-    """A row that is in the result of a stream or of tables only is late, or has a partner that is."""
+    """A row that is in the result of a stream or of tables only is late, or has a partner that
+    is."""
     sql = f"SELECT a.__key FROM a WHERE {condition}"
     seen = wrong = 0
     for seed in some(range(25), 3):
@@ -110,12 +116,16 @@ def test_what_a_subquery_missed_is_of_late_rows(con: runnel.Connection, conditio
         found, count = simulated(con, f"{sql} LATE DATA INTO late", seed, rng.choice((1, 2)))
         written = con.execute("SELECT __key, k, t FROM late").fetchall()
         assert len(written) == count
-        assert set(written) <= {row for script in batches.values() for batch in script for row in rows_of(batch)}
+        assert set(written) <= {
+            row for script in batches.values() for batch in script for row in rows_of(batch)
+        }
         for name, script in batches.items():
             con.unregister(name)
             con.register(name, pa.Table.from_batches(script))
         expected = con.execute(sql).fetchall()
-        pairs = con.execute(f"SELECT a.__key, b.__key FROM a JOIN b ON {CONDITIONS[condition]}").fetchall()
+        pairs = con.execute(
+            f"SELECT a.__key, b.__key FROM a JOIN b ON {CONDITIONS[condition]}"
+        ).fetchall()
         for name in batches:
             con.unregister(name)
         late = {row[0] for row in written}
@@ -143,8 +153,12 @@ def test_late_rows_and_versions_of_an_as_of_join(con: runnel.Connection, kind: s
 
 
 def pushed(con: runnel.Connection) -> tuple[runnel.StreamWriter, runnel.StreamWriter]:
-    first = con.register_stream("a", {"k": "BIGINT", "t": "BIGINT", "v": "VARCHAR"}, time_column="t", max_disorder=0)
-    second = con.register_stream("b", {"k": "BIGINT", "t": "BIGINT", "w": "INTEGER"}, time_column="t", max_disorder=0)
+    first = con.register_stream(
+        "a", {"k": "BIGINT", "t": "BIGINT", "v": "VARCHAR"}, time_column="t", max_disorder=0
+    )
+    second = con.register_stream(
+        "b", {"k": "BIGINT", "t": "BIGINT", "w": "INTEGER"}, time_column="t", max_disorder=0
+    )
     return first, second
 
 
@@ -155,7 +169,8 @@ def test_columns_of_the_other_side_are_null(con: runnel.Connection, tmp_path: An
         f"TYPE File OPTIONS ('path'='{tmp_path}/x', 'format'='json')"
     )
     sql = (
-        "SELECT a.k, b.w FROM a LEFT JOIN b ON a.k = b.k AND b.t BETWEEN a.t AND a.t + 5 WHERE a.v <> 'no' LATE DATA INTO both"
+        "SELECT a.k, b.w FROM a LEFT JOIN b ON a.k = b.k AND b.t BETWEEN a.t AND a.t + 5 "
+        "WHERE a.v <> 'no' LATE DATA INTO both"
     )
     with con.execute(sql) as cursor:
         first.write([(1, 10, "x")])
@@ -170,12 +185,19 @@ def test_columns_of_the_other_side_are_null(con: runnel.Connection, tmp_path: An
         second.close()
         assert sorted(cursor.fetchall()) == [(1, None), (3, 8)]
     late = con.execute("SELECT k, t, v, w FROM both ORDER BY t").fetchall()
-    assert late == [(1, 7, None, 9), (1, 12, "late", None)], "a row that WHERE leaves out isn't late"
+    assert late == [(1, 7, None, 9), (1, 12, "late", None)], (
+        "a row that WHERE leaves out isn't late"
+    )
 
 
 def test_each_stream_of_several_joins_is_told_once(con: runnel.Connection) -> None:
     for name in "abc":
-        con._register(name, ScriptedTable(name, SCHEMA, [feed(random.Random(name), ord(name) * 1_000)], EventTime(2, 0, 0)))
+        con._register(
+            name,
+            ScriptedTable(
+                name, SCHEMA, [feed(random.Random(name), ord(name) * 1_000)], EventTime(2, 0, 0)
+            ),
+        )
     sql = (
         "SELECT a.t FROM a JOIN b ON a.k = b.k AND b.t BETWEEN a.t - 3 AND a.t + 2 "
         "JOIN c ON c.k = b.k AND c.t BETWEEN a.t - 3 AND a.t + 2 LATE DATA INTO late"
@@ -184,16 +206,32 @@ def test_each_stream_of_several_joins_is_told_once(con: runnel.Connection) -> No
     lines = [line for (line,) in con.execute(f"EXPLAIN (PHYSICAL) {sql}").fetchall()]
     assert sum("late rows: late" in line for line in lines) == 2
     edges = [edge for edge in plan.dag(2).edges if edge.target.startswith("late rows")]
-    assert [(edge.source, edge.source_ordinal) for edge in edges] == [("join", 1), ("join", 2), ("join 2", 1)]
+    assert [(edge.source, edge.source_ordinal) for edge in edges] == [
+        ("join", 1),
+        ("join", 2),
+        ("join 2", 1),
+    ]
     simulated(con, sql, 1, 2)
-    assert {key // 1_000 for (key,) in con.execute("SELECT __key FROM late").fetchall()} <= {97, 98, 99}
+    assert {key // 1_000 for (key,) in con.execute("SELECT __key FROM late").fetchall()} <= {
+        97,
+        98,
+        99,
+    }
 
 
 REFUSED = {
-    "SELECT * FROM a JOIN b ON a.k = b.k AND a.t = b.t LATE DATA INTO other": 'have no column "__key", "name"',
-    "SELECT * FROM a JOIN b ON a.k = b.k AND a.t = b.t LATE DATA INTO keyed": 'its key "__key" is a column of one only',
-    "SELECT * FROM a JOIN d ON a.k = d.x LATE DATA INTO late": "a stream that is joined with a table",
-    "SELECT * FROM a JOIN b ON a.k = b.k AND a.t = b.t EMIT EVERY INTERVAL '1' SECOND": "EMIT EVERY and ALLOWED LATENESS",
+    "SELECT * FROM a JOIN b ON a.k = b.k AND a.t = b.t LATE DATA INTO other": (
+        'have no column "__key", "name"'
+    ),
+    "SELECT * FROM a JOIN b ON a.k = b.k AND a.t = b.t LATE DATA INTO keyed": (
+        'its key "__key" is a column of one only'
+    ),
+    "SELECT * FROM a JOIN d ON a.k = d.x LATE DATA INTO late": (
+        "a stream that is joined with a table"
+    ),
+    "SELECT * FROM a JOIN b ON a.k = b.k AND a.t = b.t EMIT EVERY INTERVAL '1' SECOND": (
+        "EMIT EVERY and ALLOWED LATENESS"
+    ),
 }
 
 
@@ -205,7 +243,10 @@ def test_what_does_not_fit_is_refused(con: runnel.Connection, sql: str) -> None:
     con.execute(f"CREATE MAPPING keyed (__key BIGINT, k BIGINT) {MAP}")
     if "keyed" in sql:
         sql = sql.replace("FROM a", "FROM (SELECT k AS __key, k, t FROM a) a")
-    with pytest.raises(runnel.Error, match=REFUSED[sql.replace("FROM (SELECT k AS __key, k, t FROM a) a", "FROM a")]) as caught:
+    with pytest.raises(
+        runnel.Error,
+        match=REFUSED[sql.replace("FROM (SELECT k AS __key, k, t FROM a) a", "FROM a")],
+    ) as caught:
         con.execute(sql)
     assert isinstance(caught.value, (runnel.NotSupportedError, runnel.ProgrammingError))
     assert caught.value.hint and caught.value.position is not None
@@ -224,8 +265,16 @@ def test_what_does_not_fit_is_refused(con: runnel.Connection, sql: str) -> None:
 def test_joins_of_every_form_are_told(con: runnel.Connection, source: str, tmp_path: Any) -> None:
     pushed(con)
     con.register("d", pa.table({"x": [1]}))
-    con.execute(f"CREATE MAPPING plain (t BIGINT, w BIGINT) TYPE File OPTIONS ('path'='{tmp_path}/x', 'format'='csv')")
-    lines = [line for (line,) in con.execute(f"EXPLAIN (PHYSICAL) SELECT 1 FROM {source} LATE DATA INTO plain").fetchall()]
+    con.execute(
+        "CREATE MAPPING plain (t BIGINT, w BIGINT) TYPE File "
+        f"OPTIONS ('path'='{tmp_path}/x', 'format'='csv')"
+    )
+    lines = [
+        line
+        for (line,) in con.execute(
+            f"EXPLAIN (PHYSICAL) SELECT 1 FROM {source} LATE DATA INTO plain"
+        ).fetchall()
+    ]
     assert sum("late rows: plain" in line for line in lines) == 1
     # The columns that only late rows need are read, too.
     assert any("Scan b" in line and " w" in line for line in lines)
@@ -234,5 +283,8 @@ def test_joins_of_every_form_are_told(con: runnel.Connection, source: str, tmp_p
 def test_over_tables_it_changes_nothing(con: runnel.Connection) -> None:
     for name in "ab":
         con.register(name, pa.table({"__key": [1, 2], "k": [1, 2], "t": [3, 4]}))
-    assert con.execute(f"{JOIN.format('a.k', 'FULL')} LATE DATA INTO late").fetchall() == [(1,), (2,)]
+    assert con.execute(f"{JOIN.format('a.k', 'FULL')} LATE DATA INTO late").fetchall() == [
+        (1,),
+        (2,),
+    ]
     assert con.execute("SELECT COUNT(*) FROM late").fetchall() == [(0,)]

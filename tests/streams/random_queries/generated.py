@@ -1,9 +1,11 @@
 """Random queries over random streams: a stream that ends gives exactly what the batch query gives.
 
-The same text runs over streams and over tables of the same rows, and DuckDB is asked in its own words. The streams are pushed
-by a writer, or follow a script, on worker threads or in a simulation that shuffles the order of all events.
+The same text runs over streams and over tables of the same rows, and DuckDB is asked in its own
+words. The streams are pushed by a writer, or follow a script, on worker threads or in a simulation
+that shuffles the order of all events.
 
-`python -m tests.streams.random_queries.generated SECONDS [SEED]` goes on for as long as told and prints what it finds;
+`python -m tests.streams.random_queries.generated SECONDS
+[SEED]` goes on for as long as told and prints what it finds;
 `python -m tests.streams.random_queries.generated case SEED` repeats one case.
 """
 
@@ -32,13 +34,22 @@ from runnel.testing.rows import rows_of, same_value
 from tests.slt.oracle import SETTINGS, same
 from tests.streams.random_queries.query_generator import QueryGenerator
 from tests.streams.random_queries.query_text import Text
-from tests.streams.random_queries.random_feeds import TIME_TYPES, Feed, FeedOptions, random_feed, schema_of, unit_of
+from tests.streams.random_queries.random_feeds import (
+    TIME_TYPES,
+    Feed,
+    FeedOptions,
+    random_feed,
+    schema_of,
+    unit_of,
+)
 from tests.streams.scripted_table import IDLE, Entry, ScriptedTable
 
 Rows = list[tuple[Any, ...]]
 TIMEOUT = 60.0
 MODES = ("scripted", "scripted", "pushed", "simulated")
-NAMES = pa.table({"k": pa.array([1, 2, 2, 7, None], pa.int64()), "name": ["one", "two", "deux", None, "none"]})
+NAMES = pa.table(
+    {"k": pa.array([1, 2, 2, 7, None], pa.int64()), "name": ["one", "two", "deux", None, "none"]}
+)
 
 
 @dataclass(frozen=True)
@@ -54,10 +65,14 @@ class Case:
     mode: str
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{name}: {feed.table.num_rows} rows in {len(feed.scripts)}" for name, feed in self.feeds.items())
+        counts = ", ".join(
+            f"{name}: {feed.table.num_rows} rows in {len(feed.scripts)}"
+            for name, feed in self.feeds.items()
+        )
         return (
             f"python -m tests.streams.random_queries.generated case {self.seed}\n"
-            f"  {self.mode}, {self.kind}, parallelism {self.parallelism}, {counts}\n  {self.sql.ours}"
+            f"  {self.mode}, {self.kind}, parallelism {self.parallelism}, {counts}\n"
+            f"  {self.sql.ours}"
         )
 
 
@@ -71,7 +86,8 @@ def case_of(seed: int) -> Case:
     generator = QueryGenerator(rng, kind, lag, ordered)
     sql = generator.query()
     if mode == "pushed" and not ordered and "TABLE a," in sql.ours and "TABLE b," in sql.ours:
-        mode = "scripted"  # IMPOSE_ORDER has no word for never being idle, which a slow machine could make a stream
+        # IMPOSE_ORDER has no word for never being idle, which a slow machine could make a stream
+        mode = "scripted"
     if mode == "simulated" and "EMIT EVERY" in sql.ours:
         mode = "scripted"  # time passes in a simulation, so that there would be early results
     many = 4_000 if "JOIN" not in sql.ours and mode != "simulated" and rng.random() < 0.5 else 200
@@ -79,11 +95,16 @@ def case_of(seed: int) -> Case:
     partitions = 1 if mode == "pushed" or generator.needs_unique else rng.choice((1, 1, 2, 3))
     feeds = {}
     for name in "ab":
-        options = FeedOptions(kind, most, lag, partitions, not generator.needs_times, generator.needs_unique)
+        options = FeedOptions(
+            kind, most, lag, partitions, not generator.needs_times, generator.needs_unique
+        )
         feed = random_feed(rng, options, 0 if name == "a" else 10_000)
-        # Windows that are open when their stream falls idle are late for a join or a union that goes on without it.
+        # Windows that are open when their stream falls idle are late for a join or a union that
+        # goes on without it.
         meets_windows = "GROUP BY" in sql.ours and ("JOIN" in sql.ours or "UNION ALL" in sql.ours)
-        feeds[name] = replace(feed, scripts=_without_idleness(feed.scripts)) if meets_windows else feed
+        feeds[name] = (
+            replace(feed, scripts=_without_idleness(feed.scripts)) if meets_windows else feed
+        )
     return Case(seed, kind, sql, feeds, ordered, rng.choice((1, 2, 3)), mode)
 
 
@@ -117,7 +138,8 @@ class Bench:
         self.duckdb.close()
 
     def difference(self, case: Case) -> str | None:
-        """What is wrong with a case; None where all agree. NotSupportedError where streams can't do it."""
+        """What is wrong with a case; None where all agree. NotSupportedError where streams can't do
+        it."""
         expected = self.over_tables(case)
         found = self.over_streams(case)
         if not agree(found, expected, exact=True):
@@ -131,7 +153,11 @@ class Bench:
         for name, feed in case.feeds.items():
             self.tables.register(name, feed.table)
         self.tables.execute(f"SET query_parallelism = {case.parallelism}")
-        return rows_of(self.tables.execute(case.sql.tables or case.sql.ours, timeout=TIMEOUT).fetch_arrow_table())
+        return rows_of(
+            self.tables.execute(
+                case.sql.tables or case.sql.ours, timeout=TIMEOUT
+            ).fetch_arrow_table()
+        )
 
     def in_duckdb(self, case: Case) -> Rows:
         for name, feed in case.feeds.items():
@@ -163,7 +189,9 @@ class Bench:
 
     def _simulated(self, case: Case) -> Rows:
         plan: Any = self.streams._database.prepare(case.sql.ours, ())
-        simulation = Simulation(plan.dag(case.parallelism), case.seed, SimulationOptions(parallelism=case.parallelism))
+        simulation = Simulation(
+            plan.dag(case.parallelism), case.seed, SimulationOptions(parallelism=case.parallelism)
+        )
         batches = simulation.run()
         if simulation.error is not None:
             raise simulation.error
@@ -174,12 +202,20 @@ class Bench:
         writers = {}
         for name, feed in case.feeds.items():
             lag: Any = feed.lag if unit_of(case.kind) == 1 else timedelta(microseconds=feed.lag)
-            timing = {"time_column": "t", "max_disorder": lag, "idle_timeout": timedelta(0)} if case.ordered else {}
+            timing = (
+                {"time_column": "t", "max_disorder": lag, "idle_timeout": timedelta(0)}
+                if case.ordered
+                else {}
+            )
             writers[name] = self.streams.register_stream(name, schema_of(feed.kind), **timing)
         rng = random.Random(case.seed)
         try:
             cursor = self.streams.execute(case.sql.ours, timeout=TIMEOUT)
-            left = {name: list(feed.scripts[0]) for name, feed in case.feeds.items() if writers[name].reader_count}
+            left = {
+                name: list(feed.scripts[0])
+                for name, feed in case.feeds.items()
+                if writers[name].reader_count
+            }
             while waiting := [name for name, entries in left.items() if entries]:
                 name = rng.choice(waiting)
                 try:
@@ -212,7 +248,9 @@ def agree(found: Rows, expected: Rows, *, exact: bool) -> bool:
     if Counter(map(repr, found)) == Counter(map(repr, expected)):
         return True
     pairs = zip(sorted(found, key=_rank), sorted(expected, key=_rank), strict=True)
-    return all(same_value(left, right, 1e-9) if exact else same(left, right) for left, right in pairs)
+    return all(
+        same_value(left, right, 1e-9) if exact else same(left, right) for left, right in pairs
+    )
 
 
 def _rank(row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -222,14 +260,21 @@ def _rank(row: tuple[Any, ...]) -> tuple[Any, ...]:
 def _rank_of(value: Any) -> tuple[Any, ...]:
     if isinstance(value, int | float | Decimal):
         return (1, round(float(value), 6) + 0.0, "")
-    return (2, 0, str(value.timestamp()) if hasattr(value, "tzinfo") and value.tzinfo else str(value))
+    return (
+        2,
+        0,
+        str(value.timestamp()) if hasattr(value, "tzinfo") and value.tzinfo else str(value),
+    )
 
 
 def _shown(found: Rows, expected: Rows) -> str:
     """The first rows that only one side has."""
     ours, theirs = Counter(map(repr, found)), Counter(map(repr, expected))
     more, less = list((ours - theirs).elements()), list((theirs - ours).elements())
-    return f"{len(found)} rows, not {len(expected)}\n  too much: {sorted(more)[:6]}\n  missing: {sorted(less)[:6]}"
+    return (
+        f"{len(found)} rows, not {len(expected)}\n  too much: {sorted(more)[:6]}\n"
+        f"  missing: {sorted(less)[:6]}"
+    )
 
 
 class Tally:
@@ -241,7 +286,9 @@ class Tally:
         self.refused: Counter[str] = Counter()
 
     def __str__(self) -> str:
-        refusals = "".join(f"\n  {count} x {message}" for message, count in self.refused.most_common(12))
+        refusals = "".join(
+            f"\n  {count} x {message}" for message, count in self.refused.most_common(12)
+        )
         return f"{self.agreed} cases agreed, {self.refused.total()} were refused{refusals}"
 
 

@@ -5,8 +5,8 @@ A row is in the results or in the mapping of late rows: over tables without the 
 gives what it gives over the streams (`late_queries.Account` has the other cases). Of one stream
 with one partition it is known which rows must be late.
 
-`python -m tests.streams.random_queries.late_generated --minutes M [--seed S]` goes on for as long as told and
-prints the seeds of what fails;
+`python -m tests.streams.random_queries.late_generated --minutes M [--seed
+S]` goes on for as long as told and prints the seeds of what fails;
 `python -m tests.streams.random_queries.late_generated --case SEED` repeats one case.
 """
 
@@ -27,7 +27,13 @@ from tests.streams.random_queries.generated import Bench, Case, Rows, Tally, agr
 from tests.streams.random_queries.late_model import late_rows
 from tests.streams.random_queries.late_queries import Account, LateQueries, LateQuery
 from tests.streams.random_queries.query_text import Text
-from tests.streams.random_queries.random_feeds import TIME_TYPES, FeedOptions, random_feed, schema_of, unit_of
+from tests.streams.random_queries.random_feeds import (
+    TIME_TYPES,
+    FeedOptions,
+    random_feed,
+    schema_of,
+    unit_of,
+)
 
 SQL_TYPES = {
     "smallint": "SMALLINT",
@@ -37,7 +43,9 @@ SQL_TYPES = {
     "timestamp": "TIMESTAMP",
     "instant": "TIMESTAMP WITH TIME ZONE",
 }
-LABELS = pa.table({"number": pa.array([1, 2, 7, None], pa.int64()), "label": ["one", "two", None, "none"]})
+LABELS = pa.table(
+    {"number": pa.array([1, 2, 7, None], pa.int64()), "label": ["one", "two", None, "none"]}
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +56,10 @@ class LateCase:
     query: LateQuery
 
     def __str__(self) -> str:
-        return f"{self.case}\n  python -m tests.streams.random_queries.late_generated --case {self.case.seed}"
+        return (
+            f"{self.case}\n  python -m tests.streams.random_queries.late_generated --case "
+            f"{self.case.seed}"
+        )
 
 
 def case_of(seed: int) -> LateCase:
@@ -62,7 +73,9 @@ def case_of(seed: int) -> LateCase:
     feeds = {}
     for name in "ab":
         disorder = lag + rng.choice((0, 3, 10, 40))
-        options = FeedOptions(kind, rng.choice((10, 30, 80)), disorder, partitions, nulls=not query.is_timed)
+        options = FeedOptions(
+            kind, rng.choice((10, 30, 80)), disorder, partitions, nulls=not query.is_timed
+        )
         feed = random_feed(rng, options, 0 if name == "a" else 10_000)
         feeds[name] = replace(feed, lag=lag * unit_of(kind))
     sql = Text(f"{query.stream} LATE DATA INTO {mapping_of(kind, query)}", "")
@@ -97,8 +110,8 @@ class LateBench(Bench):
         twice = [row for row, count in Counter(late).items() if count > 1]
         if twice:
             return f"late more than once: {twice[:5]}\n{case}"
-        # Where rows are pushed a reader may take several batches as one, in which no row is late for
-        # another; several processors may still wait for each other's watermark.
+        # Where rows are pushed a reader may take several batches as one, in which no row is late
+        # for another; several processors may still wait for each other's watermark.
         is_known = case.case.mode != "pushed" and case.case.parallelism == 1
         must = late_rows(case.case.feeds["a"], case.query) if is_known else None
         if must is not None and must != sorted(set(ids)):
@@ -113,7 +126,8 @@ class LateBench(Bench):
         self.streams.execute(f"CREATE MAPPING IF NOT EXISTS {mapping} ({columns}) TYPE DuckDB")
         self.streams.execute(f"DELETE FROM {mapping}")
         if "TABLE va" in case.query.stream:
-            # A view needs something to look at when it is made; the streams of the case take its place.
+            # A view needs something to look at when it is made; the streams of the case take its
+            # place.
             self.streams.register("a", schema_of(case.case.kind).empty_table())
             self.streams.execute("CREATE OR REPLACE VIEW va AS SELECT * FROM a")
             self.streams.unregister("a")
@@ -127,24 +141,34 @@ class LateBench(Bench):
         if account in (Account.MISSED, Account.PAIRS):
             whole = self._over_tables(case, set())
             ids = {row[0] for row in late}
-            return missed(found, whole, ids) if account is Account.MISSED else pairs(found, whole, ids)
+            return (
+                missed(found, whole, ids) if account is Account.MISSED else pairs(found, whole, ids)
+            )
         by_window = account is Account.WINDOWS or "window_end" in case.query.late
         expected = self._over_tables(case, set() if by_window else {row[0] for row in late})
         if account is Account.LAST:
             found = list({row[: case.query.keys]: row for row in found}.values())
         if not agree(found, expected, exact=True):
             more, less = Counter(map(repr, found)), Counter(map(repr, expected))
-            return f"wrong: {sorted((more - less).elements())[:4]}\n  missing: {sorted((less - more).elements())[:4]}"
+            return (
+                f"wrong: {sorted((more - less).elements())[:4]}\n"
+                f"  missing: {sorted((less - more).elements())[:4]}"
+            )
         return None
 
     def _over_tables(self, case: LateCase, without: set[Any]) -> Rows:
         for name, feed in case.case.feeds.items():
             table = feed.table
-            keep = pa.array([number not in without for number in table.column("id").to_pylist()], pa.bool_())
+            keep = pa.array(
+                [number not in without for number in table.column("id").to_pylist()], pa.bool_()
+            )
             self.tables.register(name, table.filter(keep))
         self.tables.register("gone", self.gone)
         self.tables.execute("CREATE OR REPLACE VIEW va AS SELECT * FROM a")
-        return [tuple(row.values()) for row in self._renamed(self.tables.execute(case.query.table, timeout=60))]
+        return [
+            tuple(row.values())
+            for row in self._renamed(self.tables.execute(case.query.table, timeout=60))
+        ]
 
     @staticmethod
     def _renamed(cursor: Any) -> list[dict[int, Any]]:
@@ -226,7 +250,11 @@ def one(seed: int) -> None:
 
 
 def shown(entry: Any) -> Any:
-    return [tuple(row.values()) for row in entry.to_pylist()] if isinstance(entry, pa.RecordBatch) else entry
+    return (
+        [tuple(row.values()) for row in entry.to_pylist()]
+        if isinstance(entry, pa.RecordBatch)
+        else entry
+    )
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:

@@ -34,7 +34,9 @@ def late_rows(feed: Feed, query: LateQuery) -> list[int] | None:
     late = set()
     for rows, watermark in _batches(feed, query.condition):
         for time, row in rows:
-            if time is not None and any(end <= watermark for end in _ends(kind, size * unit, step * unit, time)):
+            if time is not None and any(
+                end <= watermark for end in _ends(kind, size * unit, step * unit, time)
+            ):
                 late.add(row["id"])
     return sorted(late)
 
@@ -59,8 +61,11 @@ class _Key:
     ended: int = NEVER
 
 
-def _late_for_sessions(feed: Feed, query: LateQuery, gap: int, keys: tuple[str, ...]) -> list[int] | None:
-    """None where an open session is continued backwards: that depends on what has been forgotten."""
+def _late_for_sessions(
+    feed: Feed, query: LateQuery, gap: int, keys: tuple[str, ...]
+) -> list[int] | None:
+    """None where an open session is continued backwards: that depends on what has been
+    forgotten."""
     known: dict[Any, _Key] = {}
     late: list[int] = []
     for rows, watermark in _batches(feed, query.condition):
@@ -90,7 +95,9 @@ def _taken(of: _Key, events: list[tuple[int, int]], gap: int, watermark: int) ->
     for span, numbers, is_open in sorted((*span, at < opened) for at, span in enumerate(spans)):
         if joined and span[0] <= joined[-1][0][1] + gap:
             before, others, was_open = joined.pop()
-            joined.append(([before[0], max(before[1], span[1])], others + numbers, was_open or is_open))
+            joined.append(
+                ([before[0], max(before[1], span[1])], others + numbers, was_open or is_open)
+            )
         else:
             joined.append((list(span), numbers, is_open))
     of.open = []
@@ -102,7 +109,9 @@ def _taken(of: _Key, events: list[tuple[int, int]], gap: int, watermark: int) ->
     return late
 
 
-def _batches(feed: Feed, condition: str | None) -> Iterator[tuple[list[tuple[int | None, dict[str, Any]]], int]]:
+def _batches(
+    feed: Feed, condition: str | None
+) -> Iterator[tuple[list[tuple[int | None, dict[str, Any]]], int]]:
     """The rows of each batch, with their event times, that a query wants, and the watermark before
     it."""
     watermark, greatest = NEVER, NEVER
@@ -112,7 +121,10 @@ def _batches(feed: Feed, condition: str | None) -> Iterator[tuple[list[tuple[int
             watermark = max(watermark, entry.time)
         elif isinstance(entry, pa.RecordBatch):
             column = entry.column(0).cast(pa.int32()) if feed.kind == "date" else entry.column(0)
-            times = [None if time is None else time * scale for time in column.cast(pa.int64()).to_pylist()]
+            times = [
+                None if time is None else time * scale
+                for time in column.cast(pa.int64()).to_pylist()
+            ]
             rows = list(zip(times, entry.to_pylist(), strict=True))
             yield [(time, row) for time, row in rows if CONDITIONS[condition](row)], watermark
             greatest = max([greatest, *(time for time in times if time is not None)])

@@ -77,7 +77,15 @@ class LateQueries:
         self.condition: str | None = None
 
     def query(self) -> LateQuery:
-        shapes = (self.grouped, self.grouped, self.grouped, self.given_again, self.over, self.in_order, self.interval_join)
+        shapes = (
+            self.grouped,
+            self.grouped,
+            self.grouped,
+            self.given_again,
+            self.over,
+            self.in_order,
+            self.interval_join,
+        )
         return self.rng.choice(shapes)()
 
     def size(self, units: int) -> str:
@@ -87,14 +95,20 @@ class LateQueries:
 
     def stream(self, name: str) -> str:
         """A stream as FROM takes it."""
-        return name if self.ordered else f"TABLE(IMPOSE_ORDER(TABLE {name}, DESCRIPTOR(t), {self.size(self.lag)}))"
+        return (
+            name
+            if self.ordered
+            else f"TABLE(IMPOSE_ORDER(TABLE {name}, DESCRIPTOR(t), {self.size(self.lag)}))"
+        )
 
     def source(self) -> tuple[str, str, bool]:
         """What a window reads, of streams and of tables, and whether that is one stream."""
         self.condition = None
         dice = self.rng.random()
         if dice < 0.1:
-            texts = [f"(SELECT {ROW} FROM {a} UNION ALL SELECT {ROW} FROM {b})" for a, b in self._both()]
+            texts = [
+                f"(SELECT {ROW} FROM {a} UNION ALL SELECT {ROW} FROM {b})" for a, b in self._both()
+            ]
             return texts[0], texts[1], False
         if dice < 0.3:
             self.condition = self.rng.choice(FILTERS)
@@ -131,19 +145,30 @@ class LateQueries:
         kind = ours[len("TABLE(") :].partition("(")[0]
         is_in_frames = kind in ("HOP", "CUMULATE") and self.rng.random() < 0.3
         sets = None if is_in_frames else self.rng.choice((None, *SETS))
-        names = ["window_end", *self.rng.choice(((), ("k",), ("k", "s")))] if sets is None else ["window_end", "k", "s"]
+        names = (
+            ["window_end", *self.rng.choice(((), ("k",), ("k", "s")))]
+            if sets is None
+            else ["window_end", "k", "s"]
+        )
         listed = [*names, *self.rng.sample(AGGREGATES, 2), "ARRAY_AGG(id ORDER BY id)"]
         if sets is not None:
             names = [name for name in ("window_end", "k", "s") if name in sets]
             listed = [f"GROUPING({', '.join(names)})", *names, *listed[3:]]
             if self.rng.random() < 0.25:
-                sets = re.sub(r"\b(window_end|k|s)\b", lambda found: str(2 + names.index(found[0])), sets)
+                sets = re.sub(
+                    r"\b(window_end|k|s)\b", lambda found: str(2 + names.index(found[0])), sets
+                )
         join = ""
         if not is_in_frames and self.rng.random() < 0.2:
             listed.append("COUNT(label)")
-            join = self.rng.choice((" LEFT JOIN m ON m.__key = w.k", " LEFT JOIN u ON u.number = w.k"))
+            join = self.rng.choice(
+                (" LEFT JOIN m ON m.__key = w.k", " LEFT JOIN u ON u.number = w.k")
+            )
         group = ", ".join(names) if sets is None else sets
-        texts = [f"SELECT {', '.join(listed)} FROM {{}} w{join} GROUP BY {group}".format(text) for text in (ours, theirs)]
+        texts = [
+            f"SELECT {', '.join(listed)} FROM {{}} w{join} GROUP BY {group}".format(text)
+            for text in (ours, theirs)
+        ]
         if is_in_frames:
             return self._made(texts[0], texts[1], Account.MISSED, ("id",))
         if kind == "SESSION":
@@ -152,9 +177,14 @@ class LateQueries:
 
     def _by_windows(self, stream: str, source: str, table: str) -> LateQuery:
         """Of rows in windows: over tables without those that were late for a window."""
-        gone = "SELECT 1 FROM gone g WHERE g.id = w.id AND g.window_end IS NOT DISTINCT FROM w.window_end"
+        gone = (
+            "SELECT 1 FROM gone g WHERE g.id = w.id AND g.window_end IS NOT DISTINCT FROM "
+            "w.window_end"
+        )
         left = f"(SELECT * FROM {source} WHERE NOT EXISTS ({gone})) w"
-        return self._made(stream, table.replace(source, left), Account.WINDOWS, ("id", "window_end"))
+        return self._made(
+            stream, table.replace(source, left), Account.WINDOWS, ("id", "window_end")
+        )
 
     def given_again(self) -> LateQuery:
         """ALLOWED LATENESS: the last result of each group counts."""
@@ -162,9 +192,16 @@ class LateQueries:
         ours, theirs = self.windowed(kind)
         sets = self.rng.choice((None, SETS[0], SETS[2]))
         listed = [*self.rng.sample(AGGREGATES, 2), "ARRAY_AGG(id ORDER BY id)"]
-        keys = ["window_end", "k"] if sets is None else ["GROUPING(window_end, k, s)", "window_end", "k", "s"]
+        keys = (
+            ["window_end", "k"]
+            if sets is None
+            else ["GROUPING(window_end, k, s)", "window_end", "k", "s"]
+        )
         group = sets or "window_end, k"
-        texts = [f"SELECT {', '.join(keys + listed)} FROM {text} w GROUP BY {group}" for text in (ours, theirs)]
+        texts = [
+            f"SELECT {', '.join(keys + listed)} FROM {text} w GROUP BY {group}"
+            for text in (ours, theirs)
+        ]
         lateness = self.size(self.rng.choice((1, 3, 10)))
         made = self._by_windows(f"{texts[0]} ALLOWED LATENESS {lateness}", f"{theirs} w", texts[1])
         return LateQuery(made.stream, made.table, Account.LAST, made.late, len(keys))
@@ -176,7 +213,10 @@ class LateQueries:
             (
                 "SELECT id, window_end, COUNT(*) OVER (PARTITION BY window_end, k) FROM {} w",
                 "SELECT id, SUM(v) OVER (PARTITION BY k, window_end ORDER BY id) FROM {} w",
-                "SELECT id, window_end FROM {} w QUALIFY ROW_NUMBER() OVER (PARTITION BY window_end ORDER BY id) <= 2",
+                (
+                    "SELECT id, window_end FROM {} w QUALIFY ROW_NUMBER() OVER (PARTITION BY "
+                    "window_end ORDER BY id) <= 2"
+                ),
                 "SELECT id, window_end FROM {} w ORDER BY window_end",
             )
         )
@@ -191,20 +231,43 @@ class LateQueries:
         text = self.rng.choice(
             (
                 f"SELECT id, COUNT(*) OVER (PARTITION BY k ORDER BY t {before}) FROM {{}} w",
-                f"SELECT id, SUM(v) OVER (ORDER BY t RANGE BETWEEN {low} PRECEDING AND {low} FOLLOWING) FROM {{}} w",
+                (
+                    f"SELECT id, SUM(v) OVER (ORDER BY t RANGE BETWEEN {low} PRECEDING AND {low} "
+                    f"FOLLOWING) FROM {{}} w"
+                ),
                 "SELECT id, t FROM {} w ORDER BY t",
                 "SELECT t, k, COUNT(*), ARRAY_AGG(id ORDER BY id) FROM {} w GROUP BY t, k",
-                "SELECT t, k, COUNT(*), ARRAY_AGG(id ORDER BY id) FROM {} w GROUP BY t, ROLLUP (k, s)",
+                (
+                    "SELECT t, k, COUNT(*), ARRAY_AGG(id ORDER BY id) FROM {} w "
+                    "GROUP BY t, ROLLUP (k, s)"
+                ),
             )
         )
         self.window = self.condition = None
-        return self._made(text.format(self.stream("a")), text.format("a"), Account.ROWS, ("id",), is_timed=True)
+        return self._made(
+            text.format(self.stream("a")), text.format("a"), Account.ROWS, ("id",), is_timed=True
+        )
 
     def interval_join(self) -> LateQuery:
         low, high = (self.size(self.rng.choice((0, 1, 5))) for _ in range(2))
-        text = f"SELECT x.id, y.id FROM {{}} x JOIN {{}} y ON x.k = y.k AND y.t BETWEEN x.t - {low} AND x.t + {high}"
+        text = (
+            f"SELECT x.id, y.id FROM {{}} x JOIN {{}} y ON x.k = y.k AND y.t BETWEEN x.t - {low} "
+            f"AND x.t + {high}"
+        )
         self.window = self.condition = None
-        return self._made(text.format(self.stream("a"), self.stream("b")), text.format("a", "b"), Account.PAIRS, ("id",))
+        return self._made(
+            text.format(self.stream("a"), self.stream("b")),
+            text.format("a", "b"),
+            Account.PAIRS,
+            ("id",),
+        )
 
-    def _made(self, stream: str, table: str, account: Account, late: tuple[str, ...], is_timed: bool = False) -> LateQuery:
+    def _made(
+        self,
+        stream: str,
+        table: str,
+        account: Account,
+        late: tuple[str, ...],
+        is_timed: bool = False,
+    ) -> LateQuery:
         return LateQuery(stream, table, account, late, 0, self.window, self.condition, is_timed)

@@ -15,14 +15,18 @@ FOR_EVER = Text(" OPTIONS ('allowUnboundedState'='true')", "")
 
 
 def with_clauses(of: QueryGenerator) -> Text:
-    """Clauses on when results come, which change nothing where no row is late and no time passes."""
+    """Clauses on when results come, which change nothing where no row is late and no time
+    passes."""
     keys = ["window_end", *of.keys()]
     listed = ", ".join([*keys, *of.aggregates()])
     query = joined(
-        f"SELECT {listed} FROM {{w}} w GROUP BY {', '.join(keys)}", w=of.window(kind=of.rng.choice(("TUMBLE", "HOP")))
+        f"SELECT {listed} FROM {{w}} w GROUP BY {', '.join(keys)}",
+        w=of.window(kind=of.rng.choice(("TUMBLE", "HOP"))),
     )
     every = of.rng.choice(("", " EMIT EVERY INTERVAL '12' HOUR"))
-    return Text(f"{query.ours}{every} ALLOWED LATENESS {of.size(of.rng.choice((0, 1, 10)))}", query.duckdb)
+    return Text(
+        f"{query.ours}{every} ALLOWED LATENESS {of.size(of.rng.choice((0, 1, 10)))}", query.duckdb
+    )
 
 
 def by_event_time(of: QueryGenerator) -> Text:
@@ -31,7 +35,10 @@ def by_event_time(of: QueryGenerator) -> Text:
     if of.chance(0.3):
         return joined(f"SELECT DISTINCT {key}, k FROM {{a}} x", a=of.stream("a"))
     keys = ", ".join([key, *of.keys()])
-    return joined(f"SELECT {keys}, {', '.join(of.aggregates())} FROM {{a}} x GROUP BY {keys}", a=of.stream("a"))
+    return joined(
+        f"SELECT {keys}, {', '.join(of.aggregates())} FROM {{a}} x GROUP BY {keys}",
+        a=of.stream("a"),
+    )
 
 
 def grouping_sets(of: QueryGenerator) -> Text:
@@ -49,23 +56,39 @@ def grouping_sets(of: QueryGenerator) -> Text:
 
 def unnested(of: QueryGenerator) -> Text:
     """The elements of an aggregated array, which are in the window still."""
-    inner = joined("SELECT window_end, k, ARRAY_AGG(id ORDER BY id) AS ids FROM {w} w GROUP BY window_end, k", w=of.window())
+    inner = joined(
+        "SELECT window_end, k, ARRAY_AGG(id ORDER BY id) AS ids FROM {w} w GROUP BY window_end, k",
+        w=of.window(),
+    )
     if of.chance(0.5):
         return joined("SELECT q.window_end, q.k, u.x FROM ({q}) q, UNNEST(q.ids) AS u (x)", q=inner)
-    text = "SELECT q.window_end, u.x % 3, COUNT(*) FROM ({q}) q, UNNEST(q.ids) AS u (x) GROUP BY q.window_end, u.x % 3"
+    text = (
+        "SELECT q.window_end, u.x % 3, COUNT(*) FROM ({q}) q, UNNEST(q.ids) AS u (x) "
+        "GROUP BY q.window_end, u.x % 3"
+    )
     return joined(text, q=inner)
 
 
 def in_a_table(of: QueryGenerator) -> Text:
-    condition = of.rng.choice(("k IN (SELECT k FROM d)", "k NOT IN (SELECT k FROM d WHERE k > 1)", "k IN (SELECT k FROM m)"))
+    condition = of.rng.choice(
+        (
+            "k IN (SELECT k FROM d)",
+            "k NOT IN (SELECT k FROM d WHERE k > 1)",
+            "k IN (SELECT k FROM m)",
+        )
+    )
     if of.chance(0.3):
-        return joined("SELECT id, (SELECT MAX(name) FROM d WHERE d.k = x.k) FROM {a} x", a=of.stream("a"))
+        return joined(
+            "SELECT id, (SELECT MAX(name) FROM d WHERE d.k = x.k) FROM {a} x", a=of.stream("a")
+        )
     return joined(f"SELECT id, t FROM {{a}} x WHERE {condition}", a=of.stream("a"))
 
 
 def in_a_stream(of: QueryGenerator) -> Text:
     if of.chance(0.4):
-        text = f"SELECT x.id FROM {{a}} x WHERE x.k IN (SELECT y.k FROM {{b}} y WHERE {of.interval()})"
+        text = (
+            f"SELECT x.id FROM {{a}} x WHERE x.k IN (SELECT y.k FROM {{b}} y WHERE {of.interval()})"
+        )
         return joined(text, a=of.stream("a"), b=of.stream("b"))
     left, right = of.windows_of_two()
     condition = of.rng.choice(
@@ -73,7 +96,10 @@ def in_a_stream(of: QueryGenerator) -> Text:
             "x.k NOT IN (SELECT y.k FROM {b} y WHERE y.window_end = x.window_end)",
             "x.k IN (SELECT y.k FROM {b} y WHERE y.window_end = x.window_end)",
             "EXISTS (SELECT 1 FROM {b} y WHERE y.window_end = x.window_end AND y.k = x.k)",
-            "NOT EXISTS (SELECT 1 FROM {b} y WHERE y.window_end = x.window_end AND y.k = x.k AND y.v > x.v)",
+            (
+                "NOT EXISTS (SELECT 1 FROM {b} y WHERE y.window_end = x.window_end AND y.k = x.k "
+                "AND y.v > x.v)"
+            ),
         )
     )
     return joined(f"SELECT x.id, x.window_end FROM {{a}} x WHERE {condition}", a=left, b=right)
@@ -112,7 +138,9 @@ def running(of: QueryGenerator) -> Text:
 def three_streams(of: QueryGenerator) -> Text:
     second = of.rng.choice(("JOIN", "LEFT JOIN"))
     gap = of.size(of.rng.choice((1, 4)))
-    last = of.rng.choice((f"z.t BETWEEN x.t - {gap} AND x.t + {gap}", f"z.t BETWEEN y.t AND y.t + {gap}"))
+    last = of.rng.choice(
+        (f"z.t BETWEEN x.t - {gap} AND x.t + {gap}", f"z.t BETWEEN y.t AND y.t + {gap}")
+    )
     kind = "JOIN" if "y.t" in last else of.rng.choice(("JOIN", "LEFT JOIN"))
     first = f"{kind} {{b}} y ON x.k = y.k AND {of.between()}"
     text = f"SELECT x.id, y.id, z.id FROM {{a}} x {first} {second} {{a}} z ON z.k = x.k AND {last}"
@@ -121,14 +149,25 @@ def three_streams(of: QueryGenerator) -> Text:
 
 def named_twice(of: QueryGenerator) -> Text:
     """A common table that is joined with itself."""
-    groups = joined("SELECT window_end, k, COUNT(*) AS n, SUM(v) AS v FROM {w} w GROUP BY window_end, k", w=of.window())
+    groups = joined(
+        "SELECT window_end, k, COUNT(*) AS n, SUM(v) AS v FROM {w} w GROUP BY window_end, k",
+        w=of.window(),
+    )
     if of.chance(0.5):
         text = (
-            "WITH q AS ({q}) SELECT x.window_end, x.k, x.n, y.n FROM q x JOIN q y ON x.window_end = y.window_end AND x.k = y.k"
+            "WITH q AS ({q}) SELECT x.window_end, x.k, x.n, y.n FROM q x "
+            "JOIN q y ON x.window_end = y.window_end AND x.k = y.k"
         )
         return joined(text, q=groups)
     text = "WITH q AS ({q}), r AS (SELECT window_end, MAX(n) AS n FROM q GROUP BY window_end) "
-    return joined(text + "SELECT q.window_end, q.k, q.n FROM q JOIN r ON q.window_end = r.window_end AND q.n = r.n", q=groups)
+    return joined(
+        text
+        + (
+            "SELECT q.window_end, q.k, q.n FROM q JOIN r ON q.window_end = r.window_end AND q.n = "
+            "r.n"
+        ),
+        q=groups,
+    )
 
 
 def union_of_groups(of: QueryGenerator) -> Text:
@@ -137,7 +176,10 @@ def union_of_groups(of: QueryGenerator) -> Text:
     parts = {"a": left.map(groups.format), "b": right.map(groups.format)}
     if of.chance(0.5):
         return joined("{a} UNION ALL {b}", **parts)
-    return joined("SELECT window_end, SUM(n), COUNT(*) FROM ({a} UNION ALL {b}) u GROUP BY window_end", **parts)
+    return joined(
+        "SELECT window_end, SUM(n), COUNT(*) FROM ({a} UNION ALL {b}) u GROUP BY window_end",
+        **parts,
+    )
 
 
 def full_join(of: QueryGenerator) -> Text:
@@ -145,23 +187,33 @@ def full_join(of: QueryGenerator) -> Text:
     left, right = of.windows_of_two()
     groups = "SELECT window_end, k, COUNT(*) AS n FROM {} w GROUP BY window_end, k"
     parts = {"a": left.map(groups.format), "b": right.map(groups.format)}
-    joined_by = of.rng.choice(("USING (window_end, k)", "ON x.window_end = y.window_end AND x.k = y.k AND x.n <= y.n"))
+    joined_by = of.rng.choice(
+        ("USING (window_end, k)", "ON x.window_end = y.window_end AND x.k = y.k AND x.n <= y.n")
+    )
     key = "window_end" if "USING" in joined_by else "COALESCE(x.window_end, y.window_end)"
-    text = f"SELECT {key} AS e, SUM(x.n), SUM(y.n), COUNT(*) FROM ({{a}}) x FULL JOIN ({{b}}) y {joined_by} GROUP BY e"
+    text = (
+        f"SELECT {key} AS e, SUM(x.n), SUM(y.n), COUNT(*) FROM ({{a}}) x "
+        f"FULL JOIN ({{b}}) y {joined_by} GROUP BY e"
+    )
     return joined(text, **parts)
 
 
 def top_groups(of: QueryGenerator) -> Text:
-    groups = joined("SELECT window_end, k, COUNT(*) AS n FROM {w} w GROUP BY window_end, k", w=of.window())
+    groups = joined(
+        "SELECT window_end, k, COUNT(*) AS n FROM {w} w GROUP BY window_end, k", w=of.window()
+    )
     order = of.rng.choice(("n DESC, k", "k DESC", "n, k"))
     return joined(
-        f"SELECT window_end, k, n FROM ({{q}}) q QUALIFY ROW_NUMBER() OVER (PARTITION BY window_end ORDER BY {order}) <= 2",
+        f"SELECT window_end, k, n FROM ({{q}}) q QUALIFY ROW_NUMBER() OVER (PARTITION BY "
+        f"window_end ORDER BY {order}) <= 2",
         q=groups,
     )
 
 
 def first_of_each(of: QueryGenerator) -> Text:
-    text = "SELECT DISTINCT ON (window_end, k) window_end, k, id FROM {w} w ORDER BY window_end, k, id"
+    text = (
+        "SELECT DISTINCT ON (window_end, k) window_end, k, id FROM {w} w ORDER BY window_end, k, id"
+    )
     return joined(text + of.rng.choice(("", " DESC")), w=of.window())
 
 
@@ -169,8 +221,12 @@ def of_some_windows(of: QueryGenerator) -> Text:
     """A filter on bounds of windows, and a table beside them."""
     where = f"window_end > window_start + {of.size(1)} AND v IS NOT NULL"
     if of.chance(0.5):
-        return joined(f"SELECT w.id, y.name FROM {{w}} w CROSS JOIN d y WHERE {where}", w=of.window())
-    return joined(f"SELECT window_end, COUNT(*) FROM {{w}} w WHERE {where} GROUP BY window_end", w=of.window())
+        return joined(
+            f"SELECT w.id, y.name FROM {{w}} w CROSS JOIN d y WHERE {where}", w=of.window()
+        )
+    return joined(
+        f"SELECT window_end, COUNT(*) FROM {{w}} w WHERE {where} GROUP BY window_end", w=of.window()
+    )
 
 
 def version_at(of: QueryGenerator) -> Text:
@@ -179,7 +235,11 @@ def version_at(of: QueryGenerator) -> Text:
     of.needs_unique = True
     kind = of.rng.choice(("", "LEFT "))
     plain = f"SELECT x.id, r.id, r.v FROM a x ASOF {kind}JOIN b r ON x.k = r.k AND x.t >= r.t"
-    return Text(f"SELECT x.id, r.id, r.v FROM a x {kind}JOIN b FOR SYSTEM_TIME AS OF x.t AS r ON x.k = r.k", plain, plain)
+    return Text(
+        f"SELECT x.id, r.id, r.v FROM a x {kind}JOIN b FOR SYSTEM_TIME AS OF x.t AS r ON x.k = r.k",
+        plain,
+        plain,
+    )
 
 
 SHAPES: tuple[tuple[int, Callable[[QueryGenerator], Text]], ...] = (

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Text:
-    """A piece of SQL as we take it and as DuckDB does. `tables`: where tables can't be asked in the words for streams."""
+    """A piece of SQL as we take it and as DuckDB does. `tables`: where tables can't be asked in the
+    words for streams."""
 
     ours: str
     duckdb: str

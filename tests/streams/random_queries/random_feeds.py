@@ -1,4 +1,5 @@
-"""Random streams: rows out of order by no more than a lag, cut into batches, with promises of their source between them."""
+"""Random streams: rows out of order by no more than a lag, cut into batches, with promises of their
+source between them."""
 
 from __future__ import annotations
 
@@ -33,7 +34,16 @@ def unit_of(kind: str) -> int:
 
 
 def schema_of(kind: str) -> pa.Schema:
-    types = (TIME_TYPES[kind], pa.int64(), pa.string(), pa.int64(), pa.float64(), pa.bool_(), pa.decimal128(9, 2), pa.int64())
+    types = (
+        TIME_TYPES[kind],
+        pa.int64(),
+        pa.string(),
+        pa.int64(),
+        pa.float64(),
+        pa.bool_(),
+        pa.decimal128(9, 2),
+        pa.int64(),
+    )
     return pa.schema(list(zip(COLUMNS, types, strict=True)))
 
 
@@ -41,9 +51,16 @@ def batch_of(rows: Sequence[Row], kind: str) -> pa.RecordBatch:
     """Rows whose times are in event time."""
     schema = schema_of(kind)
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-    times = [None if time is None or kind != "date" else time // DAY for time in columns[0]] if kind == "date" else columns[0]
+    times = (
+        [None if time is None or kind != "date" else time // DAY for time in columns[0]]
+        if kind == "date"
+        else columns[0]
+    )
     first = pa.array(times, pa.int32() if kind == "date" else pa.int64()).cast(schema[0].type)
-    rest = [pa.array(column, field.type) for column, field in zip(columns[1:], list(schema)[1:], strict=True)]
+    rest = [
+        pa.array(column, field.type)
+        for column, field in zip(columns[1:], list(schema)[1:], strict=True)
+    ]
     return pa.RecordBatch.from_arrays([first, *rest], schema=schema)
 
 
@@ -58,13 +75,16 @@ class Feed:
     @property
     def table(self) -> pa.Table:
         """All of its rows."""
-        batches = [item for script in self.scripts for item in script if isinstance(item, pa.RecordBatch)]
+        batches = [
+            item for script in self.scripts for item in script if isinstance(item, pa.RecordBatch)
+        ]
         return pa.Table.from_batches(batches, schema_of(self.kind))
 
 
 @dataclass(frozen=True)
 class FeedOptions:
-    """`rows` at most; `lag` in units; `nulls`: whether times may be NULL; `unique`: no time comes twice."""
+    """`rows` at most; `lag` in units; `nulls`: whether times may be NULL; `unique`: no time comes
+    twice."""
 
     kind: str
     rows: int
@@ -83,7 +103,9 @@ def random_feed(rng: random.Random, options: FeedOptions, first_id: int = 0) -> 
         number = count // options.partitions if rng.random() < 0.9 else 0
         rows = _rows(rng, options, number, first_id)
         if options.unique:
-            rows = [row for row in rows if row[0] is None or not (row[0] in taken or taken.add(row[0]))]  # type: ignore[func-returns-value]
+            rows = [
+                row for row in rows if row[0] is None or not (row[0] in taken or taken.add(row[0]))
+            ]  # type: ignore[func-returns-value]
         scripts.append(_cut(rng, rows, options.kind))
         first_id += number
     return Feed(options.kind, options.lag * unit_of(options.kind), tuple(scripts))
@@ -119,7 +141,8 @@ def _rows(rng: random.Random, options: FeedOptions, count: int, first_id: int) -
 
 
 def _cut(rng: random.Random, rows: list[Row], kind: str) -> tuple[Entry, ...]:
-    """In batches of random sizes; between them now and then what the source knows: no later row is older than that."""
+    """In batches of random sizes; between them now and then what the source knows: no later row is
+    older than that."""
     sizes = rng.choice(((1,), (1, 2, 5), (0, 3, 17), (64, 200), (5_000,)))
     marks = rng.choice((0, 0, 0.3))
     idles = rng.choice((0, 0, 0.2))

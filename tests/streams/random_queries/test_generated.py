@@ -35,15 +35,32 @@ def test_cases_are_of_every_mode_and_kind() -> None:
     cases = [case_of(seed) for seed in range(BLOCKS * CASES)]
     assert {case.mode for case in cases} == {"scripted", "pushed", "simulated"}
     assert len({case.kind for case in cases}) == 6
-    words = ("HOP(", "TUMBLE(", "CUMULATE(", "SESSION(", "QUALIFY", "EXISTS", "FULL JOIN", "DISTINCT", "UNION ALL", "ASOF")
+    words = (
+        "HOP(",
+        "TUMBLE(",
+        "CUMULATE(",
+        "SESSION(",
+        "QUALIFY",
+        "EXISTS",
+        "FULL JOIN",
+        "DISTINCT",
+        "UNION ALL",
+        "ASOF",
+    )
     assert [word for word in words if not any(word in case.sql.ours for case in cases)] == []
     assert any(feed.table.num_rows > 1_000 for case in cases for feed in case.feeds.values())
 
 
 def test_a_wrong_answer_is_seen(bench: Bench) -> None:
-    case = next(case for case in map(case_of, range(1_000)) if case.sql.ours.startswith("SELECT id, window_start"))
+    case = next(
+        case
+        for case in map(case_of, range(1_000))
+        if case.sql.ours.startswith("SELECT id, window_start")
+    )
     assert bench.difference(case) is None
-    wrong = replace(case.sql, duckdb=case.sql.duckdb.replace("SELECT id, ", "SELECT id + 1 AS id, ", 1))
+    wrong = replace(
+        case.sql, duckdb=case.sql.duckdb.replace("SELECT id, ", "SELECT id + 1 AS id, ", 1)
+    )
     assert bench.difference(replace(case, sql=wrong)) is not None
     assert agree([(1, 2.0), (None, 1.0)], [(None, 1.0 + 1e-12), (1, 2.0)], exact=True)
     assert not agree([(1, 2.0)], [(1, 2.001)], exact=True)

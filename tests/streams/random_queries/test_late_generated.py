@@ -7,7 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from tests.effort import some
-from tests.streams.random_queries.late_generated import LateBench, Tally, arguments, case_of, missed, pairs, tried
+from tests.streams.random_queries.late_generated import (
+    LateBench,
+    Tally,
+    arguments,
+    case_of,
+    missed,
+    pairs,
+    tried,
+)
 from tests.streams.random_queries.late_queries import Account
 
 BLOCKS, CASES = 15, 20
@@ -54,7 +62,10 @@ def test_cases_are_of_every_kind() -> None:
 def test_wrong_accounts_are_seen() -> None:
     rows = [(5, 0, 0, [1, 2]), (7, 0, 0, [1])]
     assert missed([(5, 0, 0, [2]), (7, 0, 0, [1])], rows, {1}) is None
-    assert missed([(5, 0, 0, [2]), (7, 0, 0, [1])], rows, set()) == "missing in a window: [1], late: []"
+    assert (
+        missed([(5, 0, 0, [2]), (7, 0, 0, [1])], rows, set())
+        == "missing in a window: [1], late: []"
+    )
     assert missed(rows, rows, {1}) is not None
     assert pairs([(1, 2)], [(1, 2), (1, 3)], {3}) is None
     assert pairs([(1, 2)], [(1, 2), (1, 3)], set()) == "pairs lost: [(1, 3)]"

@@ -1,4 +1,5 @@
-"""Whole plans of queries on streams in shuffled orders: the same answer by the watermark alone, nothing kept, no standstill."""
+"""Whole plans of queries on streams in shuffled orders: the same answer by the watermark alone,
+nothing kept, no standstill."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def bench() -> Iterator[Bench]:
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_any_order_of_events_gives_the_same(bench: Bench, block: int) -> None:
     refused: Counter[str] = Counter()
-    found = [tried(bench, seed, DICE, refused) for seed in range(block * PLANS, (block + 1) * PLANS)]
+    found = [
+        tried(bench, seed, DICE, refused) for seed in range(block * PLANS, (block + 1) * PLANS)
+    ]
     assert [message for message, _ in found if message is not None] == []
     assert refused.total() <= 1, refused
     assert sum(steps for _, steps in found) > 100 * PLANS
@@ -44,9 +47,15 @@ def test_rows_that_wait_are_seen(bench: Bench) -> None:
     """Without a watermark that is far on, groups are kept and rows missing: the checks can fail."""
     rows = [(time, 1, "x", 1, 1.0, True, None, time) for time in range(20)]
     bench.streams._register(
-        "a", ScriptedTable("a", schema_of("bigint"), [(batch_of(rows, "bigint"), HOLD)], EventTime(0, 0, 0))
+        "a",
+        ScriptedTable(
+            "a", schema_of("bigint"), [(batch_of(rows, "bigint"), HOLD)], EventTime(0, 0, 0)
+        ),
     )
-    sql = "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 6)) GROUP BY window_end"
+    sql = (
+        "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 6)) "
+        "GROUP BY window_end"
+    )
     plan = bench.streams._database.prepare(sql, ())
     simulation = Simulation(plan.dag(2), 1)  # type: ignore[attr-defined]
     assert sorted(until_held(simulation)) == [(6, 6), (12, 6), (18, 6)]

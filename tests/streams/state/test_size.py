@@ -1,4 +1,5 @@
-"""What a job's metrics say of the state that its operators keep: it comes, and goes with the windows."""
+"""What a job's metrics say of the state that its operators keep: it comes, and goes with the
+windows."""
 
 from __future__ import annotations
 
@@ -11,14 +12,28 @@ from tests.waiting import eventually
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
 QUERIES = {
-    "tumbling": "SELECT window_end, k, COUNT(*) FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), 10)) GROUP BY window_end, k",
-    "sliding": "SELECT window_end, k, COUNT(*) FROM TABLE(HOP(TABLE s, DESCRIPTOR(ts), 10, 5)) GROUP BY window_end, k",
-    "distinct": "SELECT window_end, COUNT(DISTINCT k) FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), 10)) GROUP BY window_end",
-    "sessions": "SELECT k, COUNT(*) FROM TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), 10)) GROUP BY k, window_end",
+    "tumbling": (
+        "SELECT window_end, k, COUNT(*) FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), 10)) "
+        "GROUP BY window_end, k"
+    ),
+    "sliding": (
+        "SELECT window_end, k, COUNT(*) FROM TABLE(HOP(TABLE s, DESCRIPTOR(ts), 10, 5)) "
+        "GROUP BY window_end, k"
+    ),
+    "distinct": (
+        "SELECT window_end, COUNT(DISTINCT k) FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), 10)) "
+        "GROUP BY window_end"
+    ),
+    "sessions": (
+        "SELECT k, COUNT(*) FROM TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), 10)) "
+        "GROUP BY k, window_end"
+    ),
     "session rows": "SELECT * FROM TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), 10))",
     "top": "SELECT k, window_end FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), 10)) "
     "QUALIFY ROW_NUMBER() OVER (PARTITION BY window_end ORDER BY k) = 1",
-    "join": "SELECT a.k FROM s AS a JOIN s AS b ON a.k = b.k AND a.ts BETWEEN b.ts - 10 AND b.ts + 10",
+    "join": (
+        "SELECT a.k FROM s AS a JOIN s AS b ON a.k = b.k AND a.ts BETWEEN b.ts - 10 AND b.ts + 10"
+    ),
 }
 
 

@@ -29,7 +29,9 @@ def around(*days: tuple[int, int, int]) -> list[datetime]:
     return [start + timedelta(minutes=10 * number) for start in starts for number in range(2 * 144)]
 
 
-MOMENTS = around((2026, 3, 8), (2026, 3, 29), (2026, 4, 5), (2026, 10, 4), (2026, 10, 25), (2026, 11, 1))
+MOMENTS = around(
+    (2026, 3, 8), (2026, 3, 29), (2026, 4, 5), (2026, 10, 4), (2026, 10, 25), (2026, 11, 1)
+)
 
 
 def over_a_stream(con: Connection, sql: str, times: list[datetime]) -> list[Any]:
@@ -47,7 +49,8 @@ def over_a_stream(con: Connection, sql: str, times: list[datetime]) -> list[Any]
 def test_an_hour_that_comes_twice_is_two_windows(con: Connection, zone: str) -> None:
     con.execute(f"SET TIME ZONE '{zone}'")
     sql = (
-        "SELECT window_start, window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(t), INTERVAL '1' HOUR)) "
+        "SELECT window_start, window_end, COUNT(*) "
+        "FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(t), INTERVAL '1' HOUR)) "
         "GROUP BY window_start, window_end"
     )
     found = over_a_stream(con, sql, MOMENTS)
@@ -55,7 +58,9 @@ def test_an_hour_that_comes_twice_is_two_windows(con: Connection, zone: str) -> 
     assert {count for _, _, count in found} == {6}
     starts = [start.astimezone(UTC) for start, _, _ in found]
     assert sorted(starts) == sorted({time.replace(minute=0) for time in MOMENTS})
-    assert all(end.astimezone(UTC) - start.astimezone(UTC) == timedelta(hours=1) for start, end, _ in found)
+    assert all(
+        end.astimezone(UTC) - start.astimezone(UTC) == timedelta(hours=1) for start, end, _ in found
+    )
 
 
 @pytest.mark.parametrize("zone", ZONES)
@@ -68,19 +73,27 @@ def test_streams_and_tables_agree_in_every_zone(con: Connection, zone: str) -> N
         "SESSION(TABLE s, DESCRIPTOR(t), INTERVAL '1' HOUR)",
     )
     for window in windows:
-        sql = f"SELECT window_start, window_end, CAST(MIN(t) AS VARCHAR), SUM(v) FROM TABLE({window}) w "
+        sql = (
+            "SELECT window_start, window_end, CAST(MIN(t) AS VARCHAR), SUM(v) "
+            f"FROM TABLE({window}) w "
+        )
         sql += "GROUP BY window_start, window_end"
         found = over_a_stream(con, sql, MOMENTS)
-        con.register("s", pa.table({"t": pa.array(MOMENTS, SCHEMA.field("t").type), "v": range(len(MOMENTS))}))
+        con.register(
+            "s",
+            pa.table({"t": pa.array(MOMENTS, SCHEMA.field("t").type), "v": range(len(MOMENTS))}),
+        )
         assert sorted(found) == sorted(con.execute(sql).fetchall())
         assert len(found) > 3
 
 
 def test_days_of_a_zone_by_the_wall_clock(con: Connection) -> None:
-    """Windows are of equal length; who wants the days of a zone groups by them, which have 23 to 25 hours."""
+    """Windows are of equal length; who wants the days of a zone groups by them, which have 23 to 25
+    hours."""
     con.execute("SET TIME ZONE 'Europe/Berlin'")
     sql = (
-        "SELECT window_end, CAST(t AS DATE), COUNT(*) FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(t), INTERVAL '30' DAY)) "
+        "SELECT window_end, CAST(t AS DATE), COUNT(*) "
+        "FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(t), INTERVAL '30' DAY)) "
         "GROUP BY window_end, CAST(t AS DATE)"
     )
     times = around((2026, 3, 29), (2026, 10, 25))
@@ -89,4 +102,6 @@ def test_days_of_a_zone_by_the_wall_clock(con: Connection) -> None:
         day = time.astimezone(ZoneInfo("Europe/Berlin")).date()
         days[day] = days.get(day, 0) + 1
     assert {23 * 6, 25 * 6} <= set(days.values())
-    assert sorted((day, count) for _, day, count in over_a_stream(con, sql, times)) == sorted(days.items())
+    assert sorted((day, count) for _, day, count in over_a_stream(con, sql, times)) == sorted(
+        days.items()
+    )

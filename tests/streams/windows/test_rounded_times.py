@@ -1,4 +1,5 @@
-"""GROUP BY, OVER and joins on streams by times that are cast, moved or rounded: what tables give, by the watermark alone."""
+"""GROUP BY, OVER and joins on streams by times that are cast, moved or rounded: what tables give,
+by the watermark alone."""
 
 from __future__ import annotations
 
@@ -21,7 +22,13 @@ from tests.effort import crossed
 from tests.streams.random_queries.simulated import FAR, kept_by, late_rows, until_held
 from tests.streams.scripted_table import HOLD, ScriptedTable
 
-TYPES = {"d": pa.date32(), "s": pa.int16(), "i": pa.int32(), "b": pa.int64(), "ts": pa.timestamp("us")}
+TYPES = {
+    "d": pa.date32(),
+    "s": pa.int16(),
+    "i": pa.int32(),
+    "b": pa.int64(),
+    "ts": pa.timestamp("us"),
+}
 KEYS = {
     "d": (
         "t - 3",
@@ -34,7 +41,13 @@ KEYS = {
         "t - INTERVAL '1' MONTH",
     ),
     "s": ("t - 3", "7 + t", "CAST(t AS BIGINT)", "t / 10 * 10", "t - t % 10", "10 * (t / 10) + 4"),
-    "i": ("t - 3", "CAST(t AS SMALLINT)", "t / 7 * 7", "CAST(t AS BIGINT) - CAST(t AS BIGINT) % 7", "(t - 5) / 10 * 10 + 5"),
+    "i": (
+        "t - 3",
+        "CAST(t AS SMALLINT)",
+        "t / 7 * 7",
+        "CAST(t AS BIGINT) - CAST(t AS BIGINT) % 7",
+        "(t - 5) / 10 * 10 + 5",
+    ),
     "b": ("t - 3", "t / 10 * 10", "t - t % 10 + 10", "CAST(t / 10 * 10 AS INTEGER)"),
     "ts": (
         "CAST(t AS DATE)",
@@ -51,7 +64,11 @@ KEYS = {
         "DATE_TRUNC('day', t - INTERVAL '6' HOUR)",
     ),
 }
-REFUSED = {"d": ("EXTRACT(YEAR FROM t)",), "s": ("-t", "t % 10", "t / 10", "CAST(t AS DOUBLE)"), "ts": ("t + (t - t)",)}
+REFUSED = {
+    "d": ("EXTRACT(YEAR FROM t)",),
+    "s": ("-t", "t % 10", "t / 10", "CAST(t AS DOUBLE)"),
+    "ts": ("t + (t - t)",),
+}
 CASES = [(kind, key) for kind, keys in KEYS.items() for key in keys]
 
 
@@ -64,13 +81,21 @@ def con() -> Iterator[runnel.Connection]:
 def times(rng: random.Random, kind: str, count: int) -> pa.Array:
     """Times around 1970 and leap days, in about their order."""
     if kind in ("d", "ts"):
-        start = rng.choice((datetime(1968, 2, 20), datetime(1999, 12, 25), datetime(2024, 2, 27, 22)))
+        start = rng.choice(
+            (datetime(1968, 2, 20), datetime(1999, 12, 25), datetime(2024, 2, 27, 22))
+        )
         step = rng.choice((1, 9, 40)) if kind == "d" else rng.choice((1, 17, 400))
         unit = timedelta(days=1) if kind == "d" else timedelta(minutes=37)
         values = [start + unit * step * (number - rng.randint(0, 3)) for number in range(count)]
-        return pa.array(values, pa.timestamp("us")).cast(TYPES[kind]) if kind == "ts" else pa.array([v.date() for v in values])
+        return (
+            pa.array(values, pa.timestamp("us")).cast(TYPES[kind])
+            if kind == "ts"
+            else pa.array([v.date() for v in values])
+        )
     step = rng.choice((1, 1, 3, 20))
-    return pa.array([step * (number - 30 - rng.randint(0, 3)) for number in range(count)], TYPES[kind])
+    return pa.array(
+        [step * (number - 30 - rng.randint(0, 3)) for number in range(count)], TYPES[kind]
+    )
 
 
 def event_time(value: Any) -> int:
@@ -81,7 +106,8 @@ def event_time(value: Any) -> int:
 
 
 def stream_of(con: runnel.Connection, rng: random.Random, kind: str) -> pa.Table:
-    """The table, and the stream "t" of its rows, whose lag is what its disorder is, and which says that time is far on."""
+    """The table, and the stream "t" of its rows, whose lag is what its disorder is, and which says
+    that time is far on."""
     found = times(rng, kind, 80)
     table = pa.table({"t": found, "k": [rng.randint(1, 3) for _ in found], "v": range(len(found))})
     moments = [event_time(value) for value in found.to_pylist()]
@@ -95,7 +121,9 @@ def stream_of(con: runnel.Connection, rng: random.Random, kind: str) -> pa.Table
 
 
 @pytest.mark.parametrize(("case", "parallelism"), crossed(CASES, [1, 2]))
-def test_groups_are_those_of_tables(con: runnel.Connection, case: tuple[str, str], parallelism: int) -> None:
+def test_groups_are_those_of_tables(
+    con: runnel.Connection, case: tuple[str, str], parallelism: int
+) -> None:
     kind, key = case
     for seed in (parallelism,):
         table = stream_of(con, random.Random(f"{kind} {key} {seed}"), kind)
@@ -107,15 +135,21 @@ def test_groups_are_those_of_tables(con: runnel.Connection, case: tuple[str, str
                 other.register("t", table)
                 wanted = other.execute(sql).fetchall()
             plan: Any = con._database.prepare(sql, ())
-            run = Simulation(plan.dag(parallelism), seed, SimulationOptions(parallelism=parallelism))
+            run = Simulation(
+                plan.dag(parallelism), seed, SimulationOptions(parallelism=parallelism)
+            )
             found = until_held(run)
             assert sorted(map(repr, found)) == sorted(map(repr, wanted))
             assert late_rows(run) == 0
             assert kept_by(run) == {}
 
 
-@pytest.mark.parametrize(("kind", "key"), [(kind, key) for kind, keys in REFUSED.items() for key in keys])
-def test_what_is_not_known_to_go_with_time_is_refused(con: runnel.Connection, kind: str, key: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "key"), [(kind, key) for kind, keys in REFUSED.items() for key in keys]
+)
+def test_what_is_not_known_to_go_with_time_is_refused(
+    con: runnel.Connection, kind: str, key: str
+) -> None:
     stream_of(con, random.Random(1), kind)
     with pytest.raises(runnel.NotSupportedError) as caught:
         con.execute(f"SELECT {key} AS x, COUNT(*) FROM t GROUP BY {key}")
@@ -123,7 +157,9 @@ def test_what_is_not_known_to_go_with_time_is_refused(con: runnel.Connection, ki
 
 
 def test_a_day_comes_when_it_is_over(con: runnel.Connection) -> None:
-    writer = con.register_stream("s", {"t": "TIMESTAMP", "v": "BIGINT"}, time_column="t", max_disorder=timedelta(0))
+    writer = con.register_stream(
+        "s", {"t": "TIMESTAMP", "v": "BIGINT"}, time_column="t", max_disorder=timedelta(0)
+    )
     with con.execute("SELECT CAST(t AS DATE) AS day, SUM(v) FROM s GROUP BY day") as cursor:
         writer.write([(datetime(2024, 2, 28, 12), 1), (datetime(2024, 2, 29, 0), 2)])
         assert cursor.fetchone() == (date(2024, 2, 28), 1)
@@ -136,10 +172,14 @@ def test_a_day_comes_when_it_is_over(con: runnel.Connection) -> None:
 
 @pytest.mark.parametrize(("kind", "key"), CASES)
 def test_no_value_is_below_its_bound(con: runnel.Connection, kind: str, key: str) -> None:
-    """For times all over: what a key comes to is at least the time and what the bound adds to it."""
+    """For times all over: what a key comes to is at least the time and what the bound adds to
+    it."""
     rng = random.Random(f"bound {kind} {key}")
     if kind in ("d", "ts"):
-        moments = [datetime(1960, 1, 1) + timedelta(minutes=rng.randint(0, 60 * 24 * 365 * 90)) for _ in range(3_000)]
+        moments = [
+            datetime(1960, 1, 1) + timedelta(minutes=rng.randint(0, 60 * 24 * 365 * 90))
+            for _ in range(3_000)
+        ]
         values = pa.array(moments, pa.timestamp("us")).cast(TYPES[kind], safe=False)
         if kind == "d":
             values = pa.array([moment.date() for moment in moments])
@@ -151,14 +191,24 @@ def test_no_value_is_below_its_bound(con: runnel.Connection, kind: str, key: str
     bound = bound_of(expression, {next(iter(columns_of(expression))): TimeBound(1)})
     assert bound is not None
     keys = con.execute(f"SELECT {key} AS x FROM t").fetch_arrow_table().column("x").to_pylist()
-    apart = [event_time(key) - event_time(time) for key, time in zip(keys, values.to_pylist(), strict=True)]
+    apart = [
+        event_time(key) - event_time(time)
+        for key, time in zip(keys, values.to_pylist(), strict=True)
+    ]
     assert min(apart) >= bound.offset
 
 
 def test_streams_are_joined_by_their_days(con: runnel.Connection) -> None:
-    first = con.register_stream("a", {"t": "TIMESTAMP", "v": "BIGINT"}, time_column="t", max_disorder=timedelta(0))
-    second = con.register_stream("b", {"d": "DATE", "w": "BIGINT"}, time_column="d", max_disorder=timedelta(0))
-    sql = "SELECT x.v, b.w FROM (SELECT CAST(t AS DATE) AS day, v FROM a) x LEFT JOIN b ON x.day = b.d"
+    first = con.register_stream(
+        "a", {"t": "TIMESTAMP", "v": "BIGINT"}, time_column="t", max_disorder=timedelta(0)
+    )
+    second = con.register_stream(
+        "b", {"d": "DATE", "w": "BIGINT"}, time_column="d", max_disorder=timedelta(0)
+    )
+    sql = (
+        "SELECT x.v, b.w FROM (SELECT CAST(t AS DATE) AS day, v FROM a) x "
+        "LEFT JOIN b ON x.day = b.d"
+    )
     with con.execute(sql) as cursor:
         first.write([(datetime(2024, 1, 1, 5), 1), (datetime(2024, 1, 2, 7), 2)])
         second.write([(date(2024, 1, 2), 9)])

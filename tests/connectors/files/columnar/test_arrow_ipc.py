@@ -1,4 +1,5 @@
-"""Arrow IPC files that others have written: types, both forms, parts, damage; and what INSERT writes."""
+"""Arrow IPC files that others have written: types, both forms, parts, damage; and what INSERT
+writes."""
 
 from __future__ import annotations
 
@@ -23,8 +24,12 @@ def con() -> Iterator[Connection]:
         yield connection
 
 
-def written(path: Path, table: pa.Table, *, rows: int | None = None, compression: str | None = None) -> Path:
-    with ipc.new_file(str(path), table.schema, options=ipc.IpcWriteOptions(compression=compression)) as writer:
+def written(
+    path: Path, table: pa.Table, *, rows: int | None = None, compression: str | None = None
+) -> Path:
+    with ipc.new_file(
+        str(path), table.schema, options=ipc.IpcWriteOptions(compression=compression)
+    ) as writer:
         writer.write_table(table, max_chunksize=rows)
     return path
 
@@ -33,7 +38,13 @@ def select(con: Connection, path: Path, what: str = "*") -> list[tuple[object, .
     return con.execute(f"SELECT {what} FROM TABLE(ARROW_FILE('{path}'))").fetchall()
 
 
-NUMBERS = pa.table({"a": list(range(1000)), "b": [f"x{i % 7}" for i in range(1000)], "c": [i / 4 for i in range(1000)]})
+NUMBERS = pa.table(
+    {
+        "a": list(range(1000)),
+        "b": [f"x{i % 7}" for i in range(1000)],
+        "c": [i / 4 for i in range(1000)],
+    }
+)
 
 
 @pytest.mark.parametrize("name", ["t.arrow", "t.feather", "t.ipc"])
@@ -57,14 +68,32 @@ def test_types_that_arrow_has_more_of_than_sql(con: Connection, tmp_path: Path) 
     )
     path = written(tmp_path / "t.arrow", table)
     assert select(con, path) == [
-        ("x", "a", "a", datetime(1970, 1, 1, 0, 0, 1, 500000), Decimal(2**64 - 1), time(0, 0, 1), [1]),
-        (None, "b", "longer than twelve bytes", datetime(1970, 1, 1), Decimal(0), time(0, 0, 2), []),
+        (
+            "x",
+            "a",
+            "a",
+            datetime(1970, 1, 1, 0, 0, 1, 500000),
+            Decimal(2**64 - 1),
+            time(0, 0, 1),
+            [1],
+        ),
+        (
+            None,
+            "b",
+            "longer than twelve bytes",
+            datetime(1970, 1, 1),
+            Decimal(0),
+            time(0, 0, 2),
+            [],
+        ),
         ("x", None, None, None, None, None, None),
     ]
 
 
 @pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
-def test_batches_are_dealt_out_and_only_wanted_columns_read(tmp_path: Path, compression: str | None) -> None:
+def test_batches_are_dealt_out_and_only_wanted_columns_read(
+    tmp_path: Path, compression: str | None
+) -> None:
     table = mapping(written(tmp_path / "t.arrow", NUMBERS, rows=90, compression=compression))
     file = table.path.files()[0]
     shares = table.format.divide(file, 5)
@@ -122,13 +151,22 @@ def test_what_insert_writes_anyone_can_read(con: Connection, tmp_path: Path) -> 
         f"CREATE MAPPING t (a BIGINT, b VARCHAR, c ROW(x INT, y DOUBLE)) TYPE File "
         f"OPTIONS ('path' = '{tmp_path}/out', 'format' = 'arrow')"
     )
-    assert con.execute("INSERT INTO t SELECT v, 'r' || v, NULL FROM GENERATE_SERIES(1, 100000) AS s (v)").rowcount == 100000
+    assert (
+        con.execute(
+            "INSERT INTO t SELECT v, 'r' || v, NULL FROM GENERATE_SERIES(1, 100000) AS s (v)"
+        ).rowcount
+        == 100000
+    )
     files = list((tmp_path / "out").iterdir())
     assert files and all(file.suffix == ".arrow" for file in files)
     tables = [ipc.open_file(str(file)).read_all() for file in files]
     assert sum(table.num_rows for table in tables) == 100000
     assert tables[0].schema.names == ["a", "b", "c"]
-    assert con.execute("SELECT SUM(a), COUNT(b), COUNT(c) FROM t").fetchone() == (5000050000, 100000, 0)
+    assert con.execute("SELECT SUM(a), COUNT(b), COUNT(c) FROM t").fetchone() == (
+        5000050000,
+        100000,
+        0,
+    )
 
 
 def test_declared_columns_are_checked_and_cast(con: Connection, tmp_path: Path) -> None:

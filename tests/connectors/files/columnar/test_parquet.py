@@ -70,7 +70,9 @@ def test_files_of_different_types_are_united(tmp_path: Path) -> None:
 
 def test_declared_columns(tmp_path: Path) -> None:
     path = parquet(tmp_path / "f.parquet", {"Price": pa.array(["1.5", "x"]), "n": pa.array([1, 2])})
-    message, detail, _ = failure(DataError, lambda: visible_rows(mapping(path, [("price", DOUBLE)])))
+    message, detail, _ = failure(
+        DataError, lambda: visible_rows(mapping(path, [("price", DOUBLE)]))
+    )
     assert message == "value 'x' doesn't fit column \"price\" of type DOUBLE"
     assert detail == f'file "{path}", row 2'
     message, _, hint = failure(ProgrammingError, lambda: mapping(path, [("pric", DOUBLE)]))
@@ -114,7 +116,9 @@ def test_types_that_arent_supported(tmp_path: Path) -> None:
 
 
 def test_counting_reads_the_footer_only(tmp_path: Path) -> None:
-    table = mapping(parquet(tmp_path / "f.parquet", {"a": pa.arange(0, 200_000)}, row_group_size=70_000))
+    table = mapping(
+        parquet(tmp_path / "f.parquet", {"a": pa.arange(0, 200_000)}, row_group_size=70_000)
+    )
     batches = read_batches(table, ())
     assert sum(batch.num_rows for batch in batches) == 200_000
     assert max(batch.num_rows for batch in batches) <= 65_536
@@ -139,14 +143,26 @@ def test_of_many_files_some_are_counted(tmp_path: Path, monkeypatch: pytest.Monk
 def test_large_files_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_table, "LARGE_BYTES", 1000)
     monkeypatch.setattr(file_table, "PARTITION_BYTES", 1000)
-    table = mapping(parquet(tmp_path / "f.parquet", {"a": pa.arange(0, 10_000)}, row_group_size=500))
+    table = mapping(
+        parquet(tmp_path / "f.parquet", {"a": pa.arange(0, 10_000)}, row_group_size=500)
+    )
     partitions = table.scan(ScanRequest((0,))).split(job_context())
     assert 1 < len(partitions) <= 20
-    values = [value for part in partitions for batch in read_partition(part) for value in batch.column(0).to_pylist()]
+    values = [
+        value
+        for part in partitions
+        for batch in read_partition(part)
+        for value in batch.column(0).to_pylist()
+    ]
     assert values == list(range(10_000))
 
 
-COLUMNS = (TableColumn("id", BIGINT), TableColumn("x", DOUBLE), TableColumn("s", VARCHAR), TableColumn("t", TIMESTAMP))
+COLUMNS = (
+    TableColumn("id", BIGINT),
+    TableColumn("x", DOUBLE),
+    TableColumn("s", VARCHAR),
+    TableColumn("t", TIMESTAMP),
+)
 GROUPS = {
     "id": pa.array([*range(10), *range(10, 20), *[None] * 10, *range(20, 30)], pa.int64()),
     "x": pa.array([*[0.5] * 10, *[1.5] * 9, math.nan, *[2.5] * 10, *[None] * 10], pa.float64()),
@@ -183,8 +199,17 @@ PRUNED: list[tuple[Expression | None, Sequence[int]]] = [
     (compare("ge", column(0), Parameter(type=BIGINT, index=0)), [3]),
     (compare("eq", column(0), literal(None, BIGINT)), []),
     (compare("ne", column(0), literal(1, BIGINT)), [0, 1, 2, 3]),
-    (both(compare("ge", column(0), literal(5, BIGINT)), compare("lt", column(0), literal(12, BIGINT))), [0, 1]),
-    (InList(type=BOOLEAN, operand=column(0), values=(literal(3, BIGINT), literal(25, BIGINT))), [0, 3]),
+    (
+        both(
+            compare("ge", column(0), literal(5, BIGINT)),
+            compare("lt", column(0), literal(12, BIGINT)),
+        ),
+        [0, 1],
+    ),
+    (
+        InList(type=BOOLEAN, operand=column(0), values=(literal(3, BIGINT), literal(25, BIGINT))),
+        [0, 3],
+    ),
     # Greater than any number is NaN too, of which statistics know nothing.
     (compare("gt", column(1), literal(9.0, DOUBLE)), [0, 1, 2]),
     (compare("lt", column(1), literal(1.0, DOUBLE)), [0]),
@@ -196,13 +221,17 @@ PRUNED: list[tuple[Expression | None, Sequence[int]]] = [
 
 
 @pytest.mark.parametrize(("predicate", "groups"), PRUNED, ids=str)
-def test_row_groups_are_left_out(tmp_path: Path, predicate: Expression | None, groups: Sequence[int]) -> None:
+def test_row_groups_are_left_out(
+    tmp_path: Path, predicate: Expression | None, groups: Sequence[int]
+) -> None:
     path = parquet(tmp_path / "f.parquet", GROUPS, row_group_size=10)
     context = EvaluationContext((scalar_of(20, BIGINT),))
     asked = Reading((0,), COLUMNS, predicate, context)
     with pq.ParquetFile(path) as opened:
         assert groups_to_read(opened.metadata, opened.schema_arrow, asked, None) == groups
-        assert groups_to_read(opened.metadata, opened.schema_arrow, asked, (1, 3)) == [i for i in groups if i in (1, 3)]
+        assert groups_to_read(opened.metadata, opened.schema_arrow, asked, (1, 3)) == [
+            i for i in groups if i in (1, 3)
+        ]
 
 
 def test_columns_of_another_type_leave_nothing_out(tmp_path: Path) -> None:
@@ -213,10 +242,16 @@ def test_columns_of_another_type_leave_nothing_out(tmp_path: Path) -> None:
 
 
 def test_bz2_is_no_compression_of_parquet(tmp_path: Path) -> None:
-    message, _, _ = failure(ProgrammingError, lambda: mapping(tmp_path, [("a", BIGINT)], format="parquet", compression="bz2"))
+    message, _, _ = failure(
+        ProgrammingError,
+        lambda: mapping(tmp_path, [("a", BIGINT)], format="parquet", compression="bz2"),
+    )
     assert message == "format parquet has no compression bz2"
 
 
 def test_what_isnt_parquet(tmp_path: Path) -> None:
     path = written(tmp_path / "f.parquet", "a,b\n1,2\n")
-    assert failure(OperationalError, lambda: mapping(path))[0] == f'file "{path}" can\'t be read as Parquet'
+    assert (
+        failure(OperationalError, lambda: mapping(path))[0]
+        == f'file "{path}" can\'t be read as Parquet'
+    )

@@ -15,7 +15,18 @@ import pytest
 from runnel.connectors.files import format as file_format
 from runnel.connectors.files.csv import csv_reader
 from runnel.errors import DataError, OperationalError, ProgrammingError
-from runnel.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, INTEGER, REAL, VARCHAR, SqlType, array, decimal
+from runnel.sqltypes import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    REAL,
+    VARCHAR,
+    SqlType,
+    array,
+    decimal,
+)
 from tests.connectors.conformance import read_rows
 from tests.connectors.files.cases import failure, mapping, schema, visible_rows, written
 
@@ -35,10 +46,18 @@ INFERRED = [
     (["true", "1"], "VARCHAR", ["true", "1"]),
     (["2024-02-29", "0001-01-01"], "DATE", [date(2024, 2, 29), date(1, 1, 1)]),
     (["2023-02-29"], "VARCHAR", ["2023-02-29"]),
-    (["2024-02-29", "2024-01-01 10:00"], "TIMESTAMP", [datetime(2024, 2, 29), datetime(2024, 1, 1, 10)]),
+    (
+        ["2024-02-29", "2024-01-01 10:00"],
+        "TIMESTAMP",
+        [datetime(2024, 2, 29), datetime(2024, 1, 1, 10)],
+    ),
     (["2024-01-01T10:00:00.5"], "TIMESTAMP", [datetime(2024, 1, 1, 10, 0, 0, 500_000)]),
     (["2024-01-01T10:00:00Z"], "TIMESTAMP WITH TIME ZONE", [datetime(2024, 1, 1, 10, tzinfo=UTC)]),
-    (["2024-01-01 10:00:00+02:00"], "TIMESTAMP WITH TIME ZONE", [datetime(2024, 1, 1, 8, tzinfo=UTC)]),
+    (
+        ["2024-01-01 10:00:00+02:00"],
+        "TIMESTAMP WITH TIME ZONE",
+        [datetime(2024, 1, 1, 8, tzinfo=UTC)],
+    ),
     (["2024-01-01T10:00:00Z", "2024-01-01"], "VARCHAR", ["2024-01-01T10:00:00Z", "2024-01-01"]),
     (["10:30", "23:59:59.5"], "TIME", [time(10, 30), time(23, 59, 59, 500_000)]),
     (["2024/01/01"], "VARCHAR", ["2024/01/01"]),
@@ -48,8 +67,12 @@ INFERRED = [
 ]
 
 
-@pytest.mark.parametrize(("texts", "type_name", "values"), INFERRED, ids=lambda item: str(item)[:30])
-def test_types_are_found_out(tmp_path: Path, texts: list[str], type_name: str, values: list[object]) -> None:
+@pytest.mark.parametrize(
+    ("texts", "type_name", "values"), INFERRED, ids=lambda item: str(item)[:30]
+)
+def test_types_are_found_out(
+    tmp_path: Path, texts: list[str], type_name: str, values: list[object]
+) -> None:
     table = mapping(written(tmp_path / "f.csv", "k,v\n" + "".join(f"x,{text}\n" for text in texts)))
     assert schema(table) == {"k": "VARCHAR", "v": type_name}
     assert read_rows(table, [1]) == [(value,) for value in values]
@@ -71,7 +94,11 @@ def test_null_and_empty_text_differ(tmp_path: Path) -> None:
 
 
 def test_blank_lines_in_a_single_column_are_null(tmp_path: Path) -> None:
-    assert visible_rows(mapping(written(tmp_path / "f.csv", "a\n1\n\n3\n"))) == [(1,), (None,), (3,)]
+    assert visible_rows(mapping(written(tmp_path / "f.csv", "a\n1\n\n3\n"))) == [
+        (1,),
+        (None,),
+        (3,),
+    ]
     path = written(tmp_path / "g.csv", "a\n\n\n")
     assert visible_rows(mapping(path)) == [(None,), (None,)]
     path = written(tmp_path / "h.csv", 'a\n"x\ny"\n\nz\n')
@@ -92,7 +119,9 @@ def test_headers(tmp_path: Path) -> None:
     table = mapping(path, header="false")
     assert schema(table) == {"column0": "BIGINT", "column1": "VARCHAR"}
     assert visible_rows(table) == [(1, "x"), (2, "y")]
-    assert visible_rows(mapping(path, [("n", BIGINT), ("t", VARCHAR), ("more", DATE)], header="false")) == [
+    assert visible_rows(
+        mapping(path, [("n", BIGINT), ("t", VARCHAR), ("more", DATE)], header="false")
+    ) == [
         (1, "x", None),
         (2, "y", None),
     ]
@@ -112,7 +141,10 @@ def test_line_ends_and_quoted_line_ends(tmp_path: Path) -> None:
 
 def test_other_dialects(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", "a;b\n1;'x;y'\n2;it\\'s\n")
-    assert visible_rows(mapping(path, delimiter=";", quote="'", escape="\\")) == [(1, "x;y"), (2, "it's")]
+    assert visible_rows(mapping(path, delimiter=";", quote="'", escape="\\")) == [
+        (1, "x;y"),
+        (2, "it's"),
+    ]
     path = written(tmp_path / "g.csv", 'a\tb\n1\t"x\n')
     assert visible_rows(mapping(path, delimiter="\\t", quote="")) == [(1, '"x')]
 
@@ -142,14 +174,18 @@ def test_declared_types_are_cast_to(tmp_path: Path) -> None:
 
 
 def test_nested_columns_are_refused(tmp_path: Path) -> None:
-    message, _, hint = failure(ProgrammingError, lambda: mapping(tmp_path / "f.csv", [("a", array(BIGINT))]))
+    message, _, hint = failure(
+        ProgrammingError, lambda: mapping(tmp_path / "f.csv", [("a", array(BIGINT))])
+    )
     assert message == 'column "a" is of type BIGINT[], which format csv can\'t hold'
     assert hint == "declare it as VARCHAR or JSON"
 
 
 def test_a_value_that_doesnt_fit_is_named(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", 'a,b\n1,"x\n\ny"\n\n3,z\nfour,z\n5,six\n')
-    message, detail, hint = failure(DataError, lambda: visible_rows(mapping(path, [("a", BIGINT), ("b", VARCHAR)])))
+    message, detail, hint = failure(
+        DataError, lambda: visible_rows(mapping(path, [("a", BIGINT), ("b", VARCHAR)]))
+    )
     assert message == "value 'four' doesn't fit column \"a\" of type BIGINT"
     assert detail == f'file "{path}", line 7'
     assert hint == "correct the file, or declare the column as VARCHAR"
@@ -164,12 +200,17 @@ def test_a_value_beyond_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     message, detail, hint = failure(DataError, lambda: visible_rows(table))
     assert message == "value '1.5' doesn't fit column \"a\" of type BIGINT"
     assert detail == f'file "{path}", line 5002'
-    assert hint == "BIGINT was found out from a sample of the data; declare the column as VARCHAR in CREATE MAPPING"
+    assert hint == (
+        "BIGINT was found out from a sample of the data; declare the column as VARCHAR in "
+        "CREATE MAPPING"
+    )
     assert len(read_rows(table, [1])) == 5001
 
 
 @pytest.mark.parametrize("code", ["007", "-01", "+7", " 08", "00"])
-@pytest.mark.parametrize(("first", "type_name"), [("1", "BIGINT"), ("1.5", "DOUBLE"), ("0", "BIGINT")])
+@pytest.mark.parametrize(
+    ("first", "type_name"), [("1", "BIGINT"), ("1.5", "DOUBLE"), ("0", "BIGINT")]
+)
 def test_a_code_beyond_the_sample_is_no_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, first: str, type_name: str
 ) -> None:
@@ -181,7 +222,9 @@ def test_a_code_beyond_the_sample_is_no_number(
     message, detail, hint = failure(DataError, lambda: visible_rows(table))
     assert message == f"value '{code}' doesn't fit column \"a\" of type {type_name}"
     assert detail == f'file "{path}", line 5002'
-    assert hint is not None and hint.startswith("digits with a leading zero or a plus sign stay text")
+    assert hint is not None and hint.startswith(
+        "digits with a leading zero or a plus sign stay text"
+    )
     assert len(visible_rows(mapping(path, [("a", DOUBLE)]))) == 5001
 
 
@@ -195,7 +238,9 @@ def test_rows_with_too_many_or_few_fields(tmp_path: Path, row: str, fields: int)
 
 def test_an_unclosed_quote(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", 'a,b\n1,x\n2,"y\n3,z\n')
-    message, _, hint = failure(OperationalError, lambda: visible_rows(mapping(path, [("a", BIGINT), ("b", VARCHAR)])))
+    message, _, hint = failure(
+        OperationalError, lambda: visible_rows(mapping(path, [("a", BIGINT), ("b", VARCHAR)]))
+    )
     assert message == f'file "{path}" ends inside a quoted field'
     assert hint == "the file was cut off, or a quote is never closed"
     odd = written(tmp_path / "g.csv", 'a,b\n1,5" disk\n')
@@ -212,7 +257,9 @@ def test_bytes_that_are_no_utf8(tmp_path: Path) -> None:
 
 def test_long_rows(tmp_path: Path) -> None:
     long = "y" * 3_000_000
-    path = written(tmp_path / "f.csv", f"a,b\n{'0,x' + chr(10)}" * 1 + "1,x\n" * 10 + f"2,{long}\n3,z\n")
+    path = written(
+        tmp_path / "f.csv", f"a,b\n{'0,x' + chr(10)}" * 1 + "1,x\n" * 10 + f"2,{long}\n3,z\n"
+    )
     assert [len(row[1]) for row in visible_rows(mapping(path))] == [1] * 11 + [3_000_000, 1]
 
 
@@ -280,7 +327,9 @@ def test_a_number_that_no_double_holds_stays_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "text"), [(DOUBLE, "1e400"), (REAL, "-1e39")])
-def test_a_number_too_large_for_its_column_is_an_error(tmp_path: Path, kind: SqlType, text: str) -> None:
+def test_a_number_too_large_for_its_column_is_an_error(
+    tmp_path: Path, kind: SqlType, text: str
+) -> None:
     table = mapping(written(tmp_path / "f.csv", f"a\n1.5\ninf\n{text}\n"), [("a", kind)])
     with pytest.raises(DataError, match=f"value '{text}' doesn't fit column \"a\" of type {kind}"):
         visible_rows(table)

@@ -1,4 +1,5 @@
-"""Files in follow mode: what comes and grows is read once, in order, whatever the moments at which one looks."""
+"""Files in follow mode: what comes and grows is read once, in order, whatever the moments at which
+one looks."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ class Follower:
 
     def partition(self, owner: str = "") -> SourcePartition:
         context = job_context()
-        context = JobContext(1, context.evaluation, self.clock.monotonic, context.results, owner=owner)
+        context = JobContext(
+            1, context.evaluation, self.clock.monotonic, context.results, owner=owner
+        )
         (part,) = self.table.scan(ScanRequest(visible(self.table))).split(context)
         return part
 
@@ -115,8 +118,11 @@ def test_a_header_that_comes_piece_by_piece(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_any_cuts_give_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Bytes come in any pieces, blocks end anywhere, and at any moment another reader goes on from the position."""
+def test_any_cuts_give_the_same_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Bytes come in any pieces, blocks end anywhere, and at any moment another reader goes on from
+    the position."""
     monkeypatch.setattr(followed_file, "BLOCK_BYTES", 64)
     monkeypatch.setattr("runnel.connectors.files.follow.table.BATCH_ROWS", 3)
     chance = random.Random(seed)
@@ -125,9 +131,13 @@ def test_any_cuts_give_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyP
         file = written(tmp_path / f"a.{form}", "")
         rows = [(i, chance.choice(names)) for i in range(200)]
         if form == "csv":
-            text = "id,name\n" + "".join('{},"{}"\n'.format(i, name.replace('"', '""')) for i, name in rows)
+            text = "id,name\n" + "".join(
+                '{},"{}"\n'.format(i, name.replace('"', '""')) for i, name in rows
+            )
         else:
-            text = "".join(json.dumps({"id": i, "name": name}, ensure_ascii=False) + "\n" for i, name in rows)
+            text = "".join(
+                json.dumps({"id": i, "name": name}, ensure_ascii=False) + "\n" for i, name in rows
+            )
         left, found = text.encode(), []
         follower = Follower(file)
         part = follower.part
@@ -198,7 +208,9 @@ def test_files_of_other_formats_are_read_when_they_stay_the_same(tmp_path: Path,
 def test_whole_files_go_on_from_a_position(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runnel.connectors.files.follow.table.BATCH_ROWS", 10)
     for name, low in (("a", 0), ("b", 100)):
-        pq.write_table(pa.table({"id": range(low, low + 35), "name": ["x"] * 35}), tmp_path / f"{name}.parquet")
+        pq.write_table(
+            pa.table({"id": range(low, low + 35), "name": ["x"] * 35}), tmp_path / f"{name}.parquet"
+        )
     follower = Follower(tmp_path)
     follower.look()
     follower.clock.advance(100 * MILLISECOND)
@@ -211,7 +223,9 @@ def test_whole_files_go_on_from_a_position(tmp_path: Path, monkeypatch: pytest.M
         assert given + rest == [*range(35), *range(100, 135)]
 
 
-def test_a_truncated_file_is_told_and_read_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_truncated_file_is_told_and_read_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = written(tmp_path / "a.csv", "id,name\n1,a\n2,b\n")
     follower = Follower(file)
     assert follower.look() == [1, 2]
@@ -223,7 +237,9 @@ def test_a_truncated_file_is_told_and_read_anew(tmp_path: Path, caplog: pytest.L
     ]
 
 
-def test_a_replaced_file_is_told_and_read_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_replaced_file_is_told_and_read_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = written(tmp_path / "a.csv", "id,name\n1,a\n2,b\n")
     follower = Follower(file)
     assert follower.look() == [1, 2]
@@ -243,14 +259,18 @@ def test_a_file_that_was_copied_and_grew_goes_on(tmp_path: Path) -> None:
     assert follower.look() == [2]
 
 
-def test_a_removed_file_is_told_and_a_new_one_of_its_name_is_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_removed_file_is_told_and_a_new_one_of_its_name_is_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = written(tmp_path / "a.csv", "id,name\n1,a\n")
     follower = Follower(tmp_path, format="csv", glob="*.csv")
     assert follower.look() == [1]
     with caplog.at_level(logging.WARNING, "runnel.connectors"):
         file.unlink()
         assert follower.look() == []
-    assert f'file "{file}" was removed after 12 of its bytes were read' in "\n".join(caplog.messages)
+    assert f'file "{file}" was removed after 12 of its bytes were read' in "\n".join(
+        caplog.messages
+    )
     written(file, "id,name\n1,a\n2,b\n")
     assert follower.look() == [1, 2]
 
@@ -276,7 +296,11 @@ def test_a_position_in_what_is_gone_tells_the_gap(tmp_path: Path, change: Any, s
         assert caught.value.code is ErrorCode.POSITION_EXPIRED
         assert "byte 16, line 4" in (caught.value.detail or "")
         assert str(file) in other.skip_to(choice).place
-        there = [int(line.split(",")[0]) for line in file.read_text().split()[1:]] if file.exists() else []
+        there = (
+            [int(line.split(",")[0]) for line in file.read_text().split()[1:]]
+            if file.exists()
+            else []
+        )
         assert follower.look(other) == (there if wanted else [])
         with file.open("a") as stream:
             stream.write("7,z\n" if file.stat().st_size else "id,name\n7,z\n")
@@ -285,7 +309,9 @@ def test_a_position_in_what_is_gone_tells_the_gap(tmp_path: Path, change: Any, s
         follower.look(other)
 
 
-def test_whole_files_that_changed_tell_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_files_that_changed_tell_the_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("runnel.connectors.files.follow.table.BATCH_ROWS", 10)
     file = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": range(35), "name": ["x"] * 35}), file)
@@ -295,7 +321,10 @@ def test_whole_files_that_changed_tell_the_gap(tmp_path: Path, monkeypatch: pyte
     assert follower.part.read().num_rows == 10
     token = json.loads(json.dumps(follower.part.position()))
     pq.write_table(pa.table({"id": range(100, 130), "name": ["x"] * 30}), file)
-    for choice, wanted in ((ExpiredPosition.EARLIEST, list(range(100, 130))), (ExpiredPosition.LATEST, [])):
+    for choice, wanted in (
+        (ExpiredPosition.EARLIEST, list(range(100, 130))),
+        (ExpiredPosition.LATEST, []),
+    ):
         other = follower.partition()
         with pytest.raises(OperationalError, match="was changed after 10 of its rows were read"):
             other.seek(token)

@@ -48,16 +48,22 @@ def test_keys_are_columns_with_types(con: Connection, sales: Path) -> None:
         ("year", "BIGINT", "NO", None),
         ("country", "VARCHAR", "NO", None),
     ]
-    assert rows(con, "SELECT year, country, sum(amount) FROM m GROUP BY year, country ORDER BY 1, 2") == [
-        (year, country, year + 1) for year in (2023, 2024) for country in (None, "de", "fr")
-    ]
+    assert rows(
+        con, "SELECT year, country, sum(amount) FROM m GROUP BY year, country ORDER BY 1, 2"
+    ) == [(year, country, year + 1) for year in (2023, 2024) for country in (None, "de", "fr")]
     assert rows(con, f"SELECT count(*) FROM TABLE(CSV_FILE('{sales}'))") == [(12,)]
 
 
 def test_folders_that_a_predicate_excludes_are_not_read(con: Connection, sales: Path) -> None:
     con.execute(f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{sales}')")
     (sales / "year=2023" / "country=de" / "f.csv").write_text("amount\nbroken\n")
-    for condition in ("year = 2024", "year > 2023", "country = 'fr'", "country IS NULL", "year IN (2024) AND amount > 0"):
+    for condition in (
+        "year = 2024",
+        "year > 2023",
+        "country = 'fr'",
+        "country IS NULL",
+        "year IN (2024) AND amount > 0",
+    ):
         assert rows(con, f"SELECT count(*) FROM m WHERE {condition}") == [
             (4 if "NULL" in condition or "fr" in condition else 6,)
         ]
@@ -69,7 +75,9 @@ def test_folders_that_a_predicate_excludes_are_not_read(con: Connection, sales: 
 def test_a_condition_over_both_kinds_of_columns(con: Connection, sales: Path) -> None:
     con.execute(f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{sales}')")
     assert rows(con, "SELECT count(*) FROM m WHERE amount = year OR country = 'de'") == [(8,)]
-    assert rows(con, "SELECT country FROM m WHERE amount = 2023 AND year = 2023 AND country > 'e'") == [("fr",)]
+    assert rows(
+        con, "SELECT country FROM m WHERE amount = 2023 AND year = 2023 AND country > 'e'"
+    ) == [("fr",)]
     assert rows(con, "SELECT year FROM m WHERE country = 'de' LIMIT 1") in ([(2023,)], [(2024,)])
 
 
@@ -96,7 +104,9 @@ def test_values_that_do_not_fit(con: Connection, tmp_path: Path) -> None:
     csv(tmp_path / "k=1" / "f.csv", "a\n1\n")
     csv(tmp_path / "k=x" / "f.csv", "a\n1\n")
     con.execute(f"CREATE MAPPING m (a INT, k INT) TYPE File OPTIONS ('path' = '{tmp_path}')")
-    with pytest.raises(runnel.DataError, match="value 'x' of partition column \"k\" doesn't fit INTEGER") as caught:
+    with pytest.raises(
+        runnel.DataError, match="value 'x' of partition column \"k\" doesn't fit INTEGER"
+    ) as caught:
         rows(con, "SELECT * FROM m")
     assert "k=x" in (caught.value.detail or "")
 
@@ -110,15 +120,27 @@ def test_escaped_values_and_types(con: Connection, tmp_path: Path) -> None:
         (date(2024, 1, 1),),
         (date(2024, 2, 29),),
     ]
-    assert rows(con, f"SELECT t FROM TABLE(CSV_FILE('{tmp_path}/texts')) ORDER BY t") == [("007",), ("50%",), ("a/b",)]
+    assert rows(con, f"SELECT t FROM TABLE(CSV_FILE('{tmp_path}/texts')) ORDER BY t") == [
+        ("007",),
+        ("50%",),
+        ("a/b",),
+    ]
 
 
 def test_detection_can_be_told(con: Connection, sales: Path) -> None:
     with pytest.raises(runnel.OperationalError, match="has no files to read"):
-        con.execute(f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{sales}', 'hivePartitioning' = 'false')")
-    con.execute(f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{sales}', 'hivePartitioning' = 'false', 'glob' = '**/*.csv')")
+        con.execute(
+            f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{sales}', 'hivePartitioning' = 'false')"
+        )
+    con.execute(
+        f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{sales}', 'hivePartitioning' = 'false', "
+        "'glob' = '**/*.csv')"
+    )
     assert rows(con, "DESCRIBE m") == [("amount", "BIGINT", "NO", None)]
-    con.execute(f"CREATE MAPPING g TYPE File OPTIONS ('path' = '{sales}/*/*/*.csv', 'hivePartitioning' = 'true')")
+    con.execute(
+        f"CREATE MAPPING g TYPE File OPTIONS ('path' = '{sales}/*/*/*.csv', "
+        "'hivePartitioning' = 'true')"
+    )
     assert rows(con, "SELECT count(*) FROM g WHERE year = 2023 AND country = 'fr'") == [(2,)]
 
 
@@ -131,10 +153,14 @@ def test_detection_can_be_told(con: Connection, sales: Path) -> None:
         ("(a INT)", "'partitionBy' = 'a', 'hivePartitioning' = 'false'", "contradicts"),
     ],
 )
-def test_wrong_options(con: Connection, tmp_path: Path, columns: str, options: str, said: str) -> None:
+def test_wrong_options(
+    con: Connection, tmp_path: Path, columns: str, options: str, said: str
+) -> None:
     csv(tmp_path / "f.csv", "a\n1\n")
     with pytest.raises(runnel.ProgrammingError, match=said):
-        con.execute(f"CREATE MAPPING m {columns} TYPE File OPTIONS ('path' = '{tmp_path}', {options})")
+        con.execute(
+            f"CREATE MAPPING m {columns} TYPE File OPTIONS ('path' = '{tmp_path}', {options})"
+        )
 
 
 def test_keys_that_differ(con: Connection, tmp_path: Path) -> None:
@@ -151,14 +177,25 @@ def test_rows_are_written_to_their_folders(con: Connection, tmp_path: Path, kind
         f"CREATE MAPPING m (a INT, k VARCHAR, b VARCHAR, n INT) TYPE File "
         f"OPTIONS ('path' = '{folder}', 'format' = '{kind}', 'partitionBy' = 'n, k')"
     )
-    given = [(1, "x", "one", 1), (2, "a/b", None, 1), (3, None, "three", 2), (4, "x", "four", 1), (5, "", "five", None)]
+    given = [
+        (1, "x", "one", 1),
+        (2, "a/b", None, 1),
+        (3, None, "three", 2),
+        (4, "x", "four", 1),
+        (5, "", "five", None),
+    ]
     con.cursor().executemany("INSERT INTO m VALUES (?, ?, ?, ?)", given)
     names = sorted(str(path.relative_to(folder).parent) for path in folder.rglob("part-*"))
     null = "__HIVE_DEFAULT_PARTITION__"
     assert names == sorted(["n=1/k=x", "n=1/k=a%2Fb", f"n=2/k={null}", f"n={null}/k="])
     found = rows(con, "SELECT a, k, b, n FROM m ORDER BY a")
     assert found == given
-    assert con.execute("INSERT INTO m (a, n) SELECT v, v % 3 FROM TABLE(GENERATE_SERIES(10, 12))").rowcount == 3
+    assert (
+        con.execute(
+            "INSERT INTO m (a, n) SELECT v, v % 3 FROM TABLE(GENERATE_SERIES(10, 12))"
+        ).rowcount
+        == 3
+    )
     assert rows(con, "SELECT a FROM m WHERE n = 2 ORDER BY a") == [(3,), (11,)]
 
 
@@ -175,7 +212,9 @@ def test_others_read_what_is_written(con: Connection, tmp_path: Path) -> None:
 
 
 def test_what_others_write_is_read(con: Connection, tmp_path: Path) -> None:
-    table = pa.table({"a": [1, 2, 3], "k": ["x", "y", "x"], "n": pa.array([1, None, 3], pa.int64())})
+    table = pa.table(
+        {"a": [1, 2, 3], "k": ["x", "y", "x"], "n": pa.array([1, None, 3], pa.int64())}
+    )
     pq.write_to_dataset(table, tmp_path / "o", partition_cols=["k", "n"])
     assert rows(con, f"SELECT a, k, n FROM TABLE(PARQUET_FILE('{tmp_path}/o')) ORDER BY a") == [
         (1, "x", 1),
@@ -184,28 +223,36 @@ def test_what_others_write_is_read(con: Connection, tmp_path: Path) -> None:
     ]
 
 
-def test_more_folders_than_are_open_at_a_time(con: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_folders_than_are_open_at_a_time(
+    con: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(hive_table, "MOST_OPEN", 3)
     con.execute(
         f"CREATE MAPPING m (a INT, k INT) TYPE File "
         f"OPTIONS ('path' = '{tmp_path / 'o'}', 'format' = 'csv', 'partitionBy' = 'k')"
     )
     con.execute("INSERT INTO m SELECT v, v % 10 FROM TABLE(GENERATE_SERIES(1, 100)) ")
-    assert rows(con, "SELECT k, count(*) FROM m GROUP BY k ORDER BY k") == [(k, 10) for k in range(10)]
+    assert rows(con, "SELECT k, count(*) FROM m GROUP BY k ORDER BY k") == [
+        (k, 10) for k in range(10)
+    ]
 
 
 def test_nothing_stays_of_a_statement_that_fails(con: Connection, tmp_path: Path) -> None:
     folder = tmp_path / "o"
     con.execute(
-        f"CREATE MAPPING m (a INT, k INT) TYPE File OPTIONS ('path' = '{folder}', 'format' = 'csv', 'partitionBy' = 'k')"
+        "CREATE MAPPING m (a INT, k INT) TYPE File "
+        f"OPTIONS ('path' = '{folder}', 'format' = 'csv', 'partitionBy' = 'k')"
     )
     with pytest.raises(runnel.DataError):
-        con.execute("INSERT INTO m SELECT 10 / (v - 90000), v % 3 FROM TABLE(GENERATE_SERIES(1, 100000))")
+        con.execute(
+            "INSERT INTO m SELECT 10 / (v - 90000), v % 3 FROM TABLE(GENERATE_SERIES(1, 100000))"
+        )
     assert [path for path in folder.rglob("*") if path.is_file()] == []
 
 
 def test_a_table_where_every_column_is_a_key(con: Connection, tmp_path: Path) -> None:
     with pytest.raises(runnel.ProgrammingError, match="all columns of the mapping"):
         con.execute(
-            f"CREATE MAPPING m (a INT) TYPE File OPTIONS ('path' = '{tmp_path / 'o'}', 'format' = 'csv', 'partitionBy' = 'a')"
+            f"CREATE MAPPING m (a INT) TYPE File OPTIONS ('path' = '{tmp_path / 'o'}', "
+            "'format' = 'csv', 'partitionBy' = 'a')"
         )

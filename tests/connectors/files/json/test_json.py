@@ -16,7 +16,18 @@ import pytest
 from runnel.connector import ScanRequest
 from runnel.connectors.files.json.json_records import line_of_record, record_chunks
 from runnel.errors import DataError, OperationalError, ProgrammingError
-from runnel.sqltypes import BIGINT, DOUBLE, JSON, TIMESTAMP, VARCHAR, SqlType, array, decimal, map_of, row
+from runnel.sqltypes import (
+    BIGINT,
+    DOUBLE,
+    JSON,
+    TIMESTAMP,
+    VARCHAR,
+    SqlType,
+    array,
+    decimal,
+    map_of,
+    row,
+)
 from tests.connectors.conformance import job_context, read_batches, read_rows
 from tests.connectors.files.cases import failure, mapping, schema, visible_rows, written
 from tests.effort import some
@@ -35,7 +46,11 @@ INFERRED: list[tuple[list[str], str, list[Any]]] = [
     (['"2024-02-29"', '"2023-01-01"'], "DATE", [date(2024, 2, 29), date(2023, 1, 1)]),
     (['"2023-02-29"'], "VARCHAR", ["2023-02-29"]),
     (['"2024-01-01T10:00:00"'], "TIMESTAMP", [datetime(2024, 1, 1, 10)]),
-    (['"2024-01-01T10:00:00Z"'], "TIMESTAMP WITH TIME ZONE", [datetime(2024, 1, 1, 10, tzinfo=UTC)]),
+    (
+        ['"2024-01-01T10:00:00Z"'],
+        "TIMESTAMP WITH TIME ZONE",
+        [datetime(2024, 1, 1, 10, tzinfo=UTC)],
+    ),
     (["1.50", '"a"', "true", "null"], "VARCHAR", ["1.50", "a", "true", None]),
     (["null"], "VARCHAR", [None]),
     (["[1, null]", "[]", "null"], "BIGINT[]", [[1, None], [], None]),
@@ -53,8 +68,12 @@ INFERRED: list[tuple[list[str], str, list[Any]]] = [
 
 
 @pytest.mark.parametrize("as_array", [False, True], ids=["lines", "array"])
-@pytest.mark.parametrize(("values", "type_name", "expected"), INFERRED, ids=lambda item: str(item)[:25])
-def test_types_are_found_out(tmp_path: Path, values: list[str], type_name: str, expected: list[Any], as_array: bool) -> None:
+@pytest.mark.parametrize(
+    ("values", "type_name", "expected"), INFERRED, ids=lambda item: str(item)[:25]
+)
+def test_types_are_found_out(
+    tmp_path: Path, values: list[str], type_name: str, expected: list[Any], as_array: bool
+) -> None:
     records = [f'{{"k": 1, "v": {value}}}' for value in values]
     text = "[" + ", ".join(records) + "]" if as_array else "\n".join(records)
     table = mapping(written(tmp_path / "f.json", text))
@@ -71,7 +90,10 @@ def test_missing_fields_are_null_and_columns_are_united(tmp_path: Path) -> None:
 
 
 def test_declared_types(tmp_path: Path) -> None:
-    path = written(tmp_path / "f.json", '{"a": "1.5", "b": 2.345, "c": {"x": "2024-01-01", "y": 1.0}, "d": {"k": 1}}\n')
+    path = written(
+        tmp_path / "f.json",
+        '{"a": "1.5", "b": 2.345, "c": {"x": "2024-01-01", "y": 1.0}, "d": {"k": 1}}\n',
+    )
     columns = [
         ("a", DOUBLE),
         ("b", decimal(5, 1)),
@@ -111,13 +133,22 @@ def test_files_without_records(tmp_path: Path, text: str) -> None:
     assert message == f'the columns of "t" can\'t be found out: the files of "{path}" are empty'
 
 
-CUT_OFF = ['{"a": 1}\n{"a": 2, "b"', '{"a": 1}\n{"a": tr', '[{"a": 1},\n {"a": "x', '[{"a": 1},\n{"a": 2}', '[{"a": 1},', "["]
+CUT_OFF = [
+    '{"a": 1}\n{"a": 2, "b"',
+    '{"a": 1}\n{"a": tr',
+    '[{"a": 1},\n {"a": "x',
+    '[{"a": 1},\n{"a": 2}',
+    '[{"a": 1},',
+    "[",
+]
 
 
 @pytest.mark.parametrize("text", CUT_OFF)
 def test_files_that_were_cut_off(tmp_path: Path, text: str) -> None:
     path = written(tmp_path / "f.json", text)
-    message, _, hint = failure(OperationalError, lambda: visible_rows(mapping(path, [("a", BIGINT)])))
+    message, _, hint = failure(
+        OperationalError, lambda: visible_rows(mapping(path, [("a", BIGINT)]))
+    )
     assert message == f'file "{path}" ends in the middle of a record'
     assert hint == "the file was cut off, or is not yet finished"
     failure(OperationalError, lambda: mapping(path))
@@ -148,10 +179,17 @@ WRONG = ('{"a": }', "[1]", '{"a": "x", "b": 1}', '{"a": 1, "b": "y"}')
 
 @pytest.mark.parametrize("later", WRONG)
 @pytest.mark.parametrize("first", WRONG)
-@pytest.mark.parametrize(("as_array", "follow"), [(False, "false"), (True, "false"), (False, "true")])
-def test_of_several_faults_the_first_is_told(tmp_path: Path, first: str, later: str, follow: str, as_array: bool) -> None:
+@pytest.mark.parametrize(
+    ("as_array", "follow"), [(False, "false"), (True, "false"), (False, "true")]
+)
+def test_of_several_faults_the_first_is_told(
+    tmp_path: Path, first: str, later: str, follow: str, as_array: bool
+) -> None:
     lines = ['{"a": 1, "b": 2}', first, "{}", later, '{"a": 3}']
-    path = written(tmp_path / "f.json", "[" + ",\n".join(lines) + "]\n" if as_array else "\n".join(lines) + "\n")
+    path = written(
+        tmp_path / "f.json",
+        "[" + ",\n".join(lines) + "]\n" if as_array else "\n".join(lines) + "\n",
+    )
     table = mapping(path, [("a", BIGINT), ("b", BIGINT)], follow=follow)
     (part,) = table.scan(ScanRequest((0, 1))).split(job_context())
     with pytest.raises(DataError) as caught:
@@ -167,7 +205,9 @@ def test_text_after_an_array(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("chunk_bytes", [3, 8, 1 << 20])
-@pytest.mark.parametrize("text", ['[{"a": [1, {}]},\n{"a": 2}\n {"a": 3}]', '[\n\n{"a": "}{"}{}]', "[[]\n\n[]]"])
+@pytest.mark.parametrize(
+    "text", ['[{"a": [1, {}]},\n{"a": 2}\n {"a": 3}]', '[\n\n{"a": "}{"}{}]', "[[]\n\n[]]"]
+)
 def test_elements_without_a_comma_between(tmp_path: Path, text: str, chunk_bytes: int) -> None:
     with pytest.raises(DataError, match="lacks a comma between two elements") as caught:
         list(record_chunks(pa.BufferReader(text.encode()), "f.json", chunk_bytes))
@@ -197,7 +237,10 @@ def test_half_of_a_surrogate_pair(tmp_path: Path) -> None:
         assert message == "value '\\ud83e' doesn't fit column \"a\" of type VARCHAR"
         assert detail == f'file "{path}", line 2'
     path = written(tmp_path / "g.json", '{"\\ud83e": 1}\n')
-    assert failure(DataError, lambda: mapping(path))[0] == f'the name "\\ud83e" in file "{path}" has half of a surrogate pair'
+    assert (
+        failure(DataError, lambda: mapping(path))[0]
+        == f'the name "\\ud83e" in file "{path}" has half of a surrogate pair'
+    )
 
 
 def _value(generator: random.Random, depth: int = 0) -> Any:
@@ -216,12 +259,18 @@ def _value(generator: random.Random, depth: int = 0) -> Any:
 @pytest.mark.parametrize("seed", some(range(40), 3))
 def test_arrays_are_cut_at_their_elements_wherever_blocks_end(seed: int) -> None:
     generator = random.Random(seed)
-    records = [{"a": _value(generator), "b": _value(generator)} for _ in range(generator.randrange(1, 12))]
+    records = [
+        {"a": _value(generator), "b": _value(generator)} for _ in range(generator.randrange(1, 12))
+    ]
     for block in (1, 2, 5, 17, 1000):
         for indent in (None, 1):
-            text = json.dumps(records, indent=indent, ensure_ascii=generator.random() < 0.5).encode()
+            text = json.dumps(
+                records, indent=indent, ensure_ascii=generator.random() < 0.5
+            ).encode()
             found = []
-            for chunk in record_chunks(pa.BufferReader(b"\xef\xbb\xbf \n" + text + b"\n"), "f", block):
+            for chunk in record_chunks(
+                pa.BufferReader(b"\xef\xbb\xbf \n" + text + b"\n"), "f", block
+            ):
                 found += [json.loads(line) for line in chunk.data.split(b"\n") if line.strip()]
                 assert not chunk.is_cut
             assert found == records
@@ -248,7 +297,10 @@ def test_the_same_as_duckdb(tmp_path: Path) -> None:
     finally:
         connection.close()
     assert visible_rows(mapping(path)) == expected
-    assert visible_rows(mapping(written(tmp_path / "a.json", "[" + ",".join(records) + "]"))) == expected
+    assert (
+        visible_rows(mapping(written(tmp_path / "a.json", "[" + ",".join(records) + "]")))
+        == expected
+    )
 
 
 def test_a_number_that_no_double_holds_stays_text(tmp_path: Path) -> None:
@@ -268,7 +320,10 @@ def test_a_number_too_large_for_its_column_is_an_error(tmp_path: Path, kind: Sql
 def large_records(count: int) -> list[str]:
     """More than 12 MB, some of them in a form that Arrow refuses."""
     filler = "x" * 1000
-    lines = [f'{{"n": {n}, "at": "2024-01-01T00:00:{n % 60:02d}", "filler": "{filler}"}}' for n in range(count)]
+    lines = [
+        f'{{"n": {n}, "at": "2024-01-01T00:00:{n % 60:02d}", "filler": "{filler}"}}'
+        for n in range(count)
+    ]
     for n in range(5000, count, 4000):
         lines[n] = f'{{"n": "{n}", "at": "2024-01-01 00:00:{n % 60:02d}"}}'
     return lines
@@ -276,8 +331,12 @@ def large_records(count: int) -> list[str]:
 
 def test_rows_of_a_large_file_come_in_its_order(tmp_path: Path) -> None:
     lines = large_records(14_000)
-    table = mapping(written(tmp_path / "f.json", "\n".join(lines)), [("n", BIGINT), ("at", TIMESTAMP)])
-    assert read_rows(table, [0, 1]) == [(n, datetime(2024, 1, 1, 0, 0, n % 60)) for n in range(14_000)]
+    table = mapping(
+        written(tmp_path / "f.json", "\n".join(lines)), [("n", BIGINT), ("at", TIMESTAMP)]
+    )
+    assert read_rows(table, [0, 1]) == [
+        (n, datetime(2024, 1, 1, 0, 0, n % 60)) for n in range(14_000)
+    ]
 
 
 def test_the_first_fault_of_a_large_file_is_told(tmp_path: Path) -> None:

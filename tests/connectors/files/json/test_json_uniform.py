@@ -1,4 +1,5 @@
-"""JSON lines that are alike, cut by the places of their quotes: what is found is what Python's parser finds."""
+"""JSON lines that are alike, cut by the places of their quotes: what is found is what Python's
+parser finds."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ def alike(draw: some.DrawFn) -> tuple[list[dict[str, Any]], tuple[str, str]]:
     """Records with the same fields, nearly all with values of one kind in each."""
     names = draw(some.lists(some.text('ab,:{}"', max_size=3), min_size=1, max_size=4, unique=True))
     kinds = {
-        name: draw(some.sampled_from([TEXT, some.integers(0, 1000), NUMBER, some.sampled_from([":", ","])])) for name in names
+        name: draw(
+            some.sampled_from([TEXT, some.integers(0, 1000), NUMBER, some.sampled_from([":", ","])])
+        )
+        for name in names
     }
     drawn = draw(some.lists(some.fixed_dictionaries(kinds), min_size=1, max_size=6))
     records = [{name: record[name] for name in names} for record in drawn]
@@ -34,20 +38,31 @@ def alike(draw: some.DrawFn) -> tuple[list[dict[str, Any]], tuple[str, str]]:
 
 
 def _is_alike(value: Any, first: Any) -> bool:
-    return type(value) is type(first) and (type(value) is str or (type(value) is int and value >= 0))
+    return type(value) is type(first) and (
+        type(value) is str or (type(value) is int and value >= 0)
+    )
 
 
 @settings(deadline=None, max_examples=examples(400))
 @given(alike())
-def test_what_is_found_is_there(given_records: tuple[list[dict[str, Any]], tuple[str, str]]) -> None:
+def test_what_is_found_is_there(
+    given_records: tuple[list[dict[str, Any]], tuple[str, str]],
+) -> None:
     records, separators = given_records
-    lines = "".join(json.dumps(item, ensure_ascii=False, separators=separators) + "\n" for item in records)
-    types = {name: pa.string() if type(value) is str else pa.int64() for name, value in records[0].items()}
+    lines = "".join(
+        json.dumps(item, ensure_ascii=False, separators=separators) + "\n" for item in records
+    )
+    types = {
+        name: pa.string() if type(value) is str else pa.int64()
+        for name, value in records[0].items()
+    }
     try:
         found = uniform_columns(lines.encode(), {**types, "absent": pa.int64()})
     except pa.ArrowInvalid:
         return
-    is_plain = "\\" not in lines and all(_is_alike(item[name], records[0][name]) for item in records for name in item)
+    is_plain = "\\" not in lines and all(
+        _is_alike(item[name], records[0][name]) for item in records for name in item
+    )
     assert (found is not None) == is_plain
     if found is not None:
         assert {name: column.to_pylist() for name, column in found.items()} == {
@@ -60,8 +75,15 @@ LINE = '{"a":"x","n":12}\n'
 
 
 @settings(deadline=None, max_examples=examples(500))
-@given(some.integers(0, 3 * len(LINE) - 1), some.sampled_from('"{}:,\\ 0-.xé\n\t\r[]'), some.booleans(), some.booleans())
-def test_one_character_that_differs(place: int, character: str, replaces: bool, wants_all: bool) -> None:
+@given(
+    some.integers(0, 3 * len(LINE) - 1),
+    some.sampled_from('"{}:,\\ 0-.xé\n\t\r[]'),
+    some.booleans(),
+    some.booleans(),
+)
+def test_one_character_that_differs(
+    place: int, character: str, replaces: bool, wants_all: bool
+) -> None:
     text = LINE * 3
     text = text[:place] + character + text[place + replaces :]
     wanted = {"a": pa.string(), "n": pa.int64()} if wants_all else {"a": pa.string()}

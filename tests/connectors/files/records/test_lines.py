@@ -30,10 +30,15 @@ def test_many_small_files_and_one_without_lines(tmp_path: Path) -> None:
     expected = []
     for i in range(300):
         count = i % 3
-        path = written(tmp_path / f"{i // 10}" / f"{i:03}.py", "".join(f"line {j}\n" for j in range(count)).removesuffix("\n"))
+        path = written(
+            tmp_path / f"{i // 10}" / f"{i:03}.py",
+            "".join(f"line {j}\n" for j in range(count)).removesuffix("\n"),
+        )
         expected += [(f"line {j}", str(path), j + 1) for j in range(count)]
     table = mapping(tmp_path, format="lines", glob="**/*.py")
-    assert sorted(read_rows(table, (0, 1, 2)), key=lambda found: found[1:]) == sorted(expected, key=lambda found: found[1:])
+    assert sorted(read_rows(table, (0, 1, 2)), key=lambda found: found[1:]) == sorted(
+        expected, key=lambda found: found[1:]
+    )
     assert len(table.path.files()) == 300
 
 
@@ -47,7 +52,10 @@ def test_declared_columns(tmp_path: Path) -> None:
     path = written(tmp_path / "f.txt", "a\nb\n")
     assert visible_rows(mapping(path, [("text", VARCHAR)])) == [("a",), ("b",)]
     assert read_rows(mapping(path, [("text", VARCHAR)]), [2, 0]) == [(1, "a"), (2, "b")]
-    assert visible_rows(mapping(path, [("line_number", BIGINT), ("line", VARCHAR)])) == [(1, "a"), (2, "b")]
+    assert visible_rows(mapping(path, [("line_number", BIGINT), ("line", VARCHAR)])) == [
+        (1, "a"),
+        (2, "b"),
+    ]
     message, _, hint = failure(ProgrammingError, lambda: mapping(path, [("n", BIGINT)]))
     assert message == 'format lines has no column "n" of type BIGINT'
     assert hint == "its columns are line VARCHAR, file VARCHAR and line_number BIGINT"

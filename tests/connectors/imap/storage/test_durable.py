@@ -52,7 +52,9 @@ def reopened(path: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("end", [MapConnector.close, crash], ids=["close", "crash"])
-def test_every_kind_of_change_is_there_after_a_restart(tmp_path: Path, end: Callable[[MapConnector], None]) -> None:
+def test_every_kind_of_change_is_there_after_a_restart(
+    tmp_path: Path, end: Callable[[MapConnector], None]
+) -> None:
     connector = MapConnector(tmp_path)
     table = open_map(connector)
     write(table, INSERT, [(i, i) for i in range(10)])
@@ -90,7 +92,9 @@ def test_every_type_is_there_after_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "item", [*VALUES, sqltypes.NULL, sqltypes.INTERVAL_MONTH, sqltypes.array(sqltypes.array(JSON))], ids=str
+    "item",
+    [*VALUES, sqltypes.NULL, sqltypes.INTERVAL_MONTH, sqltypes.array(sqltypes.array(JSON))],
+    ids=str,
 )
 def test_types_survive_as_json(item: sqltypes.SqlType) -> None:
     import json
@@ -108,7 +112,9 @@ def test_a_mapping_alone_writes_nothing(tmp_path: Path) -> None:
 def test_rows_of_several_mappings_are_kept_with_their_fields(tmp_path: Path) -> None:
     def both(connector: MapConnector) -> tuple[MapTable, MapTable]:
         first = open_map(connector, ("__key", BIGINT), ("a", BIGINT), value="json-flat")
-        return first, open_map(connector, ("__key", BIGINT), ("a", VARCHAR), ("b", JSON), name="M", value="json-flat")
+        return first, open_map(
+            connector, ("__key", BIGINT), ("a", VARCHAR), ("b", JSON), name="M", value="json-flat"
+        )
 
     connector = MapConnector(tmp_path)
     first, second = both(connector)
@@ -172,7 +178,9 @@ def test_a_checkpoint_that_is_cut_short_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 5, 17, 100])
-def test_a_torn_last_change_is_left_out(tmp_path: Path, cut: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_torn_last_change_is_left_out(
+    tmp_path: Path, cut: int, caplog: pytest.LogCaptureFixture
+) -> None:
     opened = Opened(tmp_path)
     opened.table.put((1, 1), SINK)
     opened.table.put((2, 2), SINK)
@@ -227,9 +235,13 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
         reopened(tmp_path)
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["deleted", "emptied"])
+@pytest.mark.parametrize(
+    "damage", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["deleted", "emptied"]
+)
 @pytest.mark.parametrize("name", ["checkpoint-00000001", "log-00000001", "current"])
-def test_a_missing_or_empty_file_is_never_an_empty_map(tmp_path: Path, name: str, damage: Callable[[Path], Any]) -> None:
+def test_a_missing_or_empty_file_is_never_an_empty_map(
+    tmp_path: Path, name: str, damage: Callable[[Path], Any]
+) -> None:
     connector = MapConnector(tmp_path)
     write(open_map(connector), INSERT, [(i, i) for i in range(100)])
     connector.close()
@@ -242,7 +254,9 @@ def test_a_missing_or_empty_file_is_never_an_empty_map(tmp_path: Path, name: str
     assert {path: path.read_bytes() for path in files(tmp_path)} == before
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["deleted", "emptied"])
+@pytest.mark.parametrize(
+    "damage", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["deleted", "emptied"]
+)
 def test_the_first_log_is_missed_too(tmp_path: Path, damage: Callable[[Path], Any]) -> None:
     opened = Opened(tmp_path)
     opened.table.put((1, 1), SINK)
@@ -293,7 +307,12 @@ def test_a_change_of_unknown_kind_is_refused(tmp_path: Path) -> None:
 def test_pandas_is_not_imported_for_a_map(tmp_path: Path) -> None:
     root = Path(__file__).parents[4]
     done = subprocess.run(
-        [sys.executable, "-c", PLAIN, str(tmp_path)], capture_output=True, text=True, cwd=root, timeout=60, check=False
+        [sys.executable, "-c", PLAIN, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=root,
+        timeout=60,
+        check=False,
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
@@ -328,7 +347,12 @@ def test_staged_rows_of_a_durable_job_are_committed_after_a_restart(tmp_path: Pa
     opened = Opened(tmp_path)
     opened.table.put((1, 1), INSERT)
     tokens = []
-    for mode, rows in ((SINK, [(1, 10), (2, 20)]), (DELETE, [(1,)]), (INSERT, [(7, 7)]), (UPDATE, [(2, 22)])):
+    for mode, rows in (
+        (SINK, [(1, 10), (2, 20)]),
+        (DELETE, [(1,)]),
+        (INSERT, [(7, 7)]),
+        (UPDATE, [(2, 22)]),
+    ):
         sink = opened.table.sink(SinkRequest(mode, (0,) if mode is DELETE else (0, 1)))
         sink.write(batch_of(PAIR[:1] if mode is DELETE else PAIR, rows))
         tokens.append(sink.stage(1))
@@ -451,7 +475,11 @@ def test_a_limit_on_file_sizes(tmp_path: Path) -> None:
     resource = pytest.importorskip("resource")
     assert resource is not None
     done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", LIMITED, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.stderr == ""
     count = int(done.stdout)
@@ -499,7 +527,9 @@ while True:
 def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
     acknowledged = -1
     for turn in range(2):
-        process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            [sys.executable, "-c", ENDLESS, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
         assert process.stdout is not None
         for _ in range(20 + 13 * turn):
             acknowledged = int(process.stdout.readline())
@@ -511,7 +541,10 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path)
             acknowledged = int(rest[-1])
         rows = reopened(tmp_path)
         # The change that was being made may be there or not.
-        assert rows in ([(i, i) for i in range(acknowledged + 1)], [(i, i) for i in range(acknowledged + 2)])
+        assert rows in (
+            [(i, i) for i in range(acknowledged + 1)],
+            [(i, i) for i in range(acknowledged + 2)],
+        )
 
 
 def test_closing_twice_and_closing_unwritten(tmp_path: Path) -> None:
@@ -519,8 +552,16 @@ def test_closing_twice_and_closing_unwritten(tmp_path: Path) -> None:
     open_map(connector).put((1, 1), INSERT)
     connector.close()
     connector.close()
-    assert [path.name for path in files(tmp_path)] == ["checkpoint-00000001", "current", "log-00000001"]
+    assert [path.name for path in files(tmp_path)] == [
+        "checkpoint-00000001",
+        "current",
+        "log-00000001",
+    ]
     connector = MapConnector(tmp_path)
     open_map(connector)
     connector.close()
-    assert [path.name for path in files(tmp_path)] == ["checkpoint-00000001", "current", "log-00000001"]
+    assert [path.name for path in files(tmp_path)] == [
+        "checkpoint-00000001",
+        "current",
+        "log-00000001",
+    ]

@@ -1,4 +1,5 @@
-"""TYPE Delta: what the library writes is read, what we write the library reads, and what can't be read rightly is refused."""
+"""TYPE Delta: what the library writes is read, what we write the library reads, and what can't be
+read rightly is refused."""
 
 from __future__ import annotations
 
@@ -20,9 +21,21 @@ from runnel.connector import ColumnDefinition as Definition
 from runnel.connector import Connector, MappingDefinition
 from runnel.connectors.lake.delta.connector import DeltaConnector
 from runnel.connectors.lake.delta.log import load
-from runnel.errors import DataError, IntegrityError, NotSupportedError, OperationalError, ProgrammingError
+from runnel.errors import (
+    DataError,
+    IntegrityError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+)
 from runnel.sqltypes import Kind
-from tests.connectors.conformance import PEOPLE, VALUES, Columns, OptionsConformance, WritingConformance
+from tests.connectors.conformance import (
+    PEOPLE,
+    VALUES,
+    Columns,
+    OptionsConformance,
+    WritingConformance,
+)
 from tests.sinks.durable_conformance import DurableConformance
 
 deltalake = pytest.importorskip("deltalake", reason="needs deltalake: pip install 'runnel[delta]'")
@@ -32,7 +45,9 @@ TYPES = tuple(item for item in VALUES if item.kind not in (Kind.TIME, Kind.INTER
 
 def opened(path: Path, columns: Columns = PEOPLE, **options: str) -> Table:
     definitions = tuple(Definition(name, item) for name, item in columns)
-    return DeltaConnector().open(MappingDefinition("t", definitions, {"path": str(path), "create": "true", **options}))
+    return DeltaConnector().open(
+        MappingDefinition("t", definitions, {"path": str(path), "create": "true", **options})
+    )
 
 
 class TestDelta(WritingConformance):
@@ -87,11 +102,15 @@ def con() -> Iterator[runnel.Connection]:
 
 
 def write(path: Path, rows: dict[str, Any] | pa.Table, **more: Any) -> None:
-    deltalake.write_deltalake(str(path), rows if isinstance(rows, pa.Table) else pa.table(rows), mode="append", **more)
+    deltalake.write_deltalake(
+        str(path), rows if isinstance(rows, pa.Table) else pa.table(rows), mode="append", **more
+    )
 
 
 def mapping(con: runnel.Connection, path: Path, name: str = "t", **options: str) -> None:
-    given = ", ".join(f"'{key}' = '{value}'" for key, value in {"path": str(path), **options}.items())
+    given = ", ".join(
+        f"'{key}' = '{value}'" for key, value in {"path": str(path), **options}.items()
+    )
     con.execute(f"CREATE OR REPLACE MAPPING {name} TYPE Delta OPTIONS ({given})")
 
 
@@ -100,7 +119,9 @@ def taken(cursor: runnel.Cursor, count: int) -> list[Any]:
     return [cursor.fetchone() for _ in range(count)]
 
 
-def files_read(con: runnel.Connection, sql: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[tuple[Any, ...]]]:
+def files_read(
+    con: runnel.Connection, sql: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[int, list[tuple[Any, ...]]]:
     """How many data files a query opens, and its rows."""
     from runnel.connectors.lake import table as lake_table
 
@@ -117,7 +138,9 @@ def files_read(con: runnel.Connection, sql: str, monkeypatch: pytest.MonkeyPatch
     return len(read), rows
 
 
-def test_columns_come_from_the_table_and_rows_go_both_ways(con: runnel.Connection, tmp_path: Path) -> None:
+def test_columns_come_from_the_table_and_rows_go_both_ways(
+    con: runnel.Connection, tmp_path: Path
+) -> None:
     write(tmp_path / "t", {"id": [1, 2], "name": ["a", None]})
     mapping(con, tmp_path / "t")
     assert con.execute("SELECT * FROM t ORDER BY id").fetchall() == [(1, "a"), (2, None)]
@@ -145,7 +168,12 @@ def test_columns_come_from_the_table_and_rows_go_both_ways(con: runnel.Connectio
     ],
 )
 def test_files_are_left_out_by_their_statistics(
-    con: runnel.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, condition: str, files: int, rows: int
+    con: runnel.Connection,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    condition: str,
+    files: int,
+    rows: int,
 ) -> None:
     for part in range(3):
         ids = list(range(part * 10, part * 10 + 10))
@@ -169,11 +197,20 @@ def test_files_are_left_out_by_their_partitions_and_by_a_limit(
     con: runnel.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "t"
-    write(path, {"id": list(range(9)), "p": ["a/b %", None, "ü="] * 3, "n": [1, 2, 3] * 3}, partition_by=["p", "n"])
+    write(
+        path,
+        {"id": list(range(9)), "p": ["a/b %", None, "ü="] * 3, "n": [1, 2, 3] * 3},
+        partition_by=["p", "n"],
+    )
     mapping(con, path)
-    assert files_read(con, "SELECT id FROM t WHERE p = 'a/b %' ORDER BY id", monkeypatch) == (1, [(0,), (3,), (6,)])
+    assert files_read(con, "SELECT id FROM t WHERE p = 'a/b %' ORDER BY id", monkeypatch) == (
+        1,
+        [(0,), (3,), (6,)],
+    )
     assert files_read(con, "SELECT count(*) FROM t WHERE p IS NULL", monkeypatch) == (1, [(3,)])
-    assert files_read(con, "SELECT id, p FROM t WHERE n BETWEEN 3 AND 5 AND id > 3 ORDER BY id", monkeypatch) == (
+    assert files_read(
+        con, "SELECT id, p FROM t WHERE n BETWEEN 3 AND 5 AND id > 3 ORDER BY id", monkeypatch
+    ) == (
         1,
         [(5, "ü="), (8, "ü=")],
     )
@@ -185,7 +222,9 @@ def test_versions_and_moments(con: runnel.Connection, tmp_path: Path) -> None:
     path = tmp_path / "t"
     for i in range(3):
         write(path, {"id": [i]})
-    stamps = {entry["version"]: entry["timestamp"] for entry in deltalake.DeltaTable(str(path)).history()}
+    stamps = {
+        entry["version"]: entry["timestamp"] for entry in deltalake.DeltaTable(str(path)).history()
+    }
     mapping(con, path, "first", version="0")
     moment = datetime.fromtimestamp(stamps[1] / 1000, UTC)
     mapping(con, path, "second", timestamp=moment.isoformat())
@@ -213,7 +252,9 @@ def test_a_version_stays_what_it_was(con: runnel.Connection, tmp_path: Path) -> 
     assert con.execute("SELECT sum(id) FROM now").fetchone() == (4,)
 
 
-def test_columns_that_are_added_later_are_null_before(con: runnel.Connection, tmp_path: Path) -> None:
+def test_columns_that_are_added_later_are_null_before(
+    con: runnel.Connection, tmp_path: Path
+) -> None:
     path = tmp_path / "t"
     write(path, {"id": [1]})
     mapping(con, path, "old")
@@ -227,7 +268,9 @@ def test_a_column_that_changed_since_is_told(con: runnel.Connection, tmp_path: P
     path = tmp_path / "t"
     write(path, {"id": [1], "name": ["a"]})
     mapping(con, path)
-    deltalake.write_deltalake(str(path), pa.table({"id": ["x"], "other": [1]}), mode="overwrite", schema_mode="overwrite")
+    deltalake.write_deltalake(
+        str(path), pa.table({"id": ["x"], "other": [1]}), mode="overwrite", schema_mode="overwrite"
+    )
     for sql in ("SELECT id FROM t", "INSERT INTO t VALUES (1, 'b')"):
         with pytest.raises(OperationalError, match="were changed since CREATE MAPPING") as caught:
             con.execute(sql).fetchall()
@@ -237,9 +280,14 @@ def test_a_column_that_changed_since_is_told(con: runnel.Connection, tmp_path: P
 def test_declared_columns(con: runnel.Connection, tmp_path: Path) -> None:
     path = tmp_path / "t"
     write(path, {"Id": pa.array([1, 2], pa.int32()), "name": ["a", "b"]})
-    con.execute(f"CREATE MAPPING t (label VARCHAR EXTERNAL NAME name, id BIGINT) TYPE Delta OPTIONS ('path' = '{path}')")
+    con.execute(
+        "CREATE MAPPING t (label VARCHAR EXTERNAL NAME name, id BIGINT) TYPE Delta "
+        f"OPTIONS ('path' = '{path}')"
+    )
     assert con.execute("SELECT * FROM t WHERE id = 2").fetchall() == [("b", 2)]
-    with pytest.raises(ProgrammingError, match='column "id" is INTEGER there, and declared as BIGINT'):
+    with pytest.raises(
+        ProgrammingError, match='column "id" is INTEGER there, and declared as BIGINT'
+    ):
         con.execute("INSERT INTO t VALUES ('c', 3)")
     with pytest.raises(ProgrammingError, match='column "nam" is not in the Delta table') as caught:
         con.execute(f"CREATE MAPPING u (nam VARCHAR) TYPE Delta OPTIONS ('path' = '{path}')")
@@ -254,17 +302,24 @@ def test_what_is_no_table(con: runnel.Connection, tmp_path: Path) -> None:
     assert "'create' = 'true'" in (caught.value.hint or "")
     with pytest.raises(ProgrammingError, match="can't be made without columns"):
         mapping(con, tmp_path / "nothing", create="true")
-    with pytest.raises(NotSupportedError, match=r'at "s3://u:\*\*\*\*@t" .+ only tables of the local file system'):
+    with pytest.raises(
+        NotSupportedError, match=r'at "s3://u:\*\*\*\*@t" .+ only tables of the local file system'
+    ):
         con.execute("CREATE MAPPING t TYPE Delta OPTIONS ('path' = 's3://u:hidden@t')")
     with pytest.raises(NotSupportedError, match="takes % and two digits for another character"):
         mapping(con, tmp_path / "a%20b", create="true")
-    with pytest.raises(NotSupportedError, match="can't be made: all its columns are partition columns") as caught:
+    with pytest.raises(
+        NotSupportedError, match="can't be made: all its columns are partition columns"
+    ) as caught:
         options = f"'path' = '{tmp_path}/x', 'create' = 'true', 'partitionBy' = 'b, a'"
         con.execute(f"CREATE MAPPING t (a INTEGER, b VARCHAR) TYPE Delta OPTIONS ({options})")
     assert '"partitionBy"' in (caught.value.hint or "")
     assert not (tmp_path / "x").exists()
     with pytest.raises(NotSupportedError, match="have no type TIME"):
-        con.execute(f"CREATE MAPPING t (a TIME) TYPE Delta OPTIONS ('path' = '{tmp_path}/x', 'create' = 'true')")
+        con.execute(
+            f"CREATE MAPPING t (a TIME) TYPE Delta OPTIONS ('path' = '{tmp_path}/x', "
+            "'create' = 'true')"
+        )
 
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -272,20 +327,29 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!
 
 def deletion_vector(rows: list[int]) -> dict[str, Any]:
     """An inline deletion vector, as the protocol describes it: a Roaring bitmap in Z85."""
-    bitmap = struct.pack("<IIHHI", 12346, 1, 0, len(rows) - 1, 16) + struct.pack(f"<{len(rows)}H", *rows)
+    bitmap = struct.pack("<IIHHI", 12346, 1, 0, len(rows) - 1, 16) + struct.pack(
+        f"<{len(rows)}H", *rows
+    )
     data = struct.pack("<IQI", 1681511377, 1, 0) + bitmap
     padded = data + b"\0" * (-len(data) % 4)
     text = ""
     for start in range(0, len(padded), 4):
         number = int.from_bytes(padded[start : start + 4], "big")
         text += "".join(_DIGITS[number // 85**power % 85] for power in (4, 3, 2, 1, 0))
-    return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(data), "cardinality": len(rows)}
+    return {
+        "storageType": "i",
+        "pathOrInlineDv": text,
+        "sizeInBytes": len(data),
+        "cardinality": len(rows),
+    }
 
 
 def append_version(path: Path, *actions: dict[str, Any]) -> None:
     log = path / "_delta_log"
     number = max(int(item.stem) for item in log.glob("*.json")) + 1
-    (log / f"{number:020d}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+    (log / f"{number:020d}.json").write_text(
+        "".join(json.dumps(action) + "\n" for action in actions)
+    )
 
 
 def with_deleted(path: Path, rows: list[int]) -> None:
@@ -294,16 +358,32 @@ def with_deleted(path: Path, rows: list[int]) -> None:
     add = next(json.loads(line)["add"] for line in lines if '"add"' in line)
     remove = {"path": add["path"], "deletionTimestamp": 1, "dataChange": True, "size": add["size"]}
     commit = {"timestamp": int(time.time() * 1000), "operation": "DELETE"}
-    append_version(path, {"commitInfo": commit}, {"remove": remove}, {"add": {**add, "deletionVector": deletion_vector(rows)}})
+    append_version(
+        path,
+        {"commitInfo": commit},
+        {"remove": remove},
+        {"add": {**add, "deletionVector": deletion_vector(rows)}},
+    )
 
 
-def test_rows_that_a_deletion_vector_deletes_are_gone(con: runnel.Connection, tmp_path: Path) -> None:
+def test_rows_that_a_deletion_vector_deletes_are_gone(
+    con: runnel.Connection, tmp_path: Path
+) -> None:
     path = tmp_path / "t"
     ids = pa.table({"id": list(range(10))})
     write(path, ids, configuration={"delta.enableDeletionVectors": "true"})
     with_deleted(path, [1, 3])
     mapping(con, path)
-    assert [row[0] for row in con.execute("SELECT id FROM t ORDER BY id")] == [0, 2, 4, 5, 6, 7, 8, 9]
+    assert [row[0] for row in con.execute("SELECT id FROM t ORDER BY id")] == [
+        0,
+        2,
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+    ]
     assert con.execute("SELECT count(*) FROM t").fetchone() == (8,)
     assert con.execute("SELECT id FROM t WHERE id > 7 ORDER BY id").fetchall() == [(8,), (9,)]
     assert con.execute("SELECT count(*) FROM (SELECT id FROM t LIMIT 9)").fetchone() == (8,)
@@ -311,7 +391,9 @@ def test_rows_that_a_deletion_vector_deletes_are_gone(con: runnel.Connection, tm
     assert con.execute("SELECT count(*) FROM t").fetchone() == (9,)
 
 
-def test_what_a_reader_must_know_and_we_do_not_is_refused(con: runnel.Connection, tmp_path: Path) -> None:
+def test_what_a_reader_must_know_and_we_do_not_is_refused(
+    con: runnel.Connection, tmp_path: Path
+) -> None:
     mapped = tmp_path / "mapped"
     write(mapped, {"id": [1]}, configuration={"delta.columnMapping.mode": "name"})
     with pytest.raises(NotSupportedError, match="readers that know columnMapping"):
@@ -321,13 +403,22 @@ def test_what_a_reader_must_know_and_we_do_not_is_refused(con: runnel.Connection
     mapping(con, newer)
     append_version(
         newer,
-        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["odd"], "writerFeatures": ["odd"]}},
+        {
+            "protocol": {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": ["odd"],
+                "writerFeatures": ["odd"],
+            }
+        },
     )
     with pytest.raises((NotSupportedError, OperationalError), match=r"odd|can't be read"):
         con.execute("SELECT * FROM t").fetchall()
 
 
-def test_what_a_writer_must_know_and_we_do_not_is_refused(con: runnel.Connection, tmp_path: Path) -> None:
+def test_what_a_writer_must_know_and_we_do_not_is_refused(
+    con: runnel.Connection, tmp_path: Path
+) -> None:
     path = tmp_path / "t"
     write(path, {"id": [1]})
     mapping(con, path)
@@ -354,7 +445,8 @@ def test_null_where_a_column_is_required(con: runnel.Connection, tmp_path: Path)
 def test_the_empty_text_is_no_partition(con: runnel.Connection, tmp_path: Path) -> None:
     path = tmp_path / "t"
     con.execute(
-        f"CREATE MAPPING t (id BIGINT, p VARCHAR) TYPE Delta OPTIONS ('path'='{path}', 'create'='true', 'partitionBy'='p')"
+        "CREATE MAPPING t (id BIGINT, p VARCHAR) TYPE Delta "
+        f"OPTIONS ('path'='{path}', 'create'='true', 'partitionBy'='p')"
     )
     with pytest.raises(DataError, match="the empty text can't be a value of partition column"):
         con.execute("INSERT INTO t VALUES (1, '')")
@@ -366,7 +458,10 @@ def test_the_empty_text_is_no_partition(con: runnel.Connection, tmp_path: Path) 
     ("kind", "values"),
     [
         ("DATE", ["DATE '0001-01-01'", "DATE '2024-02-29'", "NULL"]),
-        ("TIMESTAMP", ["TIMESTAMP '2024-01-01 01:02:03.000004'", "TIMESTAMP '1969-12-31 23:59:59'", "NULL"]),
+        (
+            "TIMESTAMP",
+            ["TIMESTAMP '2024-01-01 01:02:03.000004'", "TIMESTAMP '1969-12-31 23:59:59'", "NULL"],
+        ),
         ("TIMESTAMP WITH TIME ZONE", ["TIMESTAMP WITH TIME ZONE '2024-01-01 01:02:03.5+01:00'"]),
         ("DECIMAL(9, 2)", ["1.50", "0.00", "NULL"]),
         ("BOOLEAN", ["true", "false", "NULL"]),
@@ -374,16 +469,21 @@ def test_the_empty_text_is_no_partition(con: runnel.Connection, tmp_path: Path) 
         ("VARCHAR", ["'ä/ü %20 = ''x'", "'a:b'", "NULL", "' '"]),
     ],
 )
-def test_partition_values_are_read_back(con: runnel.Connection, tmp_path: Path, kind: str, values: list[str]) -> None:
+def test_partition_values_are_read_back(
+    con: runnel.Connection, tmp_path: Path, kind: str, values: list[str]
+) -> None:
     path = tmp_path / "t"
     con.execute(
-        f"CREATE MAPPING t (id BIGINT, p {kind}) TYPE Delta OPTIONS ('path'='{path}', 'create'='true', 'partitionBy'='p')"
+        f"CREATE MAPPING t (id BIGINT, p {kind}) TYPE Delta "
+        f"OPTIONS ('path'='{path}', 'create'='true', 'partitionBy'='p')"
     )
     rows = ", ".join(f"({i}, {value})" for i, value in enumerate(values))
     con.execute(f"INSERT INTO t VALUES {rows}")
     expected = con.execute(f"SELECT * FROM (VALUES {rows}) AS v(id, p) ORDER BY id").fetchall()
     assert con.execute("SELECT * FROM t ORDER BY id").fetchall() == expected
-    theirs = deltalake.DeltaTable(str(path)).to_pyarrow_table().sort_by("id").column("p").to_pylist()
+    theirs = (
+        deltalake.DeltaTable(str(path)).to_pyarrow_table().sort_by("id").column("p").to_pylist()
+    )
     assert theirs == [value for _, value in expected]
     for i, value in enumerate(values):
         if value != "NULL":
@@ -402,14 +502,19 @@ def test_partition_values_are_read_back(con: runnel.Connection, tmp_path: Path, 
 def test_a_moment_as_a_partition_value_has_its_zone(con: runnel.Connection, tmp_path: Path) -> None:
     path = tmp_path / "t"
     options = f"'path' = '{path}', 'create' = 'true', 'partitionBy' = 'p'"
-    con.execute(f"CREATE MAPPING t (id BIGINT, p TIMESTAMP WITH TIME ZONE) TYPE Delta OPTIONS ({options})")
+    con.execute(
+        f"CREATE MAPPING t (id BIGINT, p TIMESTAMP WITH TIME ZONE) TYPE Delta OPTIONS ({options})"
+    )
     con.execute("INSERT INTO t VALUES (1, TIMESTAMP WITH TIME ZONE '2024-01-01 01:02:03.5+01:00')")
     lines = (path / "_delta_log" / f"{1:020d}.json").read_text().splitlines()
     add = next(json.loads(line)["add"] for line in lines if '"add"' in line)
     assert add["partitionValues"] == {"p": "2024-01-01T00:02:03.500000Z"}
     # Other writers leave it out.
     copy(next(path.rglob("*.parquet")), path / "copy.parquet")
-    append_version(path, {"add": {**add, "path": "copy.parquet", "partitionValues": {"p": "2024-01-01 00:02:03.5"}}})
+    append_version(
+        path,
+        {"add": {**add, "path": "copy.parquet", "partitionValues": {"p": "2024-01-01 00:02:03.5"}}},
+    )
     mapping(con, path, "f", follow="true", version="0")
     cursor = con.execute("SELECT * FROM f")
     moment = datetime(2024, 1, 1, 0, 2, 3, 500_000, UTC)
@@ -439,14 +544,18 @@ def test_a_log_may_hold_any_text(con: runnel.Connection, tmp_path: Path) -> None
     mapping(con, tmp_path / "t", follow="true", pollMillis="1")
     cursor = con.cursor()
     cursor.execute("SELECT id FROM t")
-    write(tmp_path / "t", {"id": [1], "text": [text]}, schema_mode="merge")  # is in the log, as the file's largest value
+    write(
+        tmp_path / "t", {"id": [1], "text": [text]}, schema_mode="merge"
+    )  # is in the log, as the file's largest value
     assert taken(cursor, 2) == [(0,), (1,)]
     cursor.close()
 
 
 def test_what_fails_behind_a_commit_is_no_failure(con: runnel.Connection, tmp_path: Path) -> None:
     path = tmp_path / "t"
-    con.execute(f"CREATE MAPPING t (id BIGINT) TYPE Delta OPTIONS ('path' = '{path}', 'create' = 'true')")
+    con.execute(
+        f"CREATE MAPPING t (id BIGINT) TYPE Delta OPTIONS ('path' = '{path}', 'create' = 'true')"
+    )
     table = deltalake.DeltaTable(str(path))
     table.alter.set_table_properties({"delta.checkpointInterval": "1"})
     (path / "_delta_log" / f"{table.version() + 1:020}.checkpoint.parquet").mkdir()
@@ -454,7 +563,9 @@ def test_what_fails_behind_a_commit_is_no_failure(con: runnel.Connection, tmp_pa
     assert con.execute("SELECT * FROM t").fetchall() == [(7,)]
 
 
-def test_a_stream_begins_with_the_version_that_is_named(con: runnel.Connection, tmp_path: Path) -> None:
+def test_a_stream_begins_with_the_version_that_is_named(
+    con: runnel.Connection, tmp_path: Path
+) -> None:
     path = tmp_path / "t"
     for i in range(4):
         write(path, {"id": [i]})
@@ -466,8 +577,12 @@ def test_a_stream_begins_with_the_version_that_is_named(con: runnel.Connection, 
     cursor.close()
 
 
-@pytest.mark.parametrize(("choice", "expected"), [("skip", [(5,)]), ("additions", [(1,), (3,), (5,)])])
-def test_a_stream_over_a_delete(con: runnel.Connection, tmp_path: Path, choice: str, expected: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("choice", "expected"), [("skip", [(5,)]), ("additions", [(1,), (3,), (5,)])]
+)
+def test_a_stream_over_a_delete(
+    con: runnel.Connection, tmp_path: Path, choice: str, expected: list[Any]
+) -> None:
     path = tmp_path / "t"
     write(path, {"id": [1, 2, 3]})
     mapping(con, path, "strict", follow="true", pollMillis="1")
@@ -479,7 +594,9 @@ def test_a_stream_over_a_delete(con: runnel.Connection, tmp_path: Path, choice: 
     deltalake.DeltaTable(str(path)).delete("id = 2")
     write(path, {"id": [5]})
     assert taken(lenient, len(expected)) == expected
-    with pytest.raises(OperationalError, match=r"version 1 of the Delta table .* \(DELETE\) isn't an append") as caught:
+    with pytest.raises(
+        OperationalError, match=r"version 1 of the Delta table .* \(DELETE\) isn't an append"
+    ) as caught:
         strict.fetchone()
     assert "'onChange' = 'skip'" in (caught.value.hint or "")
     lenient.close()
@@ -514,10 +631,17 @@ def test_a_job_over_tables_goes_on_after_a_restart(tmp_path: Path) -> None:
         return found
 
     with runnel.connect(str(tmp_path / "db")) as con:
-        con.execute(f"CREATE MAPPING s TYPE Delta OPTIONS ('path' = '{source}', 'follow' = 'true', 'pollMillis' = '1')")
-        con.execute(f"CREATE MAPPING t (id BIGINT) TYPE Delta OPTIONS ('path' = '{target}', 'create' = 'true')")
         con.execute(
-            "CREATE JOB j OPTIONS ('processingGuarantee' = 'exactlyOnce', 'snapshotIntervalMillis' = '20') "
+            f"CREATE MAPPING s TYPE Delta OPTIONS ('path' = '{source}', 'follow' = 'true', "
+            "'pollMillis' = '1')"
+        )
+        con.execute(
+            "CREATE MAPPING t (id BIGINT) TYPE Delta "
+            f"OPTIONS ('path' = '{target}', 'create' = 'true')"
+        )
+        con.execute(
+            "CREATE JOB j OPTIONS ('processingGuarantee' = 'exactlyOnce', "
+            "'snapshotIntervalMillis' = '20') "
             "AS INSERT INTO t SELECT id FROM s"
         )
         assert wait(2) == [0, 1]
@@ -528,7 +652,9 @@ def test_a_job_over_tables_goes_on_after_a_restart(tmp_path: Path) -> None:
         assert wait(5) == [0, 1, 2, 3, 4]
         con.execute("DROP JOB j")
     log = [
-        json.loads(line) for item in sorted((target / "_delta_log").glob("*.json")) for line in item.read_text().splitlines()
+        json.loads(line)
+        for item in sorted((target / "_delta_log").glob("*.json"))
+        for line in item.read_text().splitlines()
     ]
     numbers = [action["txn"]["version"] for action in log if "txn" in action]
     assert numbers == sorted(set(numbers)), "each epoch is there once"

@@ -1,4 +1,5 @@
-"""TYPE Iceberg: what the library writes is read, what we write the library reads, and what can't be read rightly is refused."""
+"""TYPE Iceberg: what the library writes is read, what we write the library reads, and what can't be
+read rightly is refused."""
 
 from __future__ import annotations
 
@@ -23,14 +24,22 @@ from runnel.connectors.lake.iceberg.commit import IcebergTarget
 from runnel.connectors.lake.iceberg.connector import IcebergConnector
 from runnel.errors import IntegrityError, NotSupportedError, OperationalError, ProgrammingError
 from runnel.sqltypes import Kind
-from tests.connectors.conformance import PEOPLE, VALUES, Columns, OptionsConformance, WritingConformance
+from tests.connectors.conformance import (
+    PEOPLE,
+    VALUES,
+    Columns,
+    OptionsConformance,
+    WritingConformance,
+)
 from tests.connectors.lake.delta.test_delta import files_read, taken
 from tests.sinks.durable_conformance import DurableConformance
 
 pytest.importorskip("pyiceberg", reason="needs pyiceberg: pip install 'runnel[iceberg]'")
 pytest.importorskip("sqlalchemy", reason="needs sqlalchemy: pip install 'runnel[iceberg]'")
 
-TYPES = tuple(item for item in VALUES if item.kind not in (Kind.INTERVAL, Kind.TINYINT, Kind.SMALLINT))
+TYPES = tuple(
+    item for item in VALUES if item.kind not in (Kind.INTERVAL, Kind.TINYINT, Kind.SMALLINT)
+)
 IDS = pa.schema([("id", pa.int64())])
 
 
@@ -91,7 +100,13 @@ class TestIcebergOptions(OptionsConformance):
 
     def definition(self, path: Path) -> MappingDefinition:
         columns = tuple(Definition(name, item) for name, item in PEOPLE)
-        options = {"table": "space.t", "warehouse": str(path), "create": "true", "follow": "true", "pollMillis": "10"}
+        options = {
+            "table": "space.t",
+            "warehouse": str(path),
+            "create": "true",
+            "follow": "true",
+            "pollMillis": "10",
+        }
         return MappingDefinition("t", columns, options)
 
 
@@ -106,7 +121,12 @@ def catalog(tmp_path: Path) -> Iterator[Any]:
     """What another user of the tables in the folder has."""
     from pyiceberg.catalog import load_catalog
 
-    made = load_catalog("default", type="sql", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}")
+    made = load_catalog(
+        "default",
+        type="sql",
+        uri=f"sqlite:///{tmp_path}/catalog.db",
+        warehouse=f"file://{tmp_path}",
+    )
     made.create_namespace("space")
     yield made
     made.engine.dispose()
@@ -123,12 +143,24 @@ def ids(values: Any) -> pa.Table:
 
 
 def test_rows_go_both_ways(con: runnel.Connection, catalog: Any, tmp_path: Path) -> None:
-    schema = pa.schema([("id", pa.int64()), ("name", pa.string()), ("l", pa.list_(pa.struct([("x", pa.int32())])))])
+    schema = pa.schema(
+        [("id", pa.int64()), ("name", pa.string()), ("l", pa.list_(pa.struct([("x", pa.int32())])))]
+    )
     table = catalog.create_table("space.t", schema)
-    table.append(pa.table({"id": [1, 2], "name": ["a", None], "l": [[{"x": 1}], []]}, schema=schema))
+    table.append(
+        pa.table({"id": [1, 2], "name": ["a", None], "l": [[{"x": 1}], []]}, schema=schema)
+    )
     mapping(con, tmp_path)
-    assert con.execute("SELECT * FROM t ORDER BY id").fetchall() == [(1, "a", [{"x": 1}]), (2, None, [])]
-    assert con.execute("INSERT INTO t SELECT id + 2, name, CASE WHEN id = 1 THEN l END FROM t").rowcount == 2
+    assert con.execute("SELECT * FROM t ORDER BY id").fetchall() == [
+        (1, "a", [{"x": 1}]),
+        (2, None, []),
+    ]
+    assert (
+        con.execute(
+            "INSERT INTO t SELECT id + 2, name, CASE WHEN id = 1 THEN l END FROM t"
+        ).rowcount
+        == 2
+    )
     table.refresh()
     # The library reads a NULL list of rows as an empty one.
     assert table.scan().to_arrow().sort_by("id").to_pylist()[2:] == [
@@ -164,7 +196,8 @@ def test_files_are_left_out_by_their_bounds(
     rows: int,
 ) -> None:
     con.execute(
-        "CREATE MAPPING t (id BIGINT, name VARCHAR, at TIMESTAMP, day DATE, price DECIMAL(9, 2), x DOUBLE) TYPE Iceberg "
+        "CREATE MAPPING t (id BIGINT, name VARCHAR, at TIMESTAMP, day DATE, price DECIMAL(9, 2), "
+        "x DOUBLE) TYPE Iceberg "
         f"OPTIONS ('table' = 'space.t', 'warehouse' = '{tmp_path}', 'create' = 'true')"
     )
     table = catalog.load_table("space.t")
@@ -185,21 +218,40 @@ def test_files_are_left_out_by_their_bounds(
     assert (read, len(found)) == (files, rows)
 
 
-def test_partition_transforms(con: runnel.Connection, catalog: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
+def test_partition_transforms(
+    con: runnel.Connection, catalog: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyiceberg.transforms import (
+        BucketTransform,
+        DayTransform,
+        IdentityTransform,
+        TruncateTransform,
+    )
 
-    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("name", pa.string()), ("day", pa.date32())])
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("at", pa.timestamp("us", "UTC")),
+            ("name", pa.string()),
+            ("day", pa.date32()),
+        ]
+    )
     table = catalog.create_table("space.t", schema)
     with table.update_spec() as spec:
         spec.add_field("id", BucketTransform(4), "bucket")
         spec.add_field("at", DayTransform(), "at_day")
         spec.add_field("name", TruncateTransform(2), "start")
         spec.add_field("day", IdentityTransform(), "day")
-    with pytest.raises(ProgrammingError, match=r"is partitioned by bucket\[4\]\(id\), .+, day, not by name"):
+    with pytest.raises(
+        ProgrammingError, match=r"is partitioned by bucket\[4\]\(id\), .+, day, not by name"
+    ):
         mapping(con, tmp_path, create="true", partitionBy="name")
     mapping(con, tmp_path)
     values = ", ".join(
-        f"({i}, TIMESTAMP WITH TIME ZONE '2024-01-0{i % 3 + 1} 12:00:00+00:00', {name}, DATE '1969-12-30')"
+        (
+            f"({i}, TIMESTAMP WITH TIME ZONE '2024-01-0{i % 3 + 1} 12:00:00+00:00', {name}, "
+            "DATE '1969-12-30')"
+        )
         for i, name in enumerate(["'ab/c'", "'abd'", "NULL", "'ü'", "''", "'x y'"])
     )
     con.execute(f"INSERT INTO t VALUES {values}")
@@ -209,12 +261,19 @@ def test_partition_transforms(con: runnel.Connection, catalog: Any, tmp_path: Pa
     theirs = table.scan().to_arrow().sort_by("id")
     assert [tuple(row.values()) for row in theirs.to_pylist()] == expected
     for i, (condition, count) in enumerate(
-        [("id = 3", 1), ("at = TIMESTAMP WITH TIME ZONE '2024-01-02 12:00:00+00:00'", 2), ("name = 'abd'", 1)]
+        [
+            ("id = 3", 1),
+            ("at = TIMESTAMP WITH TIME ZONE '2024-01-02 12:00:00+00:00'", 2),
+            ("name = 'abd'", 1),
+        ]
     ):
         read, found = files_read(con, f"SELECT id FROM t WHERE {condition}", monkeypatch)
         assert (len(found), read < 6) == (count, True), (i, read)
         assert table.scan(row_filter="id = 3").to_arrow().num_rows == 1
-    assert files_read(con, "SELECT count(*) FROM t WHERE day > DATE '1970-01-01'", monkeypatch) == (0, [(0,)])
+    assert files_read(con, "SELECT count(*) FROM t WHERE day > DATE '1970-01-01'", monkeypatch) == (
+        0,
+        [(0,)],
+    )
 
 
 def test_snapshots_moments_and_refs(con: runnel.Connection, catalog: Any, tmp_path: Path) -> None:
@@ -227,7 +286,11 @@ def test_snapshots_moments_and_refs(con: runnel.Connection, catalog: Any, tmp_pa
     mapping(con, tmp_path, "b", ref="before")
     stamp = datetime.fromtimestamp(table.snapshots()[0].timestamp_ms / 1000, UTC)
     mapping(con, tmp_path, "c", timestamp=stamp.isoformat())
-    assert [con.execute(f"SELECT count(*) FROM {name}").fetchone() for name in ("a", "b", "c")] == [(1,), (2,), (1,)]
+    assert [con.execute(f"SELECT count(*) FROM {name}").fetchone() for name in ("a", "b", "c")] == [
+        (1,),
+        (2,),
+        (1,),
+    ]
     with pytest.raises(OperationalError, match="has no snapshot 7") as caught:
         mapping(con, tmp_path, snapshot="7")
     assert str(first) in (caught.value.hint or "")
@@ -281,12 +344,17 @@ def test_columns_go_by_their_numbers(con: runnel.Connection, catalog: Any, tmp_p
     mapping(con, tmp_path)
     assert con.execute("SELECT b, c, gone FROM t").fetchall() == [(1, "x", None)]
     con.execute("INSERT INTO t (b, c, gone) VALUES (2, 'y', 'new')")
-    assert con.execute("SELECT b, c, gone FROM t WHERE b > 0 ORDER BY b").fetchall() == [(1, "x", None), (2, "y", "new")]
+    assert con.execute("SELECT b, c, gone FROM t WHERE b > 0 ORDER BY b").fetchall() == [
+        (1, "x", None),
+        (2, "y", "new"),
+    ]
     with pytest.raises(OperationalError, match="were changed since CREATE MAPPING"):
         con.execute("SELECT b FROM before").fetchall()
 
 
-def test_a_column_that_was_dropped_and_added_anew_is_told(con: runnel.Connection, catalog: Any, tmp_path: Path) -> None:
+def test_a_column_that_was_dropped_and_added_anew_is_told(
+    con: runnel.Connection, catalog: Any, tmp_path: Path
+) -> None:
     from pyiceberg.types import LongType
 
     schema = pa.schema([("id", pa.int64()), ("n", pa.int64())])
@@ -301,8 +369,12 @@ def test_a_column_that_was_dropped_and_added_anew_is_told(con: runnel.Connection
     assert 'column "n" was dropped, and added anew' in (caught.value.detail or "")
 
 
-def test_fields_within_a_column_that_changed_are_refused(con: runnel.Connection, catalog: Any, tmp_path: Path) -> None:
-    schema = pa.schema([("id", pa.int64()), ("s", pa.struct([("x", pa.int64()), ("y", pa.int64())]))])
+def test_fields_within_a_column_that_changed_are_refused(
+    con: runnel.Connection, catalog: Any, tmp_path: Path
+) -> None:
+    schema = pa.schema(
+        [("id", pa.int64()), ("s", pa.struct([("x", pa.int64()), ("y", pa.int64())]))]
+    )
     table = catalog.create_table("space.t", schema)
     table.append(pa.table({"id": [1], "s": [{"x": 1, "y": 2}]}, schema=schema))
     with table.update_schema() as update:
@@ -313,7 +385,9 @@ def test_fields_within_a_column_that_changed_are_refused(con: runnel.Connection,
         con.execute("SELECT s FROM t").fetchall()
 
 
-def test_files_of_others_without_numbers(con: runnel.Connection, catalog: Any, tmp_path: Path) -> None:
+def test_files_of_others_without_numbers(
+    con: runnel.Connection, catalog: Any, tmp_path: Path
+) -> None:
     table = catalog.create_table("space.t", IDS)
     pq.write_table(ids([1, 2]), tmp_path / "added.parquet")
     table.add_files([f"file://{tmp_path}/added.parquet"])
@@ -327,7 +401,8 @@ def test_files_of_others_without_numbers(con: runnel.Connection, catalog: Any, t
 
 
 def with_delete_file(table: Any, content: str, deletes: pa.Table) -> None:
-    """A snapshot with a file of deletes beside the data, as writers other than the library make it."""
+    """A snapshot with a file of deletes beside the data, as writers other than the library make
+    it."""
     from pyiceberg import manifest as m
     from pyiceberg.table.snapshots import Operation
     from pyiceberg.table.update.snapshot import _FastAppendFiles
@@ -358,7 +433,9 @@ def with_delete_file(table: Any, content: str, deletes: pa.Table) -> None:
             output = table.io.new_output(f"{table.location()}/metadata/deletes.avro")
             with Writer(table.spec(), table.schema(), output, self._snapshot_id, "null") as writer:
                 entry = m.ManifestEntry.from_args(
-                    status=m.ManifestEntryStatus.ADDED, snapshot_id=self._snapshot_id, data_file=file
+                    status=m.ManifestEntryStatus.ADDED,
+                    snapshot_id=self._snapshot_id,
+                    data_file=file,
                 )
                 writer.add_entry(entry)
             return [*super()._existing_manifests(), writer.to_manifest_file()]
@@ -367,14 +444,25 @@ def with_delete_file(table: Any, content: str, deletes: pa.Table) -> None:
         assert producer is not None
 
 
-def test_rows_that_a_delete_file_takes_out_are_gone(con: runnel.Connection, catalog: Any, tmp_path: Path) -> None:
+def test_rows_that_a_delete_file_takes_out_are_gone(
+    con: runnel.Connection, catalog: Any, tmp_path: Path
+) -> None:
     table = catalog.create_table("space.t", IDS)
     table.append(ids(range(10)))
     [task] = table.scan().plan_files()
     places = pa.table({"file_path": [task.file.file_path] * 2, "pos": pa.array([1, 3], pa.int64())})
     with_delete_file(table, "POSITION_DELETES", places)
     mapping(con, tmp_path)
-    assert [row[0] for row in con.execute("SELECT id FROM t ORDER BY id")] == [0, 2, 4, 5, 6, 7, 8, 9]
+    assert [row[0] for row in con.execute("SELECT id FROM t ORDER BY id")] == [
+        0,
+        2,
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+    ]
     assert con.execute("SELECT count(*) FROM t").fetchone() == (8,)
     assert con.execute("SELECT id FROM t WHERE id > 8").fetchall() == [(9,)]
     assert con.execute("SELECT count(*) FROM (SELECT id FROM t LIMIT 9)").fetchone() == (8,)
@@ -392,13 +480,17 @@ def test_deletes_by_value_are_refused(con: runnel.Connection, catalog: Any, tmp_
 
 def test_a_password_in_an_address_is_not_told(con: runnel.Connection) -> None:
     with pytest.raises(OperationalError, match="can't be opened") as caught:
-        con.execute("CREATE MAPPING t TYPE Iceberg OPTIONS ('table' = 's.t', 'uri' = 'nosuch://me:mine@host/x')")
+        con.execute(
+            "CREATE MAPPING t TYPE Iceberg OPTIONS ('table' = 's.t', 'uri' = 'nosuch://me:mine@host/x')"
+        )
     assert caught.value.detail is not None
     assert "nosuch://…@host/x" in caught.value.detail
     assert "'warehouse'" in (caught.value.hint or "")
 
 
-def test_null_where_a_column_is_required(con: runnel.Connection, catalog: Any, tmp_path: Path) -> None:
+def test_null_where_a_column_is_required(
+    con: runnel.Connection, catalog: Any, tmp_path: Path
+) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
     catalog.create_table("space.t", schema)
     mapping(con, tmp_path)
@@ -414,10 +506,15 @@ def test_small_integers_are_kept_in_wider_columns(con: runnel.Connection, tmp_pa
         f"OPTIONS ('table' = 't', 'warehouse' = '{tmp_path}', 'create' = 'true')"
     )
     con.execute("INSERT INTO t VALUES (1, -128, 32767), (2, NULL, NULL)")
-    assert con.execute("SELECT * FROM t ORDER BY id").fetchall() == [(1, -128, 32767), (2, None, None)]
+    assert con.execute("SELECT * FROM t ORDER BY id").fetchall() == [
+        (1, -128, 32767),
+        (2, None, None),
+    ]
 
 
-def test_a_commit_meets_others(con: runnel.Connection, catalog: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_meets_others(
+    con: runnel.Connection, catalog: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = catalog.create_table("space.t", IDS)
     mapping(con, tmp_path)
     original = IcebergTarget._data_file
@@ -435,7 +532,9 @@ def test_a_commit_meets_others(con: runnel.Connection, catalog: Any, tmp_path: P
     assert sorted(con.execute("SELECT id FROM t").fetchall()) == [(1,), (100,)]
 
 
-def test_a_stream_gives_each_snapshot_in_order(con: runnel.Connection, catalog: Any, tmp_path: Path) -> None:
+def test_a_stream_gives_each_snapshot_in_order(
+    con: runnel.Connection, catalog: Any, tmp_path: Path
+) -> None:
     table = catalog.create_table("space.t", IDS)
     mapping(con, tmp_path, follow="true", pollMillis="1")
     cursor = con.cursor()
@@ -454,8 +553,12 @@ def test_a_stream_gives_each_snapshot_in_order(con: runnel.Connection, catalog: 
     cursor.close()
 
 
-@pytest.mark.parametrize(("choice", "expected"), [("skip", [(5,)]), ("additions", [(1,), (3,), (5,)])])
-def test_a_stream_over_a_delete(con: runnel.Connection, catalog: Any, tmp_path: Path, choice: str, expected: list[Any]) -> None:
+@pytest.mark.parametrize(
+    ("choice", "expected"), [("skip", [(5,)]), ("additions", [(1,), (3,), (5,)])]
+)
+def test_a_stream_over_a_delete(
+    con: runnel.Connection, catalog: Any, tmp_path: Path, choice: str, expected: list[Any]
+) -> None:
     table = catalog.create_table("space.t", IDS)
     table.append(ids([1, 2, 3]))
     mapping(con, tmp_path, "strict", follow="true", pollMillis="1")
@@ -473,7 +576,9 @@ def test_a_stream_over_a_delete(con: runnel.Connection, catalog: Any, tmp_path: 
     lenient.close()
 
 
-def test_a_stream_whose_snapshot_was_expired_tells_the_gap(connector: Any, catalog: Any, tmp_path: Path) -> None:
+def test_a_stream_whose_snapshot_was_expired_tells_the_gap(
+    connector: Any, catalog: Any, tmp_path: Path
+) -> None:
     table = catalog.create_table("space.t", IDS)
     followed: Any = opened(connector, tmp_path, (), follow="true")
     empty = followed.first_version()
@@ -510,7 +615,8 @@ def test_a_job_over_tables_goes_on_after_a_restart(catalog: Any, tmp_path: Path)
         mapping(con, tmp_path, "s", table="space.s", follow="true", pollMillis="1")
         mapping(con, tmp_path, "t")
         con.execute(
-            "CREATE JOB j OPTIONS ('processingGuarantee' = 'exactlyOnce', 'snapshotIntervalMillis' = '20') "
+            "CREATE JOB j OPTIONS ('processingGuarantee' = 'exactlyOnce', "
+            "'snapshotIntervalMillis' = '20') "
             "AS INSERT INTO t SELECT id FROM s"
         )
         assert wait(2) == [0, 1]
@@ -523,11 +629,15 @@ def test_a_job_over_tables_goes_on_after_a_restart(catalog: Any, tmp_path: Path)
     summaries = [item.summary.additional_properties for item in target.snapshots()]
     epochs = [int(item["runnel.epoch"]) for item in summaries]
     assert epochs == sorted(set(epochs)), "each epoch is there once"
-    [committed] = [value for name, value in target.properties.items() if name.startswith("runnel.committed.")]
+    [committed] = [
+        value for name, value in target.properties.items() if name.startswith("runnel.committed.")
+    ]
     assert int(committed) == epochs[-1]
 
 
-def test_statements_of_one_connection_wait_for_one_another(con: runnel.Connection, catalog: Any, tmp_path: Path) -> None:
+def test_statements_of_one_connection_wait_for_one_another(
+    con: runnel.Connection, catalog: Any, tmp_path: Path
+) -> None:
     table = catalog.create_table("space.t", IDS)
     mapping(con, tmp_path)
     failed: list[BaseException] = []
@@ -546,7 +656,17 @@ def test_statements_of_one_connection_wait_for_one_another(con: runnel.Connectio
         thread.join()
     assert failed == []
     table.refresh()
-    assert sorted(table.scan().to_arrow().column("id").to_pylist()) == [0, 1, 2, 10, 11, 12, 20, 21, 22]
+    assert sorted(table.scan().to_arrow().column("id").to_pylist()) == [
+        0,
+        1,
+        2,
+        10,
+        11,
+        12,
+        20,
+        21,
+        22,
+    ]
 
 
 def test_no_class_is_imported_that_a_tables_metadata_names(
@@ -554,7 +674,8 @@ def test_no_class_is_imported_that_a_tables_metadata_names(
 ) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code/named_by_data.py").write_text(
-        f"open({str(tmp_path / 'ran')!r}, 'w').close()\nfrom pyiceberg.io.pyarrow import PyArrowFileIO as Named"
+        f"open({str(tmp_path / 'ran')!r}, 'w').close()\n"
+        "from pyiceberg.io.pyarrow import PyArrowFileIO as Named"
     )
     monkeypatch.syspath_prepend(str(tmp_path / "code"))
     opened(connector, tmp_path / "w")
@@ -562,7 +683,10 @@ def test_no_class_is_imported_that_a_tables_metadata_names(
     content = json.loads(metadata.read_text())
     for name in ("py-io-impl", "write.py-location-provider.impl"):
         metadata.write_text(json.dumps({**content, "properties": {name: "named_by_data.Named"}}))
-        for options in ({"path": str(metadata)}, {"table": "space.t", "warehouse": str(tmp_path / "w")}):
+        for options in (
+            {"path": str(metadata)},
+            {"table": "space.t", "warehouse": str(tmp_path / "w")},
+        ):
             with pytest.raises(NotSupportedError, match=name):
                 connector.open(MappingDefinition("t", (), options))
     assert not (tmp_path / "ran").exists()

@@ -27,7 +27,11 @@ def test_every_listed_node_is_met() -> None:
     met: set[str] = set()
     for sql in VALID:
         statement = parse(sql)
-        for part in (statement, getattr(statement, "query", None), getattr(statement, "statement", None)):
+        for part in (
+            statement,
+            getattr(statement, "query", None),
+            getattr(statement, "statement", None),
+        ):
             if isinstance(part, Query):
                 met |= {type(node).__name__ for node in part.expression.walk()}
     assert set(ALLOWED) == met

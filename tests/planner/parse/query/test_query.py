@@ -31,7 +31,9 @@ def test_parameters_are_numbered_by_their_place_in_the_text() -> None:
     assert int(query.expressions[0].name) == 0
     assert int(query.args["where"].this.expression.name) == 1
     assert int(query.args["limit"].expression.name) == 3
-    assert all(isinstance(node, exp.Parameter) for node in query.find_all(exp.Parameter, exp.Placeholder))
+    assert all(
+        isinstance(node, exp.Parameter) for node in query.find_all(exp.Parameter, exp.Placeholder)
+    )
 
 
 CALLS = [
@@ -115,7 +117,16 @@ def test_arguments_keep_their_order() -> None:
 
 
 def test_what_is_no_function() -> None:
-    for text in ("a", "1", "a + b", "cast(a as int)", "case when a then b end", "a in (1)", "array[1]", "exists (select 1)"):
+    for text in (
+        "a",
+        "1",
+        "a + b",
+        "cast(a as int)",
+        "case when a then b end",
+        "a in (1)",
+        "array[1]",
+        "exists (select 1)",
+    ):
         assert function_call(scalar(text)) is None
 
 
@@ -129,7 +140,10 @@ def test_aggregate_modifiers() -> None:
 
 
 def test_names_that_look_like_calls_stay_names() -> None:
-    query = tree("with a(x) as (select 1), b(y) as (select 2) select * from a t(u), unnest(c) w(v) join f(1) g(h) on true")
+    query = tree(
+        "with a(x) as (select 1), b(y) as (select 2) select * from a t(u), unnest(c) w(v) join "
+        "f(1) g(h) on true"
+    )
     names = [node.this for node in query.find_all(exp.Identifier)]
     assert sorted(set(names)) == ["a", "b", "c", "g", "h", "t", "u", "v", "w", "x", "y"]
 
@@ -146,7 +160,9 @@ def test_names_that_look_like_calls_stay_names() -> None:
         ("a desc nulls last", True, False),
     ],
 )
-def test_null_is_smallest_unless_said_otherwise(text: str, descending: bool, nulls_first: bool) -> None:
+def test_null_is_smallest_unless_said_otherwise(
+    text: str, descending: bool, nulls_first: bool
+) -> None:
     (item,) = tree(f"select a from t order by {text}").args["order"].expressions
     assert bool(item.args.get("desc")) is descending
     assert item.args["nulls_first"] is nulls_first
@@ -180,14 +196,28 @@ def test_types_are_parsed_by_us() -> None:
 
 def test_a_cast_followed_by_more() -> None:
     zoned = scalar("a::timestamp at time zone 'UTC'")
-    assert isinstance(zoned, exp.AtTimeZone) and str(sql_type_of(zoned.this.args["to"])) == "TIMESTAMP"
+    assert (
+        isinstance(zoned, exp.AtTimeZone) and str(sql_type_of(zoned.this.args["to"])) == "TIMESTAMP"
+    )
     product = scalar("a::double precision * 2")
     assert isinstance(product, exp.Mul) and str(sql_type_of(product.this.args["to"])) == "DOUBLE"
 
 
 def test_joins() -> None:
-    joins = tree("select 1 from a, b join c on true left outer join d using (x) cross join e natural full join f").args["joins"]
-    found = [(j.args.get("method"), j.args.get("side"), j.args.get("kind"), "on" in j.args, "using" in j.args) for j in joins]
+    joins = tree(
+        "select 1 from a, b join c on true left outer join d using (x) cross join e natural full "
+        "join f"
+    ).args["joins"]
+    found = [
+        (
+            j.args.get("method"),
+            j.args.get("side"),
+            j.args.get("kind"),
+            "on" in j.args,
+            "using" in j.args,
+        )
+        for j in joins
+    ]
     assert found[0] == (None, None, None, False, False)
     assert found[1] == (None, None, "INNER", True, False)
     assert found[2][1:] == ("LEFT", "OUTER", False, True)
@@ -202,7 +232,10 @@ def test_unnest_keeps_both_column_names() -> None:
 
 
 def test_table_functions() -> None:
-    for sql in ("select * from table(f(1, name => 'x')) as t(v)", "select * from f(1, name => 'x') as t(v)"):
+    for sql in (
+        "select * from table(f(1, name => 'x')) as t(v)",
+        "select * from f(1, name => 'x') as t(v)",
+    ):
         table = tree(sql).args["from_"].this
         call = function_call(table.this)
         assert call is not None and call[0] == "F"
@@ -211,7 +244,20 @@ def test_table_functions() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["path", "glob", "format", "options", "rows", "columns", "start", "stop", "step", "rate", "index"]
+    "name",
+    [
+        "path",
+        "glob",
+        "format",
+        "options",
+        "rows",
+        "columns",
+        "start",
+        "stop",
+        "step",
+        "rate",
+        "index",
+    ],
 )
 def test_named_arguments_may_be_called_anything(name: str) -> None:
     (argument,) = tree(f"select * from f({name} => 1)").args["from_"].this.this.expressions
@@ -263,12 +309,21 @@ def test_a_sum_of_numbers_with_exponents() -> None:
     sql = "select 1e0+2.5e-3-1_0e1, '1e0+1'"
     outer, text = tree(sql).expressions
     assert isinstance(outer, exp.Sub) and isinstance(outer.this, exp.Add)
-    assert (outer.this.this.this, outer.this.expression.this, outer.expression.this) == ("1e0", "2.5e-3", "10e1")
+    assert (outer.this.this.this, outer.this.expression.this, outer.expression.this) == (
+        "1e0",
+        "2.5e-3",
+        "10e1",
+    )
     position = position_of(outer.expression, sql)
-    assert position is not None and sql[position.offset : position.offset + position.length] == "1_0e1"
+    assert (
+        position is not None and sql[position.offset : position.offset + position.length] == "1_0e1"
+    )
     assert text.this == "1e0+1"
 
 
 def test_a_typed_literal_binds_tighter_than_a_cast() -> None:
     cast = scalar("timestamp '2024-01-01 10:00:00'::date")
-    assert [str(sql_type_of(node.args["to"])) for node in (cast, cast.this)] == ["DATE", "TIMESTAMP"]
+    assert [str(sql_type_of(node.args["to"])) for node in (cast, cast.this)] == [
+        "DATE",
+        "TIMESTAMP",
+    ]

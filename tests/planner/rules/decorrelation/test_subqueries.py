@@ -44,14 +44,18 @@ def exists_company(correlated: bool = True) -> Exists:
 
 def test_in_becomes_a_semi_and_not_in_a_null_aware_anti_join() -> None:
     left = scan(trades())
-    assert kinds(subqueries_to_joins(where(left, in_companies(column(left, "ticker"))))) == [JoinKind.SEMI]
+    assert kinds(subqueries_to_joins(where(left, in_companies(column(left, "ticker"))))) == [
+        JoinKind.SEMI
+    ]
     negated = build.call("not", [in_companies(column(left, "ticker"))])
     assert kinds(subqueries_to_joins(where(left, negated))) == [JoinKind.NULL_ANTI]
 
 
 def test_in_elsewhere_becomes_a_mark() -> None:
     left = scan(trades())
-    either = build.call("or", [in_companies(column(left, "ticker")), build.call("is_null", [column(left, "ts")])])
+    either = build.call(
+        "or", [in_companies(column(left, "ticker")), build.call("is_null", [column(left, "ts")])]
+    )
     found = subqueries_to_joins(where(left, either))
     assert kinds(found) == [JoinKind.MARK]
     assert found.fields == left.fields
@@ -81,7 +85,12 @@ def test_an_uncorrelated_exists_reads_one_row() -> None:
 
 def test_a_scalar_subquery_is_a_single_or_a_cross_join() -> None:
     left, right, _ = both()
-    one = Aggregate(input=right, keys=(), aggregates=(aggregate_call("MAX", [column(right, "size")]),), names=("m",))
+    one = Aggregate(
+        input=right,
+        keys=(),
+        aggregates=(aggregate_call("MAX", [column(right, "size")]),),
+        names=("m",),
+    )
     many = project(right, s=column(right, "size"))
     for relation, kind in ((one, JoinKind.CROSS), (many, JoinKind.SINGLE)):
         value = ScalarSubquery(relation=relation, type=INTEGER)
@@ -95,14 +104,20 @@ def test_conjuncts_around_subqueries_keep_their_order() -> None:
     left = scan(trades())
     relation = where(left, in_companies(column(left, "ticker")), fallible(left))
     found = apply(relation)
-    assert shown(found).startswith("Filter (where: (10 / CAST(quantity AS BIGINT)) > 1)\n  Semi join")
+    assert shown(found).startswith(
+        "Filter (where: (10 / CAST(quantity AS BIGINT)) > 1)\n  Semi join"
+    )
 
 
 def test_a_correlated_in_passes_the_columns_it_needs() -> None:
     left, right, _ = both()
     outer = OuterColumn(index=3, name="quantity", type=INTEGER)
     sized = where(right, build.call("gt", [column(right, "size"), outer]))
-    inside = InSubquery(operands=(column(left, "ticker"),), relation=project(sized, k=column(right, "__key")), type=BOOLEAN)
+    inside = InSubquery(
+        operands=(column(left, "ticker"),),
+        relation=project(sized, k=column(right, "__key")),
+        type=BOOLEAN,
+    )
     found = subqueries_to_joins(where(left, build.call("not", [inside])))
     assert isinstance(found, Join)
     assert found.kind is JoinKind.NULL_ANTI
@@ -113,7 +128,12 @@ def test_a_correlated_in_passes_the_columns_it_needs() -> None:
 def test_nested_subqueries_are_taken_apart_from_the_inside() -> None:
     left, right, _ = both()
     inner = Exists(
-        relation=where(left, build.call("eq", [column(left, "ticker"), OuterColumn(index=1, name="name", type=VARCHAR)])),
+        relation=where(
+            left,
+            build.call(
+                "eq", [column(left, "ticker"), OuterColumn(index=1, name="name", type=VARCHAR)]
+            ),
+        ),
         type=BOOLEAN,
     )
     outer = OuterColumn(index=1, name="ticker", type=VARCHAR)
@@ -126,7 +146,12 @@ def test_an_equality_needs_no_domain() -> None:
     left, right, _ = both()
     outer = OuterColumn(index=1, name="ticker", type=VARCHAR)
     matching = where(right, build.call("eq", [column(right, "__key"), outer]))
-    largest = Aggregate(input=matching, keys=(), aggregates=(aggregate_call("MAX", [column(right, "size")]),), names=("m",))
+    largest = Aggregate(
+        input=matching,
+        keys=(),
+        aggregates=(aggregate_call("MAX", [column(right, "size")]),),
+        names=("m",),
+    )
     found = subqueries_to_joins(project(left, m=ScalarSubquery(relation=largest, type=INTEGER)))
     assert kinds(found) == [JoinKind.LEFT]
     grouped = next(item for item in walk(found) if isinstance(item, Aggregate))
@@ -145,7 +170,12 @@ def test_any_other_condition_takes_the_domain() -> None:
 
 
 def test_a_stream_has_no_domain() -> None:
-    stream = Generate(function="generate_stream", arguments=(number(1),), columns=(Field("v", BIGINT),), unbounded=True)
+    stream = Generate(
+        function="generate_stream",
+        arguments=(number(1),),
+        columns=(Field("v", BIGINT),),
+        unbounded=True,
+    )
     _, right, _ = both()
     outer = OuterColumn(index=0, name="v", type=BIGINT)
     greater = where(right, build.call("gt", [build.cast(column(right, "size"), BIGINT), outer]))
