@@ -13,7 +13,8 @@ import runnel
 from runnel.connectors.options import OptionSet
 from runnel.settings import SETTINGS
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
 OPTION_TABLES = {
     "File": "files.options",
     "IMap": "imap.columns",
@@ -86,3 +87,18 @@ def test_the_parameters_of_connect_are_those_of_the_code() -> None:
     text = (DOCS / "connecting.md").read_text("utf-8")
     shown = re.findall(r"^\| `(\w+)` \|", text.partition("## Settings")[0], re.MULTILINE)
     assert shown == list(inspect.signature(runnel.connect).parameters)
+
+
+def test_the_glossary_names_modules_and_pages_that_exist() -> None:
+    rows = re.findall(
+        r"^\| ([^|]+) \| [^|]+ \| ([^|]+) \|$",
+        (DOCS / "glossary.md").read_text("utf-8"),
+        re.MULTILINE,
+    )
+    terms = {term: see for term, see in rows if term not in ("term", "---")}
+    assert len(terms) >= 40
+    for term, see in terms.items():
+        modules = [ROOT / name for name in re.findall(r"`([^`]+)`", see)]
+        pages = [DOCS / name for name in re.findall(r"\]\(([^)]+)\)", see)]
+        assert modules + pages, term
+        assert [path for path in (*modules, *pages) if not path.is_file()] == [], term

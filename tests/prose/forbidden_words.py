@@ -145,8 +145,8 @@ NAMES = (
     rule("name-patience", r"\bpatience\b", "deadline"),
     rule("name-promise", r"\bpromis\w+\b", "guarantee"),
     rule("name-errand", r"\berrands?\b", "executor, task"),
-    rule("name-place", r"\bplaces?\b", "position, offset, path, index"),
-    rule("name-moment", r"\bmoments?\b(?! state)", "instant, timestamp"),
+    rule("name-place", r"(?<!\bin )\bplaces?\b", "position, offset, path, index"),
+    rule("name-moment", r"(?<!higher )\bmoments?\b(?! state)", "instant, timestamp"),
     rule("name-piece", r"\bpieces?\b|\bthings?\b", "chunk, segment"),
 )
 """Rules for names."""
