@@ -1,4 +1,4 @@
-"""The rows that the jobs of the stored directory read, in the parts in which they come."""
+"""The rows that the jobs of the stored directories read, in parts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ import pyarrow.parquet as pq
 
 BEGINNING = datetime(2026, 1, 1)
 END = 100_000
-"""Seconds after the beginning: the time of the last row, whose watermark completes everything
-before it."""
+"""Time of the last row, in seconds after the beginning: its watermark completes all windows."""
 WRITTEN = 1_767_225_600
-"""When all files were changed last, in seconds since 1970, as a position may say it."""
+"""Modification time of all files in seconds since 1970: positions may contain it."""
 
 Row = dict[str, Any]
 PARTS: dict[str, tuple[tuple[range, tuple[int, ...]], ...]] = {
@@ -27,9 +26,9 @@ PARTS: dict[str, tuple[tuple[range, tuple[int, ...]], ...]] = {
     "3": ((range(92, 150, 2), (30, 40, 71)),),
     "4": ((range(END, END + 1), ()),),
 }
-"""By the name of its files, of each part the times in seconds, and those of rows that are late."""
+"""By part: times of its rows in seconds, and times of its late rows."""
 BEFORE, AFTER = ("1", "2"), ("3", "4")
-"""The parts that are read before the directory is stored, and those that it has still to read."""
+"""The parts that are read before the directory is stored, and the remaining parts."""
 
 
 def rows_of_part(stream: str, part: str) -> list[Row]:
@@ -91,18 +90,18 @@ STREAMS: dict[str, tuple[str, Callable[[list[Row], Path], None]]] = {
     "broken": ("csv", _broken),
     "columnar": ("parquet", _parquet),
 }
-"""By its name, the extension of a stream's files, and what writes one."""
+"""By stream: the extension of its files, and the function that writes one."""
 
 TABLES = {
     "names": "k,name\na,Anna\nb,Björn\nb,Bea\n",
     "prices": "k,since,price\na,2026-01-01 00:00:10,1.5\na,2026-01-01 00:01:00,2.5\n"
     "b,2026-01-01 00:00:00,4\nb,2026-01-01 00:01:40,8\nc,2026-01-01 00:02:00,16\n",
 }
-"""The files of tables that end."""
+"""By bounded table: its file."""
 
 
 def write_tables(root: Path) -> None:
-    """The files that are there from the beginning."""
+    """Writes the files of bounded tables."""
     for name, text in TABLES.items():
         (root / "in").mkdir(exist_ok=True)
         (root / "in" / f"{name}.csv").write_text(text, "utf-8")
@@ -110,7 +109,7 @@ def write_tables(root: Path) -> None:
 
 
 def write_part(folder: Path, part: str) -> None:
-    """One file of each stream below a folder."""
+    """Writes one file of each stream below a folder."""
     for stream, (extension, write) in STREAMS.items():
         path = folder / stream / f"{part}.{extension}"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,11 @@
-"""The jobs of the stored directory: for each operator with state, sink and source at least one."""
+"""The jobs of the stored directories: one or more for each operator with state, sink and source."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from uuid import UUID
 
 EVENTS = ("events",)
 BOTH = ("events", "payments")
@@ -23,6 +26,8 @@ class StoredJob:
     late: the columns of the mapping "<name>_late", which the query names in LATE DATA INTO.
     arguments: of the parameters of the query.
     has_time: whether a watermark comes to the sink.
+    statement: the beginning of the statement that the job runs.
+    zone: the time zone of the session that made the job.
     """
 
     name: str
@@ -35,6 +40,7 @@ class StoredJob:
     arguments: tuple[object, ...] = ()
     has_time: bool = True
     statement: str = "INSERT INTO"
+    zone: str = "UTC"
 
     @property
     def sql(self) -> str:
@@ -58,17 +64,13 @@ def tumble(size: int, table: str = "TABLE events") -> str:
 
 
 def hop(size: int, step: int) -> str:
-    return (
-        f"TABLE(HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '{size}' SECOND, "
-        f"INTERVAL '{step}' SECOND))"
-    )
+    sizes = f"INTERVAL '{size}' SECOND, INTERVAL '{step}' SECOND"
+    return f"TABLE(HOP(TABLE events, DESCRIPTOR(ts), {sizes}))"
 
 
 def cumulate(step: int, size: int) -> str:
-    return (
-        f"TABLE(CUMULATE(TABLE events, DESCRIPTOR(ts), INTERVAL '{step}' SECOND, "
-        f"INTERVAL '{size}' SECOND))"
-    )
+    sizes = f"INTERVAL '{step}' SECOND, INTERVAL '{size}' SECOND"
+    return f"TABLE(CUMULATE(TABLE events, DESCRIPTOR(ts), {sizes}))"
 
 
 def session(gap: int) -> str:
@@ -96,20 +98,20 @@ AGGREGATIONS = (
     ),
     StoredJob(
         "collected",
-        f"{WINDOW}, ids BIGINT ARRAY, texts VARCHAR, f VARCHAR, l VARCHAR, most VARCHAR, "
-        "least VARCHAR",
-        "SELECT window_end, k, ARRAY_AGG(id ORDER BY id), STRING_AGG(s, '-' ORDER BY id), "
-        "FIRST(s ORDER BY id), "
-        f"LAST(s ORDER BY id), ARG_MAX(s, id), ARG_MIN(s, id) FROM {tumble(20)} "
-        "GROUP BY window_end, k",
+        f"{WINDOW}, ids BIGINT ARRAY, texts VARCHAR, f VARCHAR, l VARCHAR, most VARCHAR, least "
+        "VARCHAR",
+        "SELECT window_end, k, ARRAY_AGG(id ORDER BY id), STRING_AGG(s, '-' ORDER BY id), FIRST(s "
+        "ORDER BY id), "
+        f"LAST(s ORDER BY id), ARG_MAX(s, id), ARG_MIN(s, id) FROM {tumble(20)} GROUP BY "
+        "window_end, k",
     ),
     StoredJob(
         "different",
         f"{WINDOW}, n BIGINT, sv BIGINT, vs BIGINT ARRAY, few BIGINT, about BIGINT",
-        "SELECT window_end, k, COUNT(DISTINCT v), SUM(DISTINCT v), "
-        "ARRAY_AGG(DISTINCT v ORDER BY v), "
-        f"COUNT(*) FILTER (WHERE v > 5), APPROX_DISTINCT(s) FROM {tumble(20)} "
-        "GROUP BY window_end, k",
+        "SELECT window_end, k, COUNT(DISTINCT v), SUM(DISTINCT v), ARRAY_AGG(DISTINCT v ORDER BY "
+        "v), "
+        f"COUNT(*) FILTER (WHERE v > 5), APPROX_DISTINCT(s) FROM {tumble(20)} GROUP BY "
+        "window_end, k",
     ),
     StoredJob(
         "quantiles",
@@ -120,19 +122,19 @@ AGGREGATIONS = (
     ),
     StoredJob(
         "statistics",
-        f"{WINDOW}, a DOUBLE, b DOUBLE, c DOUBLE, d DOUBLE, e DOUBLE, f DOUBLE, g DOUBLE, "
-        "h DOUBLE, "
+        f"{WINDOW}, a DOUBLE, b DOUBLE, c DOUBLE, d DOUBLE, e DOUBLE, f DOUBLE, g DOUBLE, h "
+        "DOUBLE, "
         "i BIGINT, j BIGINT, l BIGINT",
-        "SELECT window_end, k, STDDEV(v), VAR_POP(f), CORR(v, f), COVAR_SAMP(v, f), "
-        "REGR_SLOPE(f, v), SKEWNESS(v), "
-        f"KURTOSIS(f), PRODUCT(v + 1), BIT_AND(v), BIT_OR(v), BIT_XOR(v) FROM {tumble(40)} "
-        "GROUP BY window_end, k",
+        "SELECT window_end, k, STDDEV(v), VAR_POP(f), CORR(v, f), COVAR_SAMP(v, f), REGR_SLOPE(f, "
+        "v), SKEWNESS(v), "
+        f"KURTOSIS(f), PRODUCT(v + 1), BIT_AND(v), BIT_OR(v), BIT_XOR(v) FROM {tumble(40)} GROUP "
+        "BY window_end, k",
     ),
     StoredJob(
         "programmed",
         f"{WINDOW}, spread BIGINT, doubled BIGINT",
-        f"SELECT window_end, k, spread(v), SUM(doubled(v)) FROM {tumble(20)} "
-        "GROUP BY window_end, k",
+        f"SELECT window_end, k, spread(v), SUM(doubled(v)) FROM {tumble(20)} GROUP BY window_end, "
+        "k",
         options="'modules' = 'functions.py'",
     ),
     StoredJob(
@@ -148,8 +150,8 @@ AGGREGATIONS = (
         "two_stages_of_frames",
         f"{WINDOW}, n BIGINT, sv BIGINT",
         "SELECT window_end, k, COUNT(*), SUM(v) FROM "
-        f"TABLE(HOP({UNITED}, DESCRIPTOR(ts), INTERVAL '20' SECOND, INTERVAL '10' SECOND)) "
-        "GROUP BY window_end, k",
+        f"TABLE(HOP({UNITED}, DESCRIPTOR(ts), INTERVAL '20' SECOND, INTERVAL '10' SECOND)) GROUP "
+        "BY window_end, k",
         reads=BOTH,
     ),
     StoredJob(
@@ -162,8 +164,8 @@ AGGREGATIONS = (
     StoredJob(
         "by_time",
         "hour TIMESTAMP, k VARCHAR, n BIGINT",
-        "SELECT DATE_TRUNC('minute', ts), k, COUNT(*) FROM events "
-        "GROUP BY DATE_TRUNC('minute', ts), k",
+        "SELECT DATE_TRUNC('minute', ts), k, COUNT(*) FROM events GROUP BY DATE_TRUNC('minute', "
+        "ts), k",
     ),
     StoredJob("distinct_keys", WINDOW, f"SELECT DISTINCT window_end, k FROM {tumble(20)}"),
     StoredJob(
@@ -176,8 +178,8 @@ AGGREGATIONS = (
     StoredJob(
         "frames",
         f"{WINDOW}, n BIGINT, sv BIGINT, d BIGINT",
-        f"SELECT window_end, k, COUNT(*), SUM(v), COUNT(DISTINCT v) FROM {hop(30, 10)} "
-        "GROUP BY window_end, k",
+        f"SELECT window_end, k, COUNT(*), SUM(v), COUNT(DISTINCT v) FROM {hop(30, 10)} GROUP BY "
+        "window_end, k",
     ),
     StoredJob(
         "growing",
@@ -196,8 +198,8 @@ AGGREGATIONS = (
         "lasting",
         f"{WINDOW}, n BIGINT, sv BIGINT",
         f"SELECT window_end, k, COUNT(*), SUM(v) FROM {tumble(20)} GROUP BY window_end, k "
-        "EMIT EVERY INTERVAL '1' HOUR ALLOWED LATENESS INTERVAL '40' SECOND "
-        "LATE DATA INTO lasting_late",
+        "EMIT EVERY INTERVAL '1' HOUR ALLOWED LATENESS INTERVAL '40' SECOND LATE DATA INTO "
+        "lasting_late",
         late=EVENT,
     ),
     StoredJob(
@@ -209,15 +211,41 @@ AGGREGATIONS = (
     StoredJob(
         "late",
         f"{WINDOW}, n BIGINT",
-        f"SELECT window_end, k, COUNT(*) FROM {tumble(20)} GROUP BY window_end, k "
-        "LATE DATA INTO late_late",
+        f"SELECT window_end, k, COUNT(*) FROM {tumble(20)} GROUP BY window_end, k LATE DATA INTO "
+        "late_late",
         late=EVENT,
     ),
     StoredJob(
         "hinted",
         f"{WINDOW}, n BIGINT",
-        f"SELECT /*+ STATE(minutes) */ window_end, k, COUNT(*) FROM {tumble(60)} "
-        "GROUP BY window_end, k",
+        f"SELECT /*+ STATE(minutes) */ window_end, k, COUNT(*) FROM {tumble(60)} GROUP BY "
+        "window_end, k",
+    ),
+    StoredJob(
+        "kinds_of_keys",
+        """
+        window_end TIMESTAMP, b BOOLEAN, d DECIMAL(12, 2), y DATE, f DOUBLE, s VARCHAR, u VARCHAR,
+        n BIGINT, ht TIME, lb BOOLEAN, hy DATE, sr DOUBLE, si BIGINT,
+        sbig DECIMAL(38, 0), hx VARCHAR
+        """,
+        """
+        SELECT window_end, b, d, CAST(ts AS DATE), f, s, CAST(NULL AS VARCHAR), COUNT(*),
+        MAX(CAST(ts AS TIME)), MIN(b), MAX(CAST(ts AS DATE)), SUM(CAST(f AS REAL)),
+        SUM(CAST(v AS INTEGER)), SUM(CAST(v AS DECIMAL(38, 0)) * 1000000000000000000),
+        CAST(MAX(CAST(ts AS TIMESTAMP WITH TIME ZONE)) AS VARCHAR)
+        """
+        f"FROM {tumble(20)} GROUP BY window_end, b, d, CAST(ts AS DATE), f, s, CAST(NULL AS "
+        "VARCHAR)",
+    ),
+    StoredJob(
+        "keys_of_integers",
+        "window_end TIMESTAMP, v BIGINT, n BIGINT, m BIGINT",
+        f"SELECT window_end, v, COUNT(*), MAX(id) FROM {tumble(20)} GROUP BY window_end, v",
+    ),
+    StoredJob(
+        "frames_of_integers",
+        "window_end TIMESTAMP, v BIGINT, n BIGINT, m BIGINT",
+        f"SELECT window_end, v, COUNT(*), SUM(id) FROM {hop(30, 10)} GROUP BY window_end, v",
     ),
 )
 
@@ -225,8 +253,8 @@ SESSIONS = (
     StoredJob(
         "sessions",
         "window_start TIMESTAMP, window_end TIMESTAMP, k VARCHAR, n BIGINT, sv BIGINT",
-        f"SELECT window_start, window_end, k, COUNT(*), SUM(v) FROM {session(7)} "
-        "GROUP BY window_start, window_end, k "
+        f"SELECT window_start, window_end, k, COUNT(*), SUM(v) FROM {session(7)} GROUP BY "
+        "window_start, window_end, k "
         "LATE DATA INTO sessions_late",
         late=EVENT,
     ),
@@ -249,8 +277,8 @@ IN_ORDER = (
         "over_windows",
         "window_end TIMESTAMP, id BIGINT, r BIGINT, l BIGINT, s BIGINT",
         "SELECT window_end, id, ROW_NUMBER() OVER (PARTITION BY window_end, k ORDER BY v, id), "
-        "LEAD(id) OVER (PARTITION BY window_end, k ORDER BY v, id), "
-        "SUM(v) OVER (PARTITION BY window_end) "
+        "LEAD(id) OVER (PARTITION BY window_end, k ORDER BY v, id), SUM(v) OVER (PARTITION BY "
+        "window_end) "
         f"FROM {tumble(20)}",
     ),
     StoredJob(
@@ -264,22 +292,22 @@ IN_ORDER = (
         "id BIGINT, s BIGINT, f BIGINT, d BIGINT",
         "SELECT id, SUM(v) OVER w, FIRST_VALUE(id) OVER w, COUNT(DISTINCT v) OVER w FROM events "
         "WINDOW w AS (PARTITION BY k ORDER BY ts "
-        "RANGE BETWEEN INTERVAL '20' SECOND PRECEDING AND INTERVAL '5' SECOND FOLLOWING) LATE DATA "
-        "INTO over_ranges_late",
+        "RANGE BETWEEN INTERVAL '20' SECOND PRECEDING AND INTERVAL '5' SECOND FOLLOWING) LATE "
+        "DATA INTO over_ranges_late",
         late=EVENT,
     ),
     StoredJob(
         "over_rows",
         "id BIGINT, s BIGINT, l BIGINT",
-        "SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY ts NULLS LAST, "
-        "id ROWS BETWEEN 3 PRECEDING AND CURRENT ROW), "
+        "SELECT id, SUM(v) OVER (PARTITION BY k ORDER BY ts NULLS LAST, id ROWS BETWEEN 3 "
+        "PRECEDING AND CURRENT ROW), "
         f"LAG(v, 2) OVER (PARTITION BY k ORDER BY ts NULLS LAST, id) FROM events{UNBOUNDED}",
     ),
     StoredJob(
         "running",
         "id BIGINT, n BIGINT, r BIGINT, s BIGINT, a DOUBLE, h BIGINT, f BIGINT",
-        "SELECT id, ROW_NUMBER() OVER w, RANK() OVER w, SUM(v) OVER w, AVG(v) OVER w, "
-        "MAX(v) OVER w, FIRST_VALUE(id) OVER w "
+        "SELECT id, ROW_NUMBER() OVER w, RANK() OVER w, SUM(v) OVER w, AVG(v) OVER w, MAX(v) OVER "
+        "w, FIRST_VALUE(id) OVER w "
         f"FROM events WINDOW w AS (PARTITION BY k ORDER BY ts NULLS LAST, id){UNBOUNDED}",
     ),
     StoredJob("sorted", "ts TIMESTAMP, id BIGINT", "SELECT ts, id FROM events ORDER BY ts, id"),
@@ -339,8 +367,8 @@ JOINS = (
         "window_end TIMESTAMP, n BIGINT, m BIGINT",
         f"SELECT a.window_end, a.n, b.n FROM (SELECT window_end, COUNT(*) AS n FROM {tumble(20)} "
         "GROUP BY window_end) a "
-        f"FULL JOIN (SELECT window_end, COUNT(*) AS n FROM {tumble(20, 'TABLE payments')} "
-        "GROUP BY window_end) b "
+        f"FULL JOIN (SELECT window_end, COUNT(*) AS n FROM {tumble(20, 'TABLE payments')} GROUP "
+        "BY window_end) b "
         "ON a.window_end = b.window_end",
         reads=BOTH,
     ),
@@ -368,8 +396,20 @@ JOINS = (
         "with_groups",
         "id BIGINT, price DOUBLE, least DOUBLE",
         "SELECT e.id, p.price, p.least FROM events e JOIN "
-        "(SELECT k, MAX(price) AS price, MIN(price) AS least FROM prices "
-        "GROUP BY k) p ON p.k = e.k",
+        "(SELECT k, MAX(price) AS price, MIN(price) AS least FROM prices GROUP BY k) p ON p.k = "
+        "e.k",
+        reads=("events", "prices"),
+    ),
+    StoredJob(
+        "with_prepared",
+        "id BIGINT, price DOUBLE, r BIGINT",
+        """
+        SELECT e.id, p.price, p.r FROM events e JOIN (
+          SELECT k, price, r FROM (
+            SELECT k, price, ROW_NUMBER() OVER (PARTITION BY k ORDER BY price) AS r FROM prices
+          ) WHERE r < 3 EXCEPT SELECT 'a', 1.5, CAST(1 AS BIGINT) ORDER BY 2 LIMIT 4
+        ) p ON p.k = e.k
+        """,
         reads=("events", "prices"),
     ),
     StoredJob(
@@ -402,9 +442,32 @@ SOURCES_AND_SINKS = (
     StoredJob(
         "parameters",
         "id BIGINT, t TIMESTAMP, d DECIMAL(12, 2), s VARCHAR",
-        "SELECT id, CAST(? AS TIMESTAMP), d * CAST(? AS DECIMAL(4, 1)), s || ? FROM events "
-        "WHERE id >= ?",
+        "SELECT id, CAST(? AS TIMESTAMP), d * CAST(? AS DECIMAL(4, 1)), s || ? FROM events WHERE "
+        "id >= ?",
         arguments=("2026-01-01 00:00:00", "2.5", "é", 3),
+    ),
+    StoredJob(
+        "kinds_of_parameters",
+        """
+        id BIGINT, y VARCHAR, d VARCHAR, x BIGINT, u VARCHAR, i VARCHAR, l BIGINT, f DOUBLE,
+        b BOOLEAN, t VARCHAR, ts VARCHAR, z VARCHAR, n BIGINT
+        """,
+        """
+        SELECT id, CAST(? AS VARCHAR), CAST(? AS VARCHAR), OCTET_LENGTH(?), CAST(? AS VARCHAR),
+        CAST(? AS VARCHAR), CARDINALITY(?), ?, ?, CAST(? AS VARCHAR), CAST(? AS VARCHAR),
+        CAST(? AS VARCHAR), CAST(? AS BIGINT) FROM events
+        """,
+        arguments=(
+            *(date(2026, 1, 2), Decimal("1.50"), b"\x00\xff", UUID(int=5), timedelta(hours=1)),
+            *([1, 2, None], 0.1, True, time(1, 2, 3), datetime(2026, 1, 1)),
+            *(datetime(2026, 1, 1, tzinfo=UTC), None),
+        ),
+    ),
+    StoredJob(
+        "zoned",
+        "id BIGINT, s VARCHAR",
+        "SELECT id, CAST(CAST(ts AS TIMESTAMP WITH TIME ZONE) AS VARCHAR) FROM events",
+        zone="Europe/Berlin",
     ),
     StoredJob(
         "from_map",
@@ -434,10 +497,8 @@ SOURCES_AND_SINKS = (
         "into_folders",
         "id BIGINT, k VARCHAR",
         "SELECT id, k FROM events",
-        sink=(
-            "TYPE File OPTIONS ('path' = '/proc/self/cwd/out/into_folders', 'format' = 'csv', "
-            "'partitionBy' = 'k')"
-        ),
+        sink="TYPE File OPTIONS ('path' = '/proc/self/cwd/out/into_folders', 'format' = 'csv', "
+        "'partitionBy' = 'k')",
     ),
     StoredJob(
         "into_parquet",
@@ -488,14 +549,14 @@ EXPORTED = (
     "with_table",
     "into_delta",
 )
-"""Jobs with a named snapshot, "of_<job>", from which another job begins."""
+"""Jobs with a named snapshot, "of_<job>", from which another job starts."""
 DROPPED = ("extremes", "first_of_windows")
-"""Jobs that were dropped with their last snapshot, which has such a name, too."""
+"""Jobs that were dropped WITH SNAPSHOT of_<job>."""
 RUNNING = ("late", "over_windows")
 """Jobs that run when the directory is closed."""
 
-WITH_MODULES = ("programmed",)
-"""Jobs whose functions only their own records have: statements about them don't know these."""
+NOT_ALTERED = ("programmed", "zoned")
+"""Jobs that need functions or the time zone of the session that created them."""
 
 ENDING = (
     StoredJob(
@@ -510,6 +571,28 @@ ENDING = (
         reads=(),
     ),
 )
-"""Jobs whose sources make their rows as time passes, and end."""
+"""Jobs whose sources generate rows as time passes, and end."""
+
+LIVE = (
+    StoredJob(
+        "pushed",
+        "window_end BIGINT, n BIGINT, s BIGINT",
+        "SELECT window_end, COUNT(*), SUM(v) FROM TABLE(TUMBLE(TABLE stream, DESCRIPTOR(t), 10)) "
+        "GROUP BY window_end",
+    ),
+    StoredJob(
+        "changed",
+        "operation VARCHAR, k VARCHAR, old VARCHAR, new VARCHAR",
+        "SELECT operation, __key, old_this, this FROM TABLE(CHANGES(TABLE texts))",
+    ),
+    StoredJob("of_delta", "id BIGINT, s VARCHAR", "SELECT id, s FROM followed_versions"),
+)
+"""Jobs that read what statements and the process write: see `feeding`."""
+
+KILLED = (
+    *("late", "numbers", "into_map", "inserted_into_map", "into_duckdb", "into_folders"),
+    *("into_parquet", "into_delta", "diverted"),
+)
+"""Jobs of the directory whose process was killed while its sinks had staged rows."""
 
 JOBS = (*AGGREGATIONS, *SESSIONS, *IN_ORDER, *JOINS, *SOURCES_AND_SINKS)

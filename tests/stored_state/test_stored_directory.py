@@ -1,5 +1,4 @@
-"""A directory that was stored once: every later version opens it, and its jobs go on as those that
-wrote it did."""
+"""Directories that earlier code wrote: this code opens them, and their jobs resume exactly."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ import json
 import pkgutil
 import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -18,11 +17,28 @@ import pytest
 
 import runnel
 from runnel import processors
+from runnel.expressions.aggregates.states import State
 from runnel.processor import Processor
 from runnel.relation.state_identity import Form
 from tests.effort import some
-from tests.stored_state.continuing import ARCHIVE, EXPECTED, PATIENCE, continued, described
-from tests.stored_state.queries import DROPPED, ENDING, JOBS, RUNNING, WITH_MODULES, StoredJob
+from tests.stored_state.continuing import (
+    ARCHIVE,
+    EXPECTED,
+    KILLED_ARCHIVE,
+    continued,
+    continued_after_kill,
+    described,
+)
+from tests.stored_state.queries import (
+    DROPPED,
+    ENDING,
+    JOBS,
+    KILLED,
+    NOT_ALTERED,
+    RUNNING,
+    StoredJob,
+)
+from tests.stored_state.reading import PATIENCE
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.skipif(
@@ -41,7 +57,7 @@ WITHOUT_STORED_STATE = {
     "Sort": "it ends before the first snapshot",
     "WindowProcessor": "it ends before the first snapshot",
 }
-"""Processors that can restore state, and of which no job in the directory has any."""
+"""Processors that can restore state, and have none in the stored directories: why."""
 
 
 @cache
@@ -52,11 +68,15 @@ def expected() -> dict[str, Any]:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder with a copy of the directory and its files, in which the process is."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="data")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    """A copy of the directory and its files: the working directory."""
+    return unpacked(ARCHIVE, tmp_path, monkeypatch)
+
+
+def unpacked(name: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    with tarfile.open(name) as archive:
+        archive.extractall(folder, filter="data")
+    monkeypatch.chdir(folder)
+    return folder
 
 
 def test_the_directory_opens(root: Path) -> None:
@@ -73,24 +93,25 @@ def test_the_directory_opens(root: Path) -> None:
 
 
 @contextmanager
-def restores_noted() -> Iterator[set[str]]:
-    """The names of the classes of processors that are given state meanwhile."""
+def noted(kinds: Iterable[type[Any]], method: str) -> Iterator[set[str]]:
+    """The names of the classes on whose instances a method is called meanwhile."""
     found: set[str] = set()
+
+    def noting(original: Callable[..., None]) -> Callable[..., None]:
+        def call(self: Any, *arguments: Any, **named: Any) -> None:
+            found.add(type(self).__name__)
+            original(self, *arguments, **named)
+
+        return call
+
     with pytest.MonkeyPatch.context() as patch:
-        for kind in stateful_processors():
-            original = kind.restore_snapshot
-
-            def noting(self: Processor, batch: Any, original: Any = original) -> None:
-                found.add(type(self).__name__)
-                original(self, batch)
-
-            patch.setattr(kind, "restore_snapshot", noting)
+        for kind in kinds:
+            patch.setattr(kind, method, noting(getattr(kind, method)))
         yield found
 
 
 def stateful_processors() -> list[type[Processor]]:
-    """The processors with state: those with a `restore_snapshot`, but those that others are made
-    of."""
+    """The processors that override `restore_snapshot`."""
     for module in pkgutil.walk_packages(processors.__path__, f"{processors.__name__}."):
         importlib.import_module(module.name)
     return [
@@ -109,25 +130,41 @@ def subclasses(kind: type[Processor]) -> Iterator[type[Processor]]:
 
 @pytest.mark.parametrize(("parallelism", "alters"), some([(3, True), (2, False), (1, True)], 3))
 def test_its_jobs_go_on(root: Path, parallelism: int, alters: bool) -> None:
-    with restores_noted() as restored:
+    states = State.__subclasses__()
+    with (
+        noted(stateful_processors(), "restore_snapshot") as restored,
+        noted(states, "__init__") as made,
+    ):
         found = continued(root, parallelism, alters)
     assert {name: rows for name, rows in found.items() if rows != expected()["written"][name]} == {}
     assert found.keys() == expected()["written"].keys()
     leaves = {kind.__name__ for kind in stateful_processors() if not kind.__subclasses__()}
     assert leaves - restored == WITHOUT_STORED_STATE.keys()
+    assert made == {kind.__name__ for kind in states}
+
+
+def test_what_a_killed_process_left_is_committed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = unpacked(KILLED_ARCHIVE, tmp_path, monkeypatch)
+    staged = {path.parent.name for path in root.glob("out/*/.*.*")}
+    assert staged >= {"late", "numbers", "into_delta", "into_parquet", "diverted", "malformed"}
+    found = continued_after_kill(root)
+    assert {name: rows for name, rows in found.items() if rows != expected()["written"][name]} == {}
+    assert found.keys() > set(KILLED)
 
 
 def test_the_same_query_keeps_all_state(root: Path) -> None:
     with runnel.connect("directory") as connection:
         for job in (*JOBS, *ENDING):
-            if job.name not in (*DROPPED, *WITH_MODULES):
+            if job.name not in (*DROPPED, *NOT_ALTERED):
                 lines = state_lines(connection, job)
                 assert len(lines) > 1
                 assert [line for line in lines if not line.endswith(": kept")] == []
 
 
 def state_lines(connection: runnel.Connection, job: StoredJob) -> list[str]:
-    """What EXPLAIN ALTER JOB says of the steps of a query."""
+    """The lines of EXPLAIN ALTER JOB about the steps of a query."""
     cursor = connection.execute(
         f"EXPLAIN ALTER JOB {job.name} AS {job.sql}", job.arguments, timeout=PATIENCE
     )
