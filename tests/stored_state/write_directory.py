@@ -351,9 +351,18 @@ def main() -> None:
             if name in some and rows != some[name]
         }
         assert not different, different
-    EXPECTED.write_text(
-        json.dumps(found, ensure_ascii=False, indent=0, sort_keys=True) + "\n", "utf-8"
-    )
+    EXPECTED.write_text(encoded(found), "utf-8")
+
+
+def encoded(found: dict[str, Any]) -> str:
+    """JSON with a line for each mapping, or for each other table."""
+    lines = {name: json.dumps(rows, ensure_ascii=False) for name, rows in found.items()}
+    lines["written"] = ",\n".join(
+        f"{json.dumps(name)}: {json.dumps(rows, ensure_ascii=False)}"
+        for name, rows in sorted(found["written"].items())
+    ).join(("{\n", "\n}"))
+    members = (f"{json.dumps(name)}: {text}" for name, text in sorted(lines.items()))
+    return "{\n" + ",\n".join(members) + "\n}\n"
 
 
 if __name__ == "__main__":
