@@ -21,7 +21,7 @@ _FORMATS = {
     "csv": ("files.csv.csv_format", "CsvFormat"),
     "json": ("files.json.json_format", "JsonFormat"),
     "parquet": ("files.columnar.parquet", "ParquetFormat"),
-    "arrow.tables": ("files.columnar.arrow_ipc", "ArrowFormat"),
+    "arrow": ("files.columnar.arrow_ipc", "ArrowFormat"),
     "avro": ("files.columnar.avro", "AvroFormat"),
     "lines": ("files.records.lines", "LinesFormat"),
 }
@@ -32,7 +32,7 @@ TABLE_FUNCTIONS: Mapping[str, str] = {
     "json_file": "json",
     "json_flat_file": "json-flat",
     "parquet_file": "parquet",
-    "arrow_file": "arrow.tables",
+    "arrow_file": "arrow",
     "avro_file": "avro",
     "lines_file": "lines",
 }
