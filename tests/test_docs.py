@@ -1,7 +1,8 @@
-"""The reference pages name every option and setting that there is, and no other."""
+"""The reference pages name every option and setting of the code, and no other."""
 
 from __future__ import annotations
 
+import configparser
 import inspect
 import re
 from importlib import import_module
@@ -87,6 +88,17 @@ def test_the_parameters_of_connect_are_those_of_the_code() -> None:
     text = (DOCS / "connecting.md").read_text("utf-8")
     shown = re.findall(r"^\| `(\w+)` \|", text.partition("## Settings")[0], re.MULTILINE)
     assert shown == list(inspect.signature(runnel.connect).parameters)
+
+
+def test_the_readme_names_the_packages_that_are_installed_with_it() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    required = {re.split(r"\W", line)[0] for line in config["options"]["install_requires"].split()}
+    (shown,) = re.findall(
+        r"needs Python 3\.11 or later; ([\w, ]+) are installed with it\.",
+        (ROOT / "README.md").read_text("utf-8"),
+    )
+    assert set(re.split(", | and ", shown.lower())) == required
 
 
 def test_the_glossary_names_modules_and_pages_that_exist() -> None:
