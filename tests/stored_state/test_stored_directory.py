@@ -174,6 +174,23 @@ def state_lines(connection: runnel.Connection, job: StoredJob) -> list[str]:
     return lines[start:end]
 
 
+def test_stored_state_is_read_as_rows(root: Path) -> None:
+    tables = {
+        "JOB_STATE('numbers', 'accumulate')": 5,
+        "JOB_STATE('over_ranges', 'window')": 17,
+        "JOB_STATE('rows_of_sessions', 'session')": 15,
+        "JOB_STATE('within', 'join')": 18,
+        "JOB_STATE('with_table', 'join')": 3,
+        "SNAPSHOT_STATE('of_numbers', 'accumulate')": 6,
+    }
+    with runnel.connect("directory") as connection:
+        found = {
+            name: connection.execute(f"SELECT COUNT(*) FROM TABLE({name})").fetchone()[0]
+            for name in tables
+        }
+    assert found == tables
+
+
 def test_each_form_of_state_is_stored(root: Path) -> None:
     records = [path.read_text("utf-8") for path in root.glob("directory/jobs/*/job.json")]
     forms = {
