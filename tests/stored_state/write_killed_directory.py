@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from threading import Event
 
-from runnel.processors.durable_divert import DurableDivertingPartition
-from runnel.processors.durable_write import DurableWrite
+from runnel.processors.sinks.durable_write import DurableWrite
+from runnel.processors.sources.durable_malformed_records import DurableDivertingPartition
 from tests.stored_state.inputs import BEFORE, write_part
 from tests.stored_state.queries import JOBS, KILLED
 from tests.stored_state.reading import wait_until_read
