@@ -13,16 +13,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir, mkdtemp
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any, Protocol
 
 import pyarrow as pa
 
 from runnel.base.forks import watch
 from runnel.columns.batches import slices
 from runnel.errors import OperationalError
-
-if TYPE_CHECKING:
-    from runnel.storage.memory_budget import Memory
 
 SPILLED_ROWS = 1 << 14
 """The most rows of one batch in a file, so that reading a file needs little memory."""
@@ -31,12 +28,26 @@ SPILLED_BYTES = 1 << 20
 """About the most bytes of one batch in a file."""
 
 
+class SpillSpace(Protocol):
+    """Where spilled rows go, and what counts their bytes.
+
+    directory: the folder of the files; None for that of the system.
+    owned: whether the folder is made on first use.
+    """
+
+    directory: str | None
+    owned: bool
+
+    def spilled(self, count: int) -> None:
+        """Counts bytes that were written to a file."""
+
+
 class SpillFile:
     """Batches of one schema on disk: written, then read, any number of times, in the order in which
     they were written."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+    def __init__(self, space: SpillSpace) -> None:
+        self._space = space
         self._file: IO[bytes] | None = None
         self._writer: Any = None
         self.rows = 0
@@ -50,16 +61,16 @@ class SpillFile:
         rows = min(SPILLED_ROWS, max(1, batch.num_rows * SPILLED_BYTES // max(size, 1)))
         try:
             if self._file is None:
-                self._file = _opened(self._memory)
+                self._file = _opened(self._space)
                 self._writer = pa.ipc.new_stream(self._file, batch.schema)
             for piece in slices(batch, rows):
                 self._writer.write_batch(piece)
         except OSError as error:
             self.close()
-            raise _unwritable(self._memory, error) from error
+            raise _unwritable(self._space, error) from error
         self.rows += batch.num_rows
         self.bytes += size
-        self._memory.spilled(size)
+        self._space.spilled(size)
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """The batches, from the first one on; nothing is written afterwards. Only one reader at a
@@ -79,7 +90,7 @@ class SpillFile:
                 except StopIteration:
                     return
         except OSError as error:
-            raise _unwritable(self._memory, error) from error
+            raise _unwritable(self._space, error) from error
 
     def close(self) -> None:
         """Gives the file up. Once is enough."""
@@ -90,19 +101,19 @@ class SpillFile:
                 file.close()
 
 
-def mapped(batch: pa.RecordBatch, memory: Memory) -> pa.RecordBatch:
+def mapped(batch: pa.RecordBatch, space: SpillSpace) -> pa.RecordBatch:
     """The same rows in a file, from which the system reads what is looked at. The file goes when
     nothing refers to them any more. Its columns can't be changed in place."""
     size = batch.nbytes
     try:
-        with _opened(memory) as file:
+        with _opened(space) as file:
             with pa.ipc.new_stream(file, batch.schema) as writer:
                 writer.write_batch(batch)
             file.flush()
             found = pa.ipc.open_stream(_mapping(file.fileno())).read_next_batch()
     except OSError as error:
-        raise _unwritable(memory, error) from error
-    memory.spilled(size)
+        raise _unwritable(space, error) from error
+    space.spilled(size)
     return found
 
 
@@ -119,10 +130,10 @@ def _mapping(descriptor: int) -> pa.Buffer:
     return pa.py_buffer(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
 
 
-def _opened(memory: Memory) -> IO[bytes]:
-    if memory.owned and memory.directory is not None:
-        Path(memory.directory).mkdir(parents=True, exist_ok=True)
-    return TemporaryFile(prefix="runnel-", dir=memory.directory, buffering=1 << 16)
+def _opened(space: SpillSpace) -> IO[bytes]:
+    if space.owned and space.directory is not None:
+        Path(space.directory).mkdir(parents=True, exist_ok=True)
+    return TemporaryFile(prefix="runnel-", dir=space.directory, buffering=1 << 16)
 
 
 class PrivateFolder:
@@ -182,8 +193,8 @@ def _remove_stale(own: Path) -> None:
                 os.close(lock)
 
 
-def _unwritable(memory: Memory, error: OSError) -> OperationalError:
-    place = memory.directory or gettempdir()
+def _unwritable(space: SpillSpace, error: OSError) -> OperationalError:
+    place = space.directory or gettempdir()
     return OperationalError(
         f'rows beyond memory_limit can\'t be kept in "{place}"',
         detail=os.strerror(error.errno) if error.errno else str(error),
