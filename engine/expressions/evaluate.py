@@ -33,10 +33,10 @@ from runnel.expressions.nodes import (
     InList,
     Literal,
     Parameter,
+    PythonCall,
     conjuncts,
 )
 from runnel.expressions.properties import can_fail, is_constant, is_volatile
-from runnel.expressions.python.function import PythonCall
 
 Evaluator = Callable[[Frame], Any]
 

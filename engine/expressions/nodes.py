@@ -209,6 +209,24 @@ class InList(Expression):
         return f"({self.operand} IN ({', '.join(map(str, self.values))}))"
 
 
+@frozen(kw_only=True)
+class PythonCall(Expression):
+    """A call of a Python function; the arguments have its parameters' types."""
+
+    function: PythonFunction
+    arguments: tuple[Expression, ...]
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.arguments
+
+    def with_children(self, children: tuple[Expression, ...]) -> PythonCall:
+        return replace(self, arguments=children)
+
+    def __str__(self) -> str:
+        return f"{self.function.name}({', '.join(map(str, self.arguments))})"
+
+
 class SortKey(NamedTuple):
     """One ORDER BY item. NULL is the smallest value unless `nulls_first` says otherwise."""
 

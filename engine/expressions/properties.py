@@ -14,9 +14,9 @@ from runnel.expressions.nodes import (
     InList,
     Literal,
     Parameter,
+    PythonCall,
     walk,
 )
-from runnel.expressions.python.function import PythonCall
 
 
 def can_fail(expression: Expression) -> bool:

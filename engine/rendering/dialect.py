@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
-from runnel.expressions.nodes import Aggregate, Call, Cast, Expression, Literal
+from runnel.expressions.nodes import Aggregate, Call, Cast, Expression, Literal, PythonCall
 from runnel.foreign.fragment import Unrenderable
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
-    from runnel.expressions.python.function import PythonCall
     from runnel.relation.over import WindowCall
     from runnel.rendering.render import Rendering
 

@@ -28,11 +28,11 @@ from runnel.expressions.nodes import (
     InList,
     Literal,
     Parameter,
+    PythonCall,
     SortKey,
     conjuncts,
     walk,
 )
-from runnel.expressions.python.function import PythonCall
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.over import WindowCall
 from runnel.rendering.dialect import Dialect, Failure, Invocation, Unknown, refused

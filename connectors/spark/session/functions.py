@@ -14,9 +14,8 @@ from typing import Any
 
 from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.types import ddl
-from runnel.expressions.nodes import Case, Expression
+from runnel.expressions.nodes import Case, Expression, PythonCall
 from runnel.expressions.nodes import walk as parts_of
-from runnel.expressions.python.function import PythonCall
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.nodes import Relation, walk
 from runnel.rendering.error_mark import ERROR_MARK

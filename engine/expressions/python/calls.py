@@ -18,8 +18,8 @@ from runnel.expressions.context import Frame
 from runnel.expressions.kernels.canonical import canonical
 from runnel.expressions.kernels.python_values import python_values
 from runnel.expressions.kernels.values import array_of
-from runnel.expressions.nodes import Expression
-from runnel.expressions.python.function import PythonCall, PythonFunction
+from runnel.expressions.nodes import Expression, PythonCall
+from runnel.expressions.python.function import PythonFunction
 from runnel.expressions.received import check_received
 from runnel.expressions.signature import signature
 from runnel.sqltypes import SqlType, common_type, from_arrow, to_arrow

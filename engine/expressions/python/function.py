@@ -1,15 +1,13 @@
-"""Functions of the user's own, written in Python: what they are, and the calls of them in
-expressions."""
+"""User functions, written in Python: what SQL knows of one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import field
 from itertools import count
 from typing import Any
 
 from runnel.base.frozen import frozen
-from runnel.expressions.nodes import Expression
 from runnel.sqltypes import SqlType
 
 _versions = count(1)
@@ -36,21 +34,3 @@ class PythonFunction:
     is_deterministic: bool = True
     is_aggregate: bool = False
     version: int = field(default_factory=lambda: next(_versions))
-
-
-@frozen(kw_only=True)
-class PythonCall(Expression):
-    """A call of a Python function; the arguments have its parameters' types."""
-
-    function: PythonFunction
-    arguments: tuple[Expression, ...]
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return self.arguments
-
-    def with_children(self, children: tuple[Expression, ...]) -> PythonCall:
-        return replace(self, arguments=children)
-
-    def __str__(self) -> str:
-        return f"{self.function.name}({', '.join(map(str, self.arguments))})"

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from runnel.expressions.python.function import PythonCall, PythonFunction
+from runnel.expressions.nodes import PythonCall
+from runnel.expressions.python.function import PythonFunction
 from runnel.foreign.fragment import Unrenderable
 from runnel.sqltypes import Kind, SqlType
 
