@@ -523,7 +523,7 @@ def _recursion(node: Recursion, snapshot: Snapshot) -> Physical:
     # Loaded on first use: few statements have one.
     from runnel.planner.physical.recursion import choose_recursion
 
-    return choose_recursion(node, snapshot)
+    return choose_recursion(node, lambda relation: choose(relation, snapshot))
 
 
 def _working_table(node: WorkingTable, snapshot: Snapshot) -> Physical:

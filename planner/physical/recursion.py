@@ -11,24 +11,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.catalog import Snapshot
 from runnel.errors import NotSupportedError, Position
 from runnel.planner.estimates import estimate
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
-from runnel.planner.physical.choose import choose
 from runnel.planner.physical.nodes import Physical, column_names
 from runnel.processors.recursion import StageDefinition
+from runnel.relation.nodes import Relation
 from runnel.relation.streams import WINDOW_COLUMNS
 from runnel.relation.subqueries import Recursion
 from runnel.sqltypes import to_arrow
 
 
-def choose_recursion(node: Recursion, snapshot: Snapshot) -> Physical:
-    """The physical plan of a recursion."""
+def choose_recursion(node: Recursion, choose: Callable[[Relation], Physical]) -> Physical:
+    """The physical plan of a recursion. `choose` makes that of a relation within it."""
     stages: list[Physical] = []
     sides: list[Physical] = []
-    below = step = choose(node.step, snapshot)
+    below = step = choose(node.step)
     while not _is_working_table(below, node.name):
         if isinstance(below, physical.HashJoin) and not _reads(below.build, node.name):
             sides.append(below.build)
@@ -42,7 +41,7 @@ def choose_recursion(node: Recursion, snapshot: Snapshot) -> Physical:
     return physical.Recursion(
         fields=node.fields,
         rows=estimate(node),
-        anchor=choose(node.anchor, snapshot),
+        anchor=choose(node.anchor),
         sides=tuple(reversed(sides)),
         stages=tuple(reversed(stages)),
         distinct=node.distinct,
