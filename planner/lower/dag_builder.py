@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 from runnel.base.frozen import frozen
+from runnel.connector import Source
 from runnel.dag import DAG, Edge, Supplier, Vertex, between
 from runnel.errors import internal
 from runnel.expressions.nodes import Column, Expression
 from runnel.expressions.properties import is_slow
-from runnel.planner.physical.nodes import Physical
+from runnel.planner.physical.nodes import Physical, Shared, SourceScan
 from runnel.planner.physical.stream_nodes import LateRows
-
-if TYPE_CHECKING:
-    from runnel.planner.lower.shared import SharedVertices
-
 
 HOLD = "hold"
 IMPOSE_ORDER = "impose order"
@@ -66,6 +63,16 @@ Rule: TypeAlias = "Callable[[Lowering, Any], Output]"
 """Makes the vertices of a node, and of those below it."""
 
 
+class SharedOutputs(Protocol):
+    """The vertices that several others read."""
+
+    def use(self, to: Lowering, node: Shared) -> Output:
+        """The rows of what `node` shares, for one more reader."""
+
+    def connect(self, dag: DAG) -> None:
+        """Gives the edges of the complete DAG their vertices."""
+
+
 class Lowering:
     """The DAG under construction. `rules` say for each class of nodes what makes its vertices."""
 
@@ -73,7 +80,7 @@ class Lowering:
         self._rules = rules
         self.dag = DAG()
         self.parallelism = parallelism
-        self.shared: SharedVertices | None = None
+        self.shared: SharedOutputs | None = None
         self.late_filters: list[tuple[Output, LateRows]] = []
         """Filters whose late rows the operator above writes together with its own."""
         self._used: dict[str, int] = {}
@@ -163,11 +170,8 @@ class Lowering:
         """`rows`, beside which the late rows of its vertex go where they are to, those of each side
         by an output of its own, and those of a late filter below."""
         if any(sides):
-            # Loaded on first use: few queries have it.
-            from runnel.planner.lower.late_rows import write_late_rows
-
             filters, self.late_filters = self.late_filters, []
-            write_late_rows(self, sides, rows, filters)
+            _write_late_rows(self, sides, rows, filters)
         return rows
 
     def in_pieces(self, rows: Output, expressions: Iterable[Expression]) -> Output:
@@ -184,7 +188,52 @@ class Lowering:
         return self.parallelism if rows.is_parallel else 1
 
 
+def _write_late_rows(
+    to: Lowering,
+    sides: Sequence[LateRows | None],
+    rows: Output,
+    filters: Sequence[tuple[Output, LateRows]],
+) -> None:
+    """Makes the vertices behind the outputs of an operator from 1 on, one for each of the sides
+    whose late rows go to the mapping, which is the same for all; and those behind output 1 of late
+    filters below."""
+    from runnel.processors.sinks.write import late_write
+
+    own = [side for side in sides if side is not None]
+    found = [(rows, 1 + number, side) for number, side in enumerate(own)] + [
+        (item, 1, side) for item, side in filters
+    ]
+    table = own[0].table
+    assigned = [_assigned(to, *item) for item in found]
+    supplier = late_write(table, own[0].request, f"late rows of {rows.vertex.name}")
+    target = to.vertex(f"{WRITE}{table.name}", supplier, 1)
+    for number, assign in enumerate(assigned):
+        to.dag.edge(between(assign, target).to_input(number))
+
+
+def _assigned(to: Lowering, rows: Output, output: int, side: LateRows) -> Vertex:
+    """The vertex that makes rows of the mapping of those that come by an output."""
+    from runnel.processors.calc import calc
+
+    names = tuple(side.table.columns[i].name for i in side.request.columns)
+    parallelism = rows.vertex.parallelism if rows.is_parallel else 1
+    assign = to.vertex(LATE_ROWS, calc(None, side.expressions, names), parallelism)
+    edge = between(rows.vertex, assign).from_output(output)
+    to.dag.edge(edge.isolated() if rows.is_parallel else edge)
+    return assign
+
+
 def key_names(keys: tuple[Expression, ...], names: tuple[str, ...]) -> tuple[str, ...]:
     """The names of key columns; () where a key isn't a plain column, or there is none."""
     found = tuple(names[key.index] for key in keys if isinstance(key, Column))
     return found if len(found) == len(keys) else ()
+
+
+def source_of(node: SourceScan, place: str = "") -> Source:
+    """What a scan reads. `place` is the vertex that goes on, after a restart, where it was."""
+    source = node.table.scan(node.request)
+    if node.divert is None:
+        return source
+    from runnel.processors.sources.malformed_records import DivertingSource
+
+    return DivertingSource(source, node.divert, place)

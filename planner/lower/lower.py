@@ -18,7 +18,6 @@ that its queries have.
 
 from __future__ import annotations
 
-from runnel.connector import Source
 from runnel.dag import DAG, between
 from runnel.planner.lower.dag_builder import (
     ACCUMULATE,
@@ -49,6 +48,7 @@ from runnel.planner.lower.dag_builder import (
     Output,
     Rule,
     key_names,
+    source_of,
 )
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
@@ -83,16 +83,6 @@ def _scan(to: Lowering, node: physical.SourceScan) -> Output:
         source_of(node, to.next_name(name)), node.condition, node.projections, names, node.time
     )
     return to.source(name, supplier, names, is_parallel=True)
-
-
-def source_of(node: physical.SourceScan, place: str = "") -> Source:
-    """What a scan reads. `place` is the vertex that goes on, after a restart, where it was."""
-    source = node.table.scan(node.request)
-    if node.divert is None:
-        return source
-    from runnel.processors.sources.malformed_records import DivertingSource
-
-    return DivertingSource(source, node.divert, place)
 
 
 def _shared(to: Lowering, node: physical.Shared) -> Output:

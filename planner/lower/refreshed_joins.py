@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from runnel.connector import Source
 from runnel.errors import internal
-from runnel.planner.lower.dag_builder import REFRESHED_JOIN, Lowering, Output
-from runnel.planner.lower.lower import source_of
+from runnel.planner.lower.dag_builder import REFRESHED_JOIN, Lowering, Output, source_of
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Physical, column_names
 from runnel.processors.joins.build_side import JoinShape

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from runnel.base.frozen import frozen
 from runnel.dag import DAG, Edge, Vertex
+from runnel.planner.lower.dag_builder import Lowering, Output
 from runnel.planner.physical.nodes import Shared
-
-if TYPE_CHECKING:
-    from runnel.planner.lower.dag_builder import Lowering, Output
 
 
 @frozen
