@@ -129,11 +129,11 @@ class KafkaTable(ReadableTable, WritableTable):
                 f'column "{keys[0][0].name}" is part of the key, but option "keyFormat" is missing',
                 hint="add 'keyFormat'",
             )
-        self.key_side = None
+        self.key_side: Side | None = None
         if key_format is not None and (keys or not declared):
             self.key_side = _side(KEY, key_format, options.get(KEY_SCHEMA), keys)
             found += self.key_side.columns
-        self.value_side = None
+        self.value_side: Side | None = None
         if values or not declared:
             self.value_side = _side(
                 VALUE, options.require(VALUE_FORMAT), options.get(VALUE_SCHEMA), values

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from runnel.connector import Sink, SinkRequest, Token
+from runnel.connectors.kafka.payloads import Topic
 from runnel.connectors.kafka.sink import encoded
 from runnel.connectors.kafka.transactions import Message, Transactions
-
-if TYPE_CHECKING:
-    from runnel.connectors.kafka.connector import KafkaTable
 
 _SCHEMA = pa.schema([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -28,7 +25,7 @@ class KafkaJobSink(Sink):
     """Appends the messages of one execution to a topic. Epochs have numbers that rise over all
     executions."""
 
-    def __init__(self, table: KafkaTable, request: SinkRequest) -> None:
+    def __init__(self, table: Topic, request: SinkRequest) -> None:
         self._table = table
         self._request = request
         self._messages: list[Message] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ from runnel.connectors.files.format import Reading, external_name
 from runnel.connectors.files.json.json_lines import JsonLines
 from runnel.connectors.files.json.json_writer import JsonWriter
 from runnel.connectors.files.options import CsvDialect, FileOptions
-from runnel.connectors.files.records.malformed import Malformed
+from runnel.connectors.files.records.malformed import Malformed, OnError
 from runnel.connectors.files.records.parser import RecordParser
 from runnel.errors import DataError, internal
 from runnel.expressions.casts.try_cast import attempted
@@ -328,3 +328,26 @@ def all_sound(messages: Messages, batch: pa.RecordBatch) -> pa.RecordBatch:
     if batch.num_rows != len(messages.sound):
         raise internal("a batch of messages lost rows")
     return batch.filter(from_flags(messages.sound))
+
+
+class Topic(Protocol):
+    """A topic as its source and its sinks see it.
+
+    topic: its name.
+    client_options: options of Kafka's client.
+    on_error: what becomes of malformed messages.
+    columns: the columns of the mapping.
+    key_side, value_side: the two payloads of a message; None for one that is not read.
+    key_places, value_places: the indexes of the columns of a payload.
+    metadata: the indexes of the hidden columns by their names.
+    """
+
+    topic: str
+    client_options: dict[str, str]
+    on_error: OnError
+    columns: tuple[TableColumn, ...]
+    key_side: Side | None
+    key_places: tuple[int, ...]
+    value_side: Side | None
+    value_places: tuple[int, ...]
+    metadata: dict[str, int]

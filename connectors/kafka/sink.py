@@ -4,21 +4,19 @@ fails has sent nothing."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from runnel.connector import Sink, SinkRequest, Token
 from runnel.connectors.kafka.client import failed, look_seconds, partitions_of, producer, seconds
+from runnel.connectors.kafka.payloads import Topic
 from runnel.sqltypes import to_arrow
-
-if TYPE_CHECKING:
-    from runnel.connectors.kafka.connector import KafkaTable
 
 Message = tuple[bytes | None, bytes | None]
 
 
-def encoded(table: KafkaTable, columns: Sequence[int], batch: pa.RecordBatch) -> Iterable[Message]:
+def encoded(table: Topic, columns: Sequence[int], batch: pa.RecordBatch) -> Iterable[Message]:
     """The messages of rows of these columns: keys and values."""
     given = dict(zip(columns, batch.columns, strict=True))
     sides: list[list[bytes | None]] = []
@@ -42,7 +40,7 @@ def encoded(table: KafkaTable, columns: Sequence[int], batch: pa.RecordBatch) ->
 class KafkaSink(Sink):
     """Appends messages to a topic."""
 
-    def __init__(self, table: KafkaTable, request: SinkRequest) -> None:
+    def __init__(self, table: Topic, request: SinkRequest) -> None:
         self._table = table
         self._columns = request.columns
         self._messages: list[Message] = []

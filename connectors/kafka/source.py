@@ -10,7 +10,7 @@ query.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,13 +38,10 @@ from runnel.connectors.kafka.client import (
     partitions_of,
     seconds,
 )
-from runnel.connectors.kafka.payloads import Messages, Side, all_sound
+from runnel.connectors.kafka.payloads import Messages, Side, Topic, all_sound
 from runnel.errors import OperationalError, ProgrammingError
 from runnel.processor import ExpiredPosition, JobContext
 from runnel.sqltypes import TIMESTAMP_TZ, to_arrow
-
-if TYPE_CHECKING:
-    from runnel.connectors.kafka.connector import KafkaTable
 
 MOST_MESSAGES = 20_000
 """How many messages one read takes at most."""
@@ -74,7 +71,7 @@ class KafkaSource(Source):
     begins_anywhere = True
     kind = "the topic"
 
-    def __init__(self, table: KafkaTable, request: ScanRequest) -> None:
+    def __init__(self, table: Topic, request: ScanRequest) -> None:
         self._table = table
         self._request = request
 
@@ -110,7 +107,7 @@ class KafkaSource(Source):
         return made
 
 
-def _start(client: Any, table: KafkaTable, number: int) -> int:
+def _start(client: Any, table: Topic, number: int) -> int:
     """The offset at which a partition is read first."""
     partition = kafka().TopicPartition(table.topic, number)
     with calling(f'the offsets of topic "{table.topic}" can\'t be read'):
@@ -130,7 +127,7 @@ def _start(client: Any, table: KafkaTable, number: int) -> int:
     return int(low if _STARTS[reset] else high)
 
 
-def _warn_or_fail(table: KafkaTable, committed: tuple[int, int], there: tuple[int, int]) -> None:
+def _warn_or_fail(table: Topic, committed: tuple[int, int], there: tuple[int, int]) -> None:
     """What a group has committed is gone: as with Kafka's own clients 'auto.offset.reset' says
     where to begin then, and where nobody has said it that is an error. `committed`: a partition and
     an offset in it."""
@@ -165,7 +162,7 @@ class KafkaPartition(SourcePartition):
 
     def __init__(
         self,
-        table: KafkaTable,
+        table: Topic,
         columns: tuple[int, ...],
         place: tuple[int, int],
         waiting: tuple[Callable[[], int], float],
