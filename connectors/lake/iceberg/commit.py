@@ -9,20 +9,20 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from runnel.catalog import TableColumn
 from runnel.connector import Token
 from runnel.connectors.files.format import external_name
-from runnel.connectors.lake.iceberg.catalog import calling, local_path
+from runnel.connectors.lake.iceberg.catalog import Catalogs, Place, calling, local_path
+from runnel.connectors.lake.iceberg.parquet import IcebergParquet
+from runnel.connectors.lake.options import LakeSchema
 from runnel.connectors.lake.sink import LakeTarget
 from runnel.errors import NotSupportedError, OperationalError
-
-if TYPE_CHECKING:
-    from runnel.connectors.lake.iceberg.table import IcebergTable
 
 ATTEMPTS = 10
 """So often a commit is tried where others commit to the table meanwhile, and the library has given
@@ -36,10 +36,23 @@ _COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_count
 _BOUNDS = ("lower_bounds", "upper_bounds")
 
 
+class WrittenTable(Protocol):
+    """A mapping to whose table rows are appended."""
+
+    place: Place
+    catalogs: Catalogs
+    schema: LakeSchema
+    columns: tuple[TableColumn, ...]
+    format: IcebergParquet
+
+    def loaded(self) -> Any:
+        """The table as it is now."""
+
+
 class IcebergTarget(LakeTarget):
     """An Iceberg table that is appended to."""
 
-    def __init__(self, mapping: IcebergTable) -> None:
+    def __init__(self, mapping: WrittenTable) -> None:
         self._mapping = mapping
         self._what = mapping.place.what
         self.format = mapping.format
