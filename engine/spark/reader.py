@@ -27,7 +27,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import IntegralType, StructType
 
 from runnel.errors import DataError, Error, ProgrammingError, as_written, suggest
-from runnel.spark.source import NAME, Request, plainly, quoted
+from runnel.spark.request import NAME, Request, plainly, quoted
 
 MOST_PARTITIONS = 10_000
 

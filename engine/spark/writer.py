@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from runnel.errors import NotSupportedError, ProgrammingError
-from runnel.spark.source import NAME, Request, plainly, quoted
+from runnel.spark.request import NAME, Request, plainly, quoted
 
 STATEMENTS = ("INSERT", "SINK")
 QUERY = "sql.streaming.queryId"

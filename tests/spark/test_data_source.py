@@ -220,7 +220,7 @@ def test_requests_without_spark() -> None:
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
     from runnel.spark.reader import Reader, StreamReader
-    from runnel.spark.source import request_of
+    from runnel.spark.request import request_of
     from runnel.spark.writer import Writer
 
     server = {"url": "runnel://127.0.0.1:1", "token": "t"}
@@ -296,7 +296,7 @@ def served() -> Iterator[tuple[runnel.Connection, dict[str, str]]]:
 def test_tasks_and_commits_without_spark(served: Any) -> None:
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-    from runnel.spark.source import request_of
+    from runnel.spark.request import request_of
     from runnel.spark.writer import StreamWriter, Writer
 
     con, server = served
@@ -339,7 +339,7 @@ def test_a_micro_batch_is_written_once(tmp_path: Path, monkeypatch: pytest.Monke
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
     from runnel.serving.server import Server
-    from runnel.spark.source import request_of
+    from runnel.spark.request import request_of
     from runnel.spark.writer import StreamWriter, Written
 
     schema = StructType([StructField("name", StringType()), StructField("id", LongType())])
@@ -437,7 +437,8 @@ def test_reading_without_spark(served: Any) -> None:
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
     from runnel.spark.reader import Reader, StreamReader
-    from runnel.spark.source import RunnelDataSource, request_of
+    from runnel.spark.request import request_of
+    from runnel.spark.source import RunnelDataSource
 
     con, server = served
     con.execute("INSERT INTO t SELECT v, 'v' FROM TABLE(GENERATE_SERIES(-3, 6))")
