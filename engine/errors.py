@@ -242,6 +242,11 @@ def without_password(text: str) -> str:
     return _PARAMETER.sub(rf"\1{HIDDEN}", _USER.sub(rf"\1:{HIDDEN}@", text))
 
 
+ERROR_MARK = "[data error] "
+"""How a message of ours begins where our SQL raises it within another engine, whose errors are
+translated."""
+
+
 def internal(message: str, detail: str | None = None) -> InternalError:
     """A fault of our own, with the request to report it."""
     return InternalError(

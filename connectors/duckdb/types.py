@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from runnel.errors import NotSupportedError
-from runnel.rendering.error_mark import ERROR_MARK
+from runnel.errors import ERROR_MARK, NotSupportedError
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,

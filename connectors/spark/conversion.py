@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from runnel.catalog import TableColumn
 from runnel.connectors.spark.types import SparkColumn, ddl
-from runnel.errors import ErrorCode, OperationalError
-from runnel.rendering.error_mark import ERROR_MARK
+from runnel.errors import ERROR_MARK, ErrorCode, OperationalError
 from runnel.sqltypes import Kind, SqlType, can_cast
 
 AS_NOW = "CREATE OR REPLACE MAPPING takes the columns as they are now"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from runnel.connectors.spark.error_hints import fault_of
 from runnel.connectors.spark.options import FILE_FORMATS, PACKAGED
 from runnel.errors import (
+    ERROR_MARK,
     DataError,
     Error,
     ErrorCode,
@@ -18,7 +19,6 @@ from runnel.errors import (
     suggest,
     without_password,
 )
-from runnel.rendering.error_mark import ERROR_MARK
 
 _CONDITION = re.compile(
     r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]\s+(.*?)(?:\s*SQLSTATE:\s*(\w{5})|\Z)", re.DOTALL

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from runnel.errors import (
+    ERROR_MARK,
     DataError,
     Error,
     ErrorCode,
@@ -19,7 +20,6 @@ from runnel.errors import (
     Position,
     ProgrammingError,
 )
-from runnel.rendering.error_mark import ERROR_MARK
 
 _KINDS: dict[str, tuple[type[Error], str]] = {
     "Out of Range Error": (DataError, "a value is out of the range of its type"),

@@ -13,7 +13,7 @@ from typing import Any
 
 from runnel.base.frozen import frozen
 from runnel.deadline import check_time
-from runnel.errors import DataError
+from runnel.errors import ERROR_MARK, DataError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import can_fail, evaluate_constant, is_constant
 from runnel.expressions.functions import FUNCTIONS
@@ -36,7 +36,6 @@ from runnel.expressions.nodes import (
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.over import WindowCall
 from runnel.rendering.dialect import Dialect, Failure, Invocation, Unknown, refused
-from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.window import over
 from runnel.sqltypes import Kind, SqlType
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from threading import Lock
 
 import runnel
-from runnel.rendering.error_mark import ERROR_MARK
+from runnel.errors import ERROR_MARK
 
 _VALUE = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|[-+]?\d[\d.,:eE+-]*|\bNaN\b|-?\bInfinity\b""")
 _VALUE_AFTER = re.compile(rf" (?:of )?(?:{_VALUE.pattern})(?: characters)?")

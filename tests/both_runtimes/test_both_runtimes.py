@@ -11,8 +11,7 @@ import pytest
 
 from benchmarks.tpch import QUERIES, query
 from runnel.connectors.spark.errors import spark_error
-from runnel.errors import DataError, ErrorCode, OperationalError
-from runnel.rendering.error_mark import ERROR_MARK
+from runnel.errors import ERROR_MARK, DataError, ErrorCode, OperationalError
 from tests.both_runtimes import expressions, queries, streams, tpch
 from tests.both_runtimes.pair import Pair
 from tests.both_runtimes.random_rows import random_columns

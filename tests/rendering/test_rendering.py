@@ -5,6 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
+from runnel.errors import ERROR_MARK
 from runnel.expressions import build
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.functions import FUNCTIONS
@@ -12,7 +13,6 @@ from runnel.expressions.nodes import Call, Column, Expression, Literal, Paramete
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.over import UP_TO_PEERS, WindowCall
 from runnel.rendering.duckdb.dialect import DUCKDB
-from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.render import Rendering, Session
 from runnel.rendering.spark.dialect import SPARK
 from runnel.sqltypes import BIGINT, DOUBLE, INTEGER, NULL, TIMESTAMP_TZ, VARCHAR, decimal

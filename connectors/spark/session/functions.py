@@ -14,11 +14,11 @@ from typing import Any
 
 from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.types import ddl
+from runnel.errors import ERROR_MARK
 from runnel.expressions.nodes import Case, Expression, PythonCall
 from runnel.expressions.nodes import walk as parts_of
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.nodes import Relation, walk
-from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.spark.python import python_name
 
 
