@@ -23,7 +23,6 @@ from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
     from runnel.expressions.python.function import PythonFunction
-    from runnel.foreign.fragment import FragmentEngine
 
 
 @frozen
@@ -60,6 +59,12 @@ class WatermarkClause:
     position: Position | None = field(default=None, compare=False, repr=False)
 
 
+class TableEngine(ABC):
+    """An engine that has tables of its own; `fragment.FragmentEngine` is its contract."""
+
+    name: str
+
+
 class Table(ABC):
     """Something with columns that a query can name; how it is read and written is the connector
     contract's business."""
@@ -68,7 +73,7 @@ class Table(ABC):
     connector: str
     columns: tuple[TableColumn, ...]
 
-    engine: FragmentEngine | None = None
+    engine: TableEngine | None = None
     """The engine that runs fragments over the table where it is; None where no other engine has
     it."""
 

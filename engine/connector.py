@@ -28,8 +28,6 @@ from runnel.sqltypes import SqlType, from_arrow
 
 if TYPE_CHECKING:
     from runnel.access import Access
-    from runnel.foreign.fragment import FragmentSource
-    from runnel.foreign.job_runtime import JobRuntime
 
 BATCH_ROWS = 65_536
 """The most rows that a source puts in one batch."""
@@ -82,11 +80,6 @@ class Connector(ABC):
         """The table that a CREATE MAPPING defines. Validates options and declared columns, finds
         out columns that aren't declared (this may read data), and fails with an error that names
         the option or the file. Creates no data."""
-
-    @property
-    def job_runtime(self) -> JobRuntime | None:
-        """What runs jobs of the connection where an option names the connector; None: nothing."""
-        return None
 
     def close(self) -> None:
         """Gives back what the connector holds; no table of it is used afterwards."""
@@ -466,9 +459,11 @@ class WritableTable(Table):
     def sink(self, request: SinkRequest) -> Sink:
         """A new sink. Called once for each execution."""
 
-    def written_by(self, fragment: FragmentSource, request: SinkRequest) -> FragmentSource | None:
-        """A source that writes the rows of a fragment where both are, all or none, and gives one
-        row: their number (BIGINT). None where that can't be: the rows then come to a sink."""
+    def written_by(self, fragment: Source, request: SinkRequest) -> Source | None:
+        """A source that writes the rows of a fragment where both are, all or none, and emits one
+        row:
+        their number (BIGINT). `fragment` is a `FragmentSource`, and so is the result. None where
+        that can't be: the rows then come to a sink."""
         return None
 
     def exclusive(self) -> AbstractContextManager[object]:

@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 from runnel.deadline import check_time
 from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, Parameter, conjuncts
+from runnel.foreign.fragment import Fragment
 from runnel.relation.nodes import (
     LEFT_ONLY,
     Aggregate,
     Expand,
     Filter,
-    Fragment,
     Generate,
     Join,
     JoinKind,

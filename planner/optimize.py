@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from runnel.catalog import Snapshot, Table
 from runnel.expressions.nodes import walk as expressions_in
+from runnel.foreign.fragment import engine_of
 from runnel.planner.physical.choose import choose
 from runnel.planner.physical.nodes import Physical, tables_of
 from runnel.planner.rules import apply
@@ -149,7 +150,7 @@ def _shared(
 def _joins_rows_from_apart(relation: Relation) -> bool:
     """Whether there is a join, and a table whose rows take long to come over."""
     nodes = list(walk(relation))
-    engines = [node.table.engine for node in nodes if isinstance(node, Scan)]
+    engines = [engine_of(node.table) for node in nodes if isinstance(node, Scan)]
     return any(item is not None and item.is_apart for item in engines) and any(
         isinstance(node, Join) for node in nodes
     )

@@ -10,7 +10,7 @@ from functools import partial
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.connector import END, End, Pause, SinkRequest, SourcePartition, WriteMode
+from runnel.connector import END, End, Pause, SinkRequest, Source, SourcePartition, WriteMode
 from runnel.connectors.duckdb.fragments import DuckDBFragment
 from runnel.connectors.duckdb.sink import change_statement
 from runnel.connectors.duckdb.table import DuckDBTable
@@ -29,9 +29,7 @@ from runnel.sqltypes import BIGINT, SqlType, to_arrow
 _COUNT = pa.schema([pa.field("count", to_arrow(BIGINT))])
 
 
-def written_by(
-    table: DuckDBTable, fragment: FragmentSource, request: SinkRequest
-) -> FragmentSource | None:
+def written_by(table: DuckDBTable, fragment: Source, request: SinkRequest) -> FragmentSource | None:
     """The change as one statement of DuckDB's; None where the fragment reads anything that isn't
     DuckDB's, or gives what travels in another form (intervals, nested types)."""
     if not isinstance(fragment, DuckDBFragment) or not fragment.is_own:

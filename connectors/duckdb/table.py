@@ -41,8 +41,6 @@ from runnel.sqltypes import BIGINT, Kind, SqlType, to_arrow
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from runnel.foreign.fragment import FragmentSource
-
 ROW_ID = "rowid"
 """The hidden column that addresses the rows of a table."""
 
@@ -193,7 +191,7 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
 
         return DuckDBSink(self, request)
 
-    def written_by(self, fragment: FragmentSource, request: SinkRequest) -> FragmentSource | None:
+    def written_by(self, fragment: Source, request: SinkRequest) -> Source | None:
         from runnel.connectors.duckdb.changes import written_by
 
         return written_by(self, fragment, request)

@@ -13,16 +13,16 @@ from runnel.connectors.spark.session.owner import SessionOwner, session_of
 from runnel.connectors.spark.session.session import spark_errors
 from runnel.connectors.spark.table import SparkSinkTable, SparkTable, found_columns, table_of_frame
 from runnel.errors import NotSupportedError, ProgrammingError
+from runnel.foreign.job_runtime import JobRuntime, JobRuntimeConnector
 
 if TYPE_CHECKING:
     from runnel.connectors.spark.fragments.engine import SparkEngine
     from runnel.connectors.spark.stream import SparkStreamTable
-    from runnel.foreign.job_runtime import JobRuntime
 
 AnyTable = TypeVar("AnyTable", bound=Table)
 
 
-class SparkConnector(DataConnector):
+class SparkConnector(DataConnector, JobRuntimeConnector):
     """The Spark of one connection. Made without starting anything. A data connection names what
     mappings share: the format of a source and its options, or nothing, for tables of Spark's
     catalog."""

@@ -12,7 +12,7 @@ import weakref
 from itertools import count
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from runnel.base.forks import closed_error, here, pin, watch
 from runnel.duckdb.errors import translated
@@ -20,9 +20,6 @@ from runnel.storage.spill import PrivateFolder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-    from runnel.duckdb.binding import Binding
-    from runnel.duckdb.stream import DuckDBStream
 
 _OPTIONS: dict[str, Any] = {
     "allow_unsigned_extensions": False,
@@ -34,6 +31,16 @@ _OPTIONS: dict[str, Any] = {
 }
 """NULL is the smallest value, a division of floats by zero is an error, and no name means a Python
 variable."""
+
+
+class Running(Protocol):
+    """What works on a cursor in a thread of its own."""
+
+    def close(self) -> None:
+        """Ends it soon, if it can end early."""
+
+    def join(self) -> None:
+        """Waits until nothing of it is left."""
 
 
 class DuckDBKernel:
@@ -91,10 +98,10 @@ class DuckDBKernel:
             opened.cursors.add(cursor)
             return cursor
 
-    def watch(self, stream: DuckDBStream | Binding) -> None:
+    def watch(self, work: Running) -> None:
         """Has what runs in a thread closed before the database is."""
         with self._lock:
-            self._opened().streams.add(stream)
+            self._opened().running.add(work)
 
     def attach(self, path: str | Path | None, *, read_only: bool = False) -> str:
         """Attaches a database file, once, and gives the name under which SQL finds it, in quotes.
@@ -172,9 +179,9 @@ class _Open:
         except Exception as error:
             raise translated(error) from error
         self.cursors: weakref.WeakSet[DuckDBPyConnection] = weakref.WeakSet()
-        self.streams: weakref.WeakSet[DuckDBStream | Binding] = weakref.WeakSet()
+        self.running: weakref.WeakSet[Running] = weakref.WeakSet()
         self.finalizer = weakref.finalize(
-            kernel, _close, self.connection, self.cursors, self.streams, folder
+            kernel, _close, self.connection, self.cursors, self.running, folder
         )
         watch(self)
 
@@ -182,19 +189,19 @@ class _Open:
         """In a forked child nothing of DuckDB is closed: it would write the parent's files, and
         wait for threads that aren't there."""
         self.finalizer.detach()
-        for item in (*self.cursors, *self.streams):
+        for item in (*self.cursors, *self.running):
             pin(item)
 
 
 def _close(
     connection: DuckDBPyConnection,
     cursors: weakref.WeakSet[DuckDBPyConnection],
-    streams: weakref.WeakSet[DuckDBStream | Binding],
+    running: weakref.WeakSet[Running],
     folder: PrivateFolder,
 ) -> None:
-    for stream in list(streams):
-        stream.close()
-        stream.join()
+    for work in list(running):
+        work.close()
+        work.join()
     for cursor in list(cursors):
         try:
             cursor.interrupt()

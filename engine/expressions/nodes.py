@@ -20,6 +20,9 @@ from runnel.sqltypes import Kind, SqlType
 if TYPE_CHECKING:
     from runnel.expressions.python.function import PythonFunction
 
+Change = Callable[["Expression"], "Expression"]
+"""Makes an expression of another."""
+
 
 @frozen(kw_only=True)
 class Expression:
@@ -234,7 +237,7 @@ class SortKey(NamedTuple):
     descending: bool = False
     nulls_first: bool = True
 
-    def mapped(self, change: Callable[[Expression], Expression]) -> SortKey:
+    def mapped(self, change: Change) -> SortKey:
         """The item with `change` applied to its expression."""
         return self._replace(expression=change(self.expression))
 
@@ -274,7 +277,7 @@ class Aggregate:
         last = () if self.predicate is None else (self.predicate,)
         return (*self.arguments, *(item.expression for item in self.order), *last)
 
-    def map_expressions(self, change: Callable[[Expression], Expression]) -> Aggregate:
+    def map_expressions(self, change: Change) -> Aggregate:
         """The call with `change` applied to each of its expressions as a whole."""
         return replace(
             self,
@@ -302,7 +305,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
             waiting.extend(reversed(children))
 
 
-def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+def transform(expression: Expression, change: Change) -> Expression:
     """A copy with `change` applied to every node, innermost first; nodes that stay as they are are
     shared."""
     children = expression.children
@@ -329,3 +332,8 @@ def conjuncts(expression: Expression | None) -> list[Expression]:
     if isinstance(expression, Call) and expression.function == "and":
         return [part for argument in expression.arguments for part in conjuncts(argument)]
     return [expression]
+
+
+def mapped(expressions: tuple[Expression, ...], change: Change) -> tuple[Expression, ...]:
+    """`change` applied to each expression as a whole."""
+    return tuple(change(item) for item in expressions)

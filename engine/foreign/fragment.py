@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from runnel.base.frozen import frozen
-from runnel.catalog import Table
+from runnel.catalog import Table, TableEngine
 from runnel.connector import Source, SourcePartition
 from runnel.errors import DataError, Error, ErrorCode, Position
 from runnel.expressions.evaluate import can_fail
@@ -80,11 +80,24 @@ class NarrowableRows(ABC):
         what is wanted of them. More rows may come. Called once; never waits."""
 
 
-class FragmentEngine(ABC):
+@frozen(kw_only=True)
+class Fragment(Relation):
+    """A sub-plan, `relation`, that another engine runs, reading back the rows of `source`.
+    `stopped` says why the plan above isn't part of it: what the engine can't render, or nothing
+    where there is no more."""
+
+    source: FragmentSource
+    relation: Relation
+    stopped: str = ""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.relation.fields
+
+
+class FragmentEngine(TableEngine):
     """An engine of one connection. Safe for threads; starts nothing before a fragment of it is
     split."""
-
-    name: str
 
     is_apart = False
     """Whether rows take long to come over, so that it is worth it to make few of them there."""
@@ -120,6 +133,13 @@ class FragmentEngine(ABC):
 
     def close(self) -> None:
         """Ends what runs and gives everything back."""
+
+
+def engine_of(table: Table) -> FragmentEngine | None:
+    """The engine that runs fragments over a table where it is."""
+    engine = table.engine
+    assert engine is None or isinstance(engine, FragmentEngine)
+    return engine
 
 
 def place_of(relation: Relation, error: Error) -> Position | None:

@@ -149,6 +149,15 @@ class RuntimePlan(ABC):
         )
 
 
+class JobRuntimeConnector(ABC):
+    """A connector that an option of a job may name, to have the job run there."""
+
+    @property
+    @abstractmethod
+    def job_runtime(self) -> JobRuntime:
+        """Runs jobs of the connection."""
+
+
 class JobRuntime(ABC):
     """Runs jobs of one connection. Safe for threads; starts nothing before a job does."""
 

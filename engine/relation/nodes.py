@@ -17,20 +17,12 @@ from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.errors import Position
 from runnel.expressions.nodes import Aggregate as AggregateCall
-from runnel.expressions.nodes import Column, Expression, SortKey
+from runnel.expressions.nodes import Change, Column, Expression, SortKey, mapped
 from runnel.sqltypes import BIGINT, BOOLEAN, SqlType
 
 if TYPE_CHECKING:
-    from runnel.foreign.fragment import FragmentSource
-    from runnel.processors.sources.malformed_records import Divert
-    from runnel.relation.streams import Emission, LateSides
-
-Change = Callable[[Expression], Expression]
-
-
-def mapped(expressions: tuple[Expression, ...], change: Change) -> tuple[Expression, ...]:
-    """`change` applied to each expression."""
-    return tuple(change(item) for item in expressions)
+    from runnel.connector import SinkRequest, WritableTable
+    from runnel.relation.emission import Emission, LateSides
 
 
 class Field(NamedTuple):
@@ -132,6 +124,16 @@ class Pair(Relation):
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         return (*self.left.fields, *self.right.fields)
+
+
+@frozen
+class Divert:
+    """Where records go that a source can't read: to `request.columns` of the table, which hold
+    `fields`, in that order."""
+
+    table: WritableTable
+    request: SinkRequest
+    fields: tuple[str, ...]
 
 
 @frozen(kw_only=True)
@@ -471,21 +473,6 @@ class Unnest(Single):
         assert element is not None
         last = () if self.ordinality is None else (Field(self.ordinality, BIGINT),)
         return (*self.input.fields, Field(self.name, element), *last)
-
-
-@frozen(kw_only=True)
-class Fragment(Relation):
-    """A sub-plan, `relation`, that another engine runs, reading back the rows of `source`.
-    `stopped` says why the plan above isn't part of it: what the engine can't render, or nothing
-    where there is no more."""
-
-    source: FragmentSource
-    relation: Relation
-    stopped: str = ""
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return self.relation.fields
 
 
 def walk(relation: Relation) -> Iterator[Relation]:

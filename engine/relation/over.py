@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Aggregate as AggregateCall
-from runnel.expressions.nodes import Expression, SortKey
-from runnel.relation.nodes import Change, Field, Relation, Single, mapped
+from runnel.expressions.nodes import Change, Expression, SortKey, mapped
+from runnel.relation.nodes import Field, Relation, Single
 
 if TYPE_CHECKING:
-    from runnel.relation.streams import Emission
+    from runnel.relation.emission import Emission
 
 
 class FrameUnit(Enum):

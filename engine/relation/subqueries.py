@@ -13,8 +13,8 @@ from dataclasses import field, replace
 from functools import cached_property
 
 from runnel.base.frozen import frozen
-from runnel.expressions.nodes import Expression, SortKey
-from runnel.relation.nodes import Change, Field, JoinKind, Pair, Relation, Single, mapped
+from runnel.expressions.nodes import Change, Expression, SortKey, mapped
+from runnel.relation.nodes import Field, JoinKind, Pair, Relation, Single
 from runnel.sqltypes import BIGINT
 
 

@@ -15,7 +15,7 @@ from sqlglot import exp
 from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Aggregate as AggregateCall
-from runnel.expressions.nodes import Column, Expression, SortKey, transform
+from runnel.expressions.nodes import Change, Column, Expression, SortKey, transform
 from runnel.planner.bind.convert import distinct_rows
 from runnel.planner.bind.from_clause import FromBinder
 from runnel.planner.bind.ordering import checked_ordinal, ordinal, sort_key
@@ -23,7 +23,7 @@ from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope, check_schema
 from runnel.planner.bind.select_parts import Aggregates, WindowValue
 from runnel.planner.parse.query.allow_list import position_of, unwrapped
-from runnel.relation.nodes import Aggregate, Change, Filter, Project, Relation, Sort, references
+from runnel.relation.nodes import Aggregate, Filter, Project, Relation, Sort, references
 
 if TYPE_CHECKING:
     from runnel.planner.bind.grouping.over import Windows

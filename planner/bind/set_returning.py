@@ -16,12 +16,12 @@ from sqlglot import exp
 from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
-from runnel.expressions.nodes import Column, Expression, transform, walk
+from runnel.expressions.nodes import Change, Column, Expression, transform, walk
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.select_parts import AggregateValue, WindowValue
 from runnel.planner.bind.series import generator
 from runnel.planner.parse.query.allow_list import function_call
-from runnel.relation.nodes import Change, Generate, Relation, Unnest
+from runnel.relation.nodes import Generate, Relation, Unnest
 from runnel.relation.subqueries import Series, UnnestTogether
 from runnel.sqltypes import Kind, SqlType
 

@@ -14,6 +14,7 @@ from runnel.connector import KeyedTable
 from runnel.errors import NotSupportedError
 from runnel.expressions import build
 from runnel.expressions.nodes import Cast, Column, Expression, conjuncts
+from runnel.foreign.fragment import Fragment
 from runnel.planner.estimates import estimate
 from runnel.planner.event_time.bounds import Bounds, bound_of, time_bounds
 from runnel.planner.event_time.join_bounds import interval_shape, timed_shape
@@ -21,7 +22,7 @@ from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.rewriting import conjunction, shift
-from runnel.relation.nodes import Fragment, Join, JoinKind, Relation, Scan, walk
+from runnel.relation.nodes import Join, JoinKind, Relation, Scan, walk
 from runnel.relation.stream_joins import AsOfShape
 from runnel.relation.streams import AsOfJoin, ImposeOrder
 from runnel.sqltypes import SqlType

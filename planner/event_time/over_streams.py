@@ -14,9 +14,10 @@ from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Column, Expression
 from runnel.planner.event_time.bounds import Bounds, bound_of, moved_column, time_bounds
 from runnel.planner.event_time.ordered_windows import reach_of
+from runnel.relation.emission import Emission
 from runnel.relation.nodes import Aggregate, Filter, Join, Limit, Project, Relation, Sort, Unnest
 from runnel.relation.over import Window, WindowCall
-from runnel.relation.streams import AssignWindows, Emission, ImposeOrder, TimeBound, WindowKind
+from runnel.relation.streams import AssignWindows, ImposeOrder, TimeBound, WindowKind
 from runnel.relation.window_reach import Reach
 
 Held = tuple[tuple[Expression, TimeBound], ...]

@@ -25,6 +25,7 @@ from runnel.deadline import check_time
 from runnel.errors import NotSupportedError, internal
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, SortKey, columns_of, conjuncts
+from runnel.foreign.fragment import Fragment, FragmentSource
 from runnel.planner.estimates import estimate, literal_count
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
@@ -88,9 +89,9 @@ def choose_write(
     """The physical plan of a statement that writes the rows of `relation`; its result is their
     number."""
     count = (Field("count", BIGINT),)
-    if isinstance(relation, logical.Fragment):
+    if isinstance(relation, Fragment):
         source = table.written_by(relation.source, request)
-        if source is not None:
+        if isinstance(source, FragmentSource):
             return physical.Fragment(fields=count, rows=1, source=source, stopped="")
     return physical.Write(
         fields=count, rows=1, input=choose(relation, snapshot), table=table, request=request
@@ -267,7 +268,7 @@ def _values(node: logical.Values, snapshot: Snapshot) -> Physical:
     return physical.Values(fields=node.fields, rows=len(node.rows), values=node.rows)
 
 
-def _fragment(node: logical.Fragment, snapshot: Snapshot) -> Physical:
+def _fragment(node: Fragment, snapshot: Snapshot) -> Physical:
     return physical.Fragment(
         fields=node.fields, rows=estimate(node.relation), source=node.source, stopped=node.stopped
     )
@@ -551,7 +552,7 @@ def needed_rows(count: Expression, offset: Expression | None) -> Expression:
 
 
 _CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
-    logical.Fragment: _fragment,
+    Fragment: _fragment,
     logical.Scan: _scan,
     logical.Filter: _calc,
     logical.Project: _calc,

@@ -29,8 +29,8 @@ from runnel.relation.over import WindowCall
 
 if TYPE_CHECKING:
     from runnel.foreign.fragment import FragmentSource
-    from runnel.processors.sources.malformed_records import Divert
     from runnel.processors.sources.partition_watermarks import TimeRule
+    from runnel.relation.nodes import Divert
 
 
 @frozen(kw_only=True)

@@ -16,8 +16,9 @@ from runnel.planner.physical.grouped_windows import GroupedWindows, grouped_wind
 from runnel.planner.physical.late_rows import passing_late, set_number, with_late_filter
 from runnel.planner.physical.nodes import Physical
 from runnel.planner.rewriting import conjunction, renumber
+from runnel.relation.emission import Emission
 from runnel.relation.nodes import Aggregate, Field, Relation, references
-from runnel.relation.streams import Emission, WindowKind
+from runnel.relation.streams import WindowKind
 
 Choose = Callable[[Relation], Physical]
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Expression, columns_of
-from runnel.foreign.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable, engine_of
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical.nodes import Hold, Physical, Shared
 from runnel.planner.physical.sharing.tables import with_inputs
@@ -181,7 +181,7 @@ def _fragment(node: physical.Fragment, keys: Keys, feed: _Feed) -> Physical | No
 def _scan(node: physical.SourceScan, keys: Keys, feed: _Feed) -> Physical | None:
     """A table whose rows come whole, or are filtered by what its engine can't: the scan itself as a
     fragment."""
-    engine = node.table.engine
+    engine = engine_of(node.table)
     if engine is None or not engine.is_apart:
         return None
     if node.time is not None or node.divert is not None or node.request.limit is not None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from runnel.catalog import Snapshot
 from runnel.connector import IndexedTable
 from runnel.deadline import check_time
-from runnel.foreign.fragment import FragmentEngine, Unrenderable
+from runnel.foreign.fragment import Fragment, FragmentEngine, Unrenderable, engine_of
 from runnel.planner.physical.index_choice import choose_index
 from runnel.planner.pushdown.memory_need import too_large
 from runnel.planner.rules.group_reduction import reduce_groups
@@ -22,7 +22,6 @@ from runnel.relation.nodes import (
     Aggregate,
     Expand,
     Filter,
-    Fragment,
     Join,
     Limit,
     Project,
@@ -78,9 +77,7 @@ def _engines(relation: Relation, pushdown: Pushdown) -> Iterator[FragmentEngine]
     scans = [
         node for node in walk(relation) if isinstance(node, Scan) and not node.table.is_unbounded
     ]
-    own = {
-        id(scan.table.engine): scan.table.engine for scan in scans if scan.table.engine is not None
-    }
+    own = {id(engine): engine for scan in scans if (engine := engine_of(scan.table)) is not None}
     yield from own.values()
     if any(_is_large(scan, pushdown.rows) for scan in scans) or pushdown.rows == 0:
         yield pushdown.duckdb()

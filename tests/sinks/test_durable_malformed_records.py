@@ -31,9 +31,10 @@ from runnel.processor import Guarantee, JobContext
 from runnel.processors.sinks.durable_write import ASK_AGAIN
 from runnel.processors.sinks.write import settle_staged
 from runnel.processors.sources.durable_malformed_records import DurableDivertingPartition
-from runnel.processors.sources.malformed_records import Divert, DivertingSource
+from runnel.processors.sources.malformed_records import DivertingSource
 from runnel.processors.sources.scan import Scan, ScanMetaSupplier
 from runnel.processors.sources.scan_state import SavedPartition, encode
+from runnel.relation.nodes import Divert
 from runnel.sqltypes import VARCHAR
 from runnel.testing import ManualClock
 from tests.processors.places import job_context

@@ -17,9 +17,8 @@ import pyarrow.parquet as pq
 
 from runnel.catalog import TableColumn
 from runnel.connector import Token
-from runnel.connectors.files.format import external_name
+from runnel.connectors.files.format import FileFormat, external_name
 from runnel.connectors.lake.iceberg.catalog import Catalogs, Place, calling, local_path
-from runnel.connectors.lake.iceberg.parquet import IcebergParquet
 from runnel.connectors.lake.options import LakeSchema
 from runnel.connectors.lake.sink import LakeTarget
 from runnel.errors import NotSupportedError, OperationalError
@@ -43,7 +42,7 @@ class WrittenTable(Protocol):
     catalogs: Catalogs
     schema: LakeSchema
     columns: tuple[TableColumn, ...]
-    format: IcebergParquet
+    format: FileFormat
 
     def loaded(self) -> Any:
         """The table as it is now."""

@@ -9,7 +9,6 @@ from operator import attrgetter
 
 import pyarrow as pa
 
-from runnel.base.frozen import frozen
 from runnel.columns.batches import make_batch
 from runnel.connector import (
     End,
@@ -22,11 +21,11 @@ from runnel.connector import (
     Source,
     SourcePartition,
     Token,
-    WritableTable,
 )
 from runnel.errors import Error
 from runnel.expressions.kernels.values import array_of
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
+from runnel.relation.nodes import Divert
 from runnel.sqltypes import VARCHAR
 
 MOST_WAITING = 4096
@@ -35,15 +34,6 @@ to be read."""
 
 FIELDS = ("place", "record", "reason")
 """The columns that a mapping may have for such records."""
-
-
-@frozen
-class Divert:
-    """Where records go: to `request.columns` of the table, which hold `fields`, in that order."""
-
-    table: WritableTable
-    request: SinkRequest
-    fields: tuple[str, ...]
 
 
 class DivertingSource(Source):

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.errors import Error, NotSupportedError
-from runnel.foreign.fragment import Unrenderable
-from runnel.foreign.job_runtime import TASKLETS, JobRuntime, JobWrite, RuntimePlan
+from runnel.foreign.fragment import Unrenderable, engine_of
+from runnel.foreign.job_runtime import (
+    TASKLETS,
+    JobRuntime,
+    JobRuntimeConnector,
+    JobWrite,
+    RuntimePlan,
+)
 from runnel.named_jobs.record.options import AUTO, NamedJobOptions
 from runnel.planner.plans import WritePlan
 
@@ -57,7 +63,8 @@ def foreign_plan(database: Database, write: WritePlan, name: str) -> RuntimePlan
     that it can't run."""
     runtime = _runtime_of((*write.tables, write.table))
     if runtime is None or runtime.name != name:
-        runtime = database.connectors.get(name).job_runtime
+        connector = database.connectors.get(name)
+        runtime = connector.job_runtime if isinstance(connector, JobRuntimeConnector) else None
         if runtime is None or not any(map(runtime.takes, write.tables)):
             raise NotSupportedError(
                 f"the job can't run on {name}: none of its tables is there",
@@ -113,5 +120,5 @@ def _job_write(write: WritePlan) -> JobWrite:
 
 
 def _runtime_of(tables: tuple[Table, ...]) -> JobRuntime | None:
-    found = (table.engine.job_runtime for table in tables if table.engine is not None)
+    found = (engine.job_runtime for table in tables if (engine := engine_of(table)) is not None)
     return next((item for item in found if item is not None), None)

@@ -25,6 +25,7 @@ from runnel.planner.parse.query.allow_list import position_of
 from runnel.planner.parse.syntax import EmissionClauses, Name
 from runnel.planner.rewriting import project_columns
 from runnel.planner.rules.constant_folding import fold
+from runnel.relation.emission import Emission
 from runnel.relation.nodes import (
     Aggregate,
     Expand,
@@ -38,7 +39,7 @@ from runnel.relation.nodes import (
     walk,
 )
 from runnel.relation.over import Window
-from runnel.relation.streams import WINDOW_COLUMNS, Emission
+from runnel.relation.streams import WINDOW_COLUMNS
 from runnel.relation.subqueries import SUBQUERIES
 from runnel.sqltypes import BIGINT, Kind
 

@@ -16,6 +16,7 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.parse.syntax import Name
 from runnel.planner.rules.decorrelation.subqueries import subqueries_to_joins
+from runnel.relation.emission import LateSides
 from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,
@@ -26,7 +27,7 @@ from runnel.relation.nodes import (
     Relation,
     references,
 )
-from runnel.relation.streams import AsOfJoin, LateSides
+from runnel.relation.streams import AsOfJoin
 
 
 def with_subqueries_as_joins(relation: Relation) -> Relation:

@@ -8,7 +8,8 @@ from runnel.connector import ReadableTable, SinkRequest, WritableTable, WriteMod
 from runnel.errors import Position, ProgrammingError
 from runnel.planner.bind.write import writable
 from runnel.planner.parse.syntax import Name
-from runnel.processors.sources.malformed_records import FIELDS, Divert
+from runnel.processors.sources.malformed_records import FIELDS
+from runnel.relation.nodes import Divert
 from runnel.sqltypes import VARCHAR
 
 if TYPE_CHECKING:
