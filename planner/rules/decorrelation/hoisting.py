@@ -3,6 +3,7 @@ its value."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from runnel.deadline import check_time
@@ -19,7 +20,6 @@ from runnel.planner.rules.decorrelation.pulled import (
     outer_indexes,
     where_present,
 )
-from runnel.planner.rules.decorrelation.subqueries import subqueries_to_joins
 from runnel.relation.nodes import (
     Aggregate,
     Join,
@@ -34,15 +34,18 @@ from runnel.relation.nodes import (
 from runnel.relation.subqueries import SUBQUERIES, Exists, InSubquery, ScalarSubquery, deepened
 from runnel.sqltypes import BIGINT, BOOLEAN
 
+Rewrite = Callable[[Relation], Relation]
+"""The rule itself, for the relations of subqueries: it returns them without subqueries."""
+
 
 def has_subquery(expression: Expression) -> bool:
     return any(isinstance(item, SUBQUERIES) for item in walk(expression))
 
 
-def inner(relation: Relation) -> Relation:
+def inner(relation: Relation, rewrite: Rewrite) -> Relation:
     """A subquery's relation without subqueries in it, as seen from the query around: that query's
     columns have depth 0."""
-    return deepened(fold_constants(subqueries_to_joins(relation)), -1)
+    return deepened(fold_constants(rewrite(relation)), -1)
 
 
 def _pulled(outer: Relation, relation: Relation) -> tuple[Unnesting, Pulled]:
@@ -54,9 +57,11 @@ def _condition(pulled: Pulled, width: int) -> Expression | None:
     return conjunction(joined(part, width) for part in pulled.parts)
 
 
-def exists_join(relation: Relation, node: Exists, kind: JoinKind) -> Relation | None:
+def exists_join(
+    relation: Relation, node: Exists, kind: JoinKind, rewrite: Rewrite
+) -> Relation | None:
     """None where there certainly is a row."""
-    subquery = _existence_only(inner(node.relation))
+    subquery = _existence_only(inner(node.relation, rewrite))
     if not is_correlated(subquery):
         one = Limit(input=subquery, count=Literal(value=1, type=BIGINT), offset=None)
         return Join(kind=kind, left=relation, right=one, position=node.position)
@@ -94,8 +99,8 @@ def _values_only(relation: Relation) -> Relation:
             return relation
 
 
-def in_join(relation: Relation, node: InSubquery, kind: JoinKind) -> Relation:
-    unnesting, pulled = _pulled(relation, inner(_values_only(node.relation)))
+def in_join(relation: Relation, node: InSubquery, kind: JoinKind, rewrite: Rewrite) -> Relation:
+    unnesting, pulled = _pulled(relation, inner(_values_only(node.relation), rewrite))
     pulled = unnesting.complete(pulled)
     width = len(relation.fields)
     if kind is JoinKind.SEMI and _is_deferred(pulled):
@@ -134,8 +139,9 @@ def _is_deferred(pulled: Pulled) -> bool:
 class Hoisting:
     """Joins subqueries to a relation one after the other; each adds columns at the end."""
 
-    def __init__(self, relation: Relation) -> None:
+    def __init__(self, relation: Relation, rewrite: Rewrite) -> None:
         self.relation = relation
+        self._rewrite = rewrite
 
     def rewrite(self, expression: Expression, guard: Expression | None = None) -> Expression:
         """The expression with such over `self.relation` in place of its subqueries. It is wanted
@@ -148,14 +154,16 @@ class Hoisting:
         children = tuple(self.rewrite(child, guard) for child in expression.children)
         expression = expression.with_children(children)
         if isinstance(expression, Exists):
-            found = exists_join(self.relation, expression, JoinKind.EXISTS_MARK)
+            found = exists_join(self.relation, expression, JoinKind.EXISTS_MARK, self._rewrite)
             return (
                 Literal(value=True, type=BOOLEAN)
                 if found is None
                 else self._last(found, expression)
             )
         if isinstance(expression, InSubquery):
-            return self._last(in_join(self.relation, expression, JoinKind.MARK), expression)
+            return self._last(
+                in_join(self.relation, expression, JoinKind.MARK, self._rewrite), expression
+            )
         if isinstance(expression, ScalarSubquery):
             return self._scalar(expression, guard)
         return expression
@@ -177,7 +185,7 @@ class Hoisting:
         )
 
     def _scalar(self, node: ScalarSubquery, guard: Expression | None) -> Expression:
-        subquery = inner(node.relation)
+        subquery = inner(node.relation, self._rewrite)
         if not is_correlated(subquery) and has_one_row(subquery):
             cross = Join(
                 kind=JoinKind.CROSS, left=self.relation, right=subquery, position=node.position

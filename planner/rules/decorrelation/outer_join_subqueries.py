@@ -14,9 +14,8 @@ from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts, walk
 from runnel.planner.rewriting import conjunction, project_columns, renumber
 from runnel.planner.rules.constant_folding import fold_constants
-from runnel.planner.rules.decorrelation.hoisting import Hoisting
+from runnel.planner.rules.decorrelation.hoisting import Hoisting, Rewrite
 from runnel.planner.rules.decorrelation.laterals import dependent_join
-from runnel.planner.rules.decorrelation.subqueries import subqueries_to_joins
 from runnel.relation.nodes import Filter, Join, JoinKind, Relation
 from runnel.relation.subqueries import (
     SUBQUERIES,
@@ -28,12 +27,12 @@ from runnel.relation.subqueries import (
 )
 
 
-def outer_join(node: Join) -> Relation:
+def outer_join(node: Join, rewrite: Rewrite) -> Relation:
     """A LEFT, RIGHT or FULL join whose condition holds subqueries, without them."""
     if all(_is_one_sided(part, node) for part in conjuncts(node.condition)):
-        return _joined_to_sides(node)
+        return _joined_to_sides(node, rewrite)
     if node.kind is JoinKind.RIGHT:
-        return _turned(node)
+        return _turned(node, rewrite)
     if node.kind is not JoinKind.LEFT:
         found = (
             [item for item in walk(node.condition) if isinstance(item, SUBQUERIES)]
@@ -47,7 +46,7 @@ def outer_join(node: Join) -> Relation:
         )
     assert node.condition is not None
     condition = _from_the_right(node.condition, len(node.left.fields))
-    right = subqueries_to_joins(
+    right = rewrite(
         Filter(input=deepened(node.right, 1), condition=condition, position=node.position)
     )
     dependent = DependentJoin(
@@ -69,11 +68,11 @@ def _is_one_sided(part: Expression, node: Join) -> bool:
     return len(sides) < 2
 
 
-def _joined_to_sides(node: Join) -> Relation:
+def _joined_to_sides(node: Join, rewrite: Rewrite) -> Relation:
     """Here right columns are numbered from _FAR while the sides grow; `_sides_swapped` turns to the
     right side's own view."""
     width = len(node.left.fields)
-    left, right = Hoisting(node.left), Hoisting(node.right)
+    left, right = Hoisting(node.left, rewrite), Hoisting(node.right, rewrite)
     parts = []
     for part in conjuncts(node.condition):
         apart = _mapped(part, lambda index: index if index < width else _FAR + index - width)
@@ -124,7 +123,7 @@ def _from_the_right(condition: Expression, width: int) -> Expression:
     return map_outer_in(condition, change)
 
 
-def _turned(node: Join) -> Relation:
+def _turned(node: Join, rewrite: Rewrite) -> Relation:
     """A RIGHT join as a LEFT one, in whose condition the sides have changed places."""
     left, right = len(node.left.fields), len(node.right.fields)
 
@@ -139,14 +138,8 @@ def _turned(node: Join) -> Relation:
     assert node.condition is not None
     condition = map_outer_in(node.condition, change)
     late = None if node.late is None else node.late.turned
-    turned = outer_join(
-        replace(
-            node,
-            kind=JoinKind.LEFT,
-            left=node.right,
-            right=node.left,
-            condition=condition,
-            late=late,
-        )
+    swapped = replace(
+        node, kind=JoinKind.LEFT, left=node.right, right=node.left, condition=condition, late=late
     )
+    turned = outer_join(swapped, rewrite)
     return project_columns(turned, [*range(right, right + left), *range(right)])

@@ -25,7 +25,7 @@ def subqueries_to_joins(relation: Relation) -> Relation:
     # Loaded on first use, so that a process without subqueries starts sooner.
     from runnel.planner.rules.decorrelation.subquery_nodes import without_subqueries
 
-    return without_subqueries(relation)
+    return without_subqueries(relation, subqueries_to_joins)
 
 
 def _has_any(node: Relation) -> bool:

@@ -10,7 +10,13 @@ from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Call, Expression, Literal, conjuncts, walk
 from runnel.planner.rewriting import conjunction, project_columns
 from runnel.planner.rules.constant_folding import fold_constants
-from runnel.planner.rules.decorrelation.hoisting import Hoisting, exists_join, has_subquery, in_join
+from runnel.planner.rules.decorrelation.hoisting import (
+    Hoisting,
+    Rewrite,
+    exists_join,
+    has_subquery,
+    in_join,
+)
 from runnel.planner.rules.decorrelation.laterals import dependent_join
 from runnel.planner.rules.decorrelation.outer_join_subqueries import outer_join
 from runnel.relation.nodes import (
@@ -40,12 +46,13 @@ from runnel.relation.subqueries import (
 from runnel.sqltypes import BOOLEAN
 
 
-def without_subqueries(relation: Relation) -> Relation:
-    """The relation without subquery expressions and LATERAL."""
-    return transform(relation, _rewrite)
+def without_subqueries(relation: Relation, rewrite: Rewrite) -> Relation:
+    """The relation without subquery expressions and LATERAL. `rewrite` does the same to the
+    relations of subqueries."""
+    return transform(relation, lambda node: _rewritten(node, rewrite))
 
 
-def _rewrite(node: Relation) -> Relation:
+def _rewritten(node: Relation, rewrite: Rewrite) -> Relation:
     if isinstance(node, DependentJoin):
         return _dependent(node)
     if not any(has_subquery(item) for item in node.own_expressions):
@@ -53,7 +60,7 @@ def _rewrite(node: Relation) -> Relation:
     rule = _RULES.get(type(node))
     if rule is None:
         raise _unsupported(node)
-    return rule(node)
+    return rule(node, rewrite)
 
 
 def _unsupported(node: Relation) -> NotSupportedError:
@@ -65,19 +72,21 @@ def _unsupported(node: Relation) -> NotSupportedError:
     )
 
 
-def _filter(node: Filter) -> Relation:
-    return _filtered(node.input, conjuncts(node.condition), len(node.fields))
+def _filter(node: Filter, rewrite: Rewrite) -> Relation:
+    return _filtered(node.input, conjuncts(node.condition), len(node.fields), rewrite)
 
 
-def _filtered(relation: Relation, parts: list[Expression], width: int) -> Relation:
+def _filtered(
+    relation: Relation, parts: list[Expression], width: int, rewrite: Rewrite
+) -> Relation:
     """The rows for which all parts are true, of which some hold subqueries; the first `width`
     columns."""
     for part in map(_certain, parts):
-        found = _as_join(relation, part)
+        found = _as_join(relation, part, rewrite)
         if found is not None:
             relation = found
             continue
-        hoisting = Hoisting(relation)
+        hoisting = Hoisting(relation, rewrite)
         condition = hoisting.rewrite(part)
         relation = Filter(input=hoisting.relation, condition=condition, position=part.position)
     return project_columns(relation, range(width))
@@ -100,12 +109,12 @@ def _never_true(part: Expression) -> bool:
     return isinstance(part, Literal) and not part.value
 
 
-def _as_join(relation: Relation, part: Expression) -> Relation | None:
+def _as_join(relation: Relation, part: Expression, rewrite: Rewrite) -> Relation | None:
     """The join that a conjunct is as a whole; None if it isn't [NOT] IN or [NOT] EXISTS."""
     negated = isinstance(part, Call) and part.function == "not"
     inner = part.arguments[0] if isinstance(part, Call) and negated else part
     if isinstance(inner, Exists):
-        found = exists_join(relation, inner, JoinKind.ANTI if negated else JoinKind.SEMI)
+        found = exists_join(relation, inner, JoinKind.ANTI if negated else JoinKind.SEMI, rewrite)
         if found is None:
             return (
                 Filter(input=relation, condition=Literal(value=False, type=BOOLEAN))
@@ -114,67 +123,66 @@ def _as_join(relation: Relation, part: Expression) -> Relation | None:
             )
         return found
     if isinstance(inner, InSubquery) and not any(has_subquery(item) for item in inner.operands):
-        return in_join(relation, inner, JoinKind.NULL_ANTI if negated else JoinKind.SEMI)
+        return in_join(relation, inner, JoinKind.NULL_ANTI if negated else JoinKind.SEMI, rewrite)
     return None
 
 
-def _project(node: Project) -> Relation:
-    hoisting = Hoisting(node.input)
+def _project(node: Project, rewrite: Rewrite) -> Relation:
+    hoisting = Hoisting(node.input, rewrite)
     expressions = tuple(hoisting.rewrite(item) for item in node.expressions)
     return replace(node, input=hoisting.relation, expressions=expressions)
 
 
-def _aggregate(node: Aggregate) -> Relation:
-    hoisting = Hoisting(node.input)
+def _aggregate(node: Aggregate, rewrite: Rewrite) -> Relation:
+    hoisting = Hoisting(node.input, rewrite)
     keys = tuple(hoisting.rewrite(item) for item in node.keys)
     calls = tuple(call.map_expressions(hoisting.rewrite) for call in node.aggregates)
     return replace(node, input=hoisting.relation, keys=keys, aggregates=calls)
 
 
-def _sort(node: Sort) -> Relation:
-    hoisting = Hoisting(node.input)
+def _sort(node: Sort, rewrite: Rewrite) -> Relation:
+    hoisting = Hoisting(node.input, rewrite)
     keys = tuple(key._replace(expression=hoisting.rewrite(key.expression)) for key in node.keys)
     return project_columns(
         replace(node, input=hoisting.relation, keys=keys), range(len(node.fields))
     )
 
 
-def _with_added(node: Any) -> Relation:
+def _with_added(node: Any, rewrite: Rewrite) -> Relation:
     """A node that gives its input's columns and adds some: those of the hoisted subqueries in
     between are left out."""
-    hoisting = Hoisting(node.input)
+    hoisting = Hoisting(node.input, rewrite)
     rewritten = node.map_expressions(hoisting.rewrite).with_inputs((hoisting.relation,))
     width, added = len(node.input.fields), len(hoisting.relation.fields)
     return project_columns(rewritten, [*range(width), *range(added, len(rewritten.fields))])
 
 
-def _values(node: Values) -> Relation:
+def _values(node: Values, rewrite: Rewrite) -> Relation:
     """A row with a subquery is a projection of a row without columns."""
     parts = []
     for row in node.rows:
         one: Relation = Values(rows=((),), columns=(), position=node.position)
         names = tuple(item.name for item in node.columns)
-        parts.append(
-            _project(Project(input=one, expressions=row, names=names, position=node.position))
-        )
+        project = Project(input=one, expressions=row, names=names, position=node.position)
+        parts.append(_project(project, rewrite))
     return parts[0] if len(parts) == 1 else Union(parts=tuple(parts), position=node.position)
 
 
-def _join(node: Join) -> Relation:
+def _join(node: Join, rewrite: Rewrite) -> Relation:
     """The parts of an inner join's condition that hold subqueries are a filter above it."""
     if node.kind is not JoinKind.INNER:
-        return outer_join(node)
+        return outer_join(node, rewrite)
     parts = conjuncts(node.condition)
     first = next(i for i, part in enumerate(parts) if has_subquery(part))
     below = replace(node, condition=conjunction(parts[:first]))
-    return _filtered(below, parts[first:], len(node.fields))
+    return _filtered(below, parts[first:], len(node.fields), rewrite)
 
 
 def _dependent(node: DependentJoin) -> Relation:
     return dependent_join(node, deepened(fold_constants(node.right), -1))
 
 
-_RULES: dict[type[Relation], Callable[[Any], Relation]] = {
+_RULES: dict[type[Relation], Callable[[Any, Rewrite], Relation]] = {
     Filter: _filter,
     Project: _project,
     Aggregate: _aggregate,
