@@ -1,17 +1,15 @@
 """Which columns of a relation a watermark bounds.
 
-The bounds come from `ImposeOrder` and from windows, and go through what keeps columns as they are.
-A column that is computed loses its bound, but for a constant that is added to it.
+The bounds come from `ImposeOrder` and from windows, and go through what keeps columns as they are,
+or computes them as `time_expressions` knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from runnel.expressions.kernels.buffers import DAY_US
-from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, Literal
+from runnel.planner.event_time.expressions import Bounds, bound_of, least_bound
 from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,
@@ -31,10 +29,6 @@ from runnel.relation.nodes import (
 from runnel.relation.over import Window
 from runnel.relation.streams import AsOfJoin, AssignWindows, ImposeOrder, TimeBound, WindowKind
 from runnel.relation.subqueries import UnnestTogether
-from runnel.sqltypes import Kind
-
-Bounds = Mapping[int, TimeBound]
-"""By the index of the column."""
 
 
 def time_bounds(relation: Relation) -> Bounds:
@@ -43,92 +37,9 @@ def time_bounds(relation: Relation) -> Bounds:
     return {} if rule is None else rule(relation)
 
 
-def bound_of(expression: Expression, bounds: Bounds) -> TimeBound | None:
-    """The bound of a column, of what is not much less than one (a constant added to it or taken
-    from it, a cast that keeps times, the beginning of its day), or of a choice among such with one
-    watermark, as of COALESCE."""
-    if isinstance(expression, Case):
-        return _least(
-            bound_of(item, bounds)
-            for item in (*expression.results, expression.otherwise)
-            if item is not None
-        )
-    if isinstance(expression, Column):
-        return bounds.get(expression.index)
-    step = _exact_step(expression)
-    if step is None:
-        # Loaded on first use: few keys are computed so.
-        from runnel.planner.event_time.truncation import rounded
-
-        step = rounded(expression)
-    bound = None if step is None else bound_of(step[0], bounds)
-    return None if step is None or bound is None else bound.moved(step[1])
-
-
-def _least(bounds: Iterable[TimeBound | None]) -> TimeBound | None:
-    """What holds for a value that has one of the bounds; None where there is none, or they are of
-    several watermarks."""
-    found = set(bounds)
-    known = [bound for bound in found if bound is not None]
-    if len(known) < len(found) or len({bound.watermark for bound in known}) != 1:
-        return None
-    return min(known, key=lambda bound: bound.offset)
-
-
-def moved_column(expression: Expression) -> tuple[Column, int] | None:
-    """The column that an expression is, and the constant that is added to it, in event time; None
-    for what isn't that."""
-    added = 0
-    while not isinstance(expression, Column):
-        step = _exact_step(expression)
-        if step is None:
-            return None
-        expression, by = step
-        added += by
-    return expression, added
-
-
-def _exact_step(expression: Expression) -> tuple[Expression, int] | None:
-    """What an expression is made of by adding a constant in event time, which is 0 for a cast that
-    keeps times, and that constant; None for what isn't that."""
-    if isinstance(expression, Cast):
-        return (expression.operand, 0) if _keeps_time(expression) else None
-    if (
-        not isinstance(expression, Call)
-        or expression.function not in ("add", "subtract")
-        or len(expression.arguments) != 2
-    ):
-        return None
-    left, right = expression.arguments
-    if expression.function == "add" and isinstance(left, Literal):
-        left, right = right, left
-    by = constant_of(right)
-    if by is None:
-        return None
-    if left.type.kind is Kind.DATE and right.type.is_integer:
-        by *= DAY_US
-    return left, by if expression.function == "add" else -by
-
-
-def _keeps_time(cast: Cast) -> bool:
-    """Whether a cast gives the same event time, or fails."""
-    old, new = cast.operand.type, cast.type
-    return (
-        (old.is_integer and new.is_integer)
-        or (old.kind is Kind.DATE and new.kind is Kind.TIMESTAMP)
-        or old == new
-    )
-
-
-def constant_of(expression: Expression) -> int | None:
-    """A literal number or INTERVAL as a distance in event time; None for what isn't one."""
-    if not isinstance(expression, Literal) or expression.value is None:
-        return None
-    if expression.type.is_integer:
-        return int(expression.value)
-    if expression.type.kind is Kind.INTERVAL:
-        return int(expression.value // timedelta(microseconds=1))
-    return None
+def side_bounds(join: Join) -> tuple[Bounds, Bounds]:
+    """The bounds of both sides of a join, each over its own columns."""
+    return time_bounds(join.left), time_bounds(join.right)
 
 
 def _impose_order(node: ImposeOrder) -> Bounds:
@@ -149,7 +60,7 @@ def _sort(node: Sort) -> Bounds:
     # Loaded on first use: few queries on streams have one.
     from runnel.planner.event_time.over_streams import bounds_above_sort
 
-    return bounds_above_sort(node)
+    return bounds_above_sort(node, time_bounds(node.input))
 
 
 def _window(node: Window) -> Bounds:
@@ -168,7 +79,7 @@ def _expand(node: Expand) -> Bounds:
     below = time_bounds(node.input)
     bounds: dict[int, TimeBound] = {}
     for place, items in enumerate(zip(*node.projections, strict=True)):
-        found = _least(bound_of(item, below) for item in items)
+        found = least_bound(bound_of(item, below) for item in items)
         if found is not None:
             bounds[place] = found
     return bounds

@@ -11,7 +11,8 @@ from typing import Any
 
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import columns_of
-from runnel.planner.event_time.bounds import bound_of, time_bounds
+from runnel.planner.event_time.bounds import time_bounds
+from runnel.planner.event_time.expressions import bound_of
 from runnel.relation.nodes import Aggregate, Join, Relation, SetOperation, Sort, walk
 from runnel.relation.over import Window
 from runnel.relation.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
@@ -87,7 +88,7 @@ def _sort(node: Sort) -> None:
         # Loaded on first use: few statements sort a stream.
         from runnel.planner.event_time.over_streams import sort_bound
 
-        if sort_bound(node) is not None:
+        if sort_bound(node, time_bounds(node.input)) is not None:
             return
         raise NotSupportedError(
             "sorting is not supported for a streaming query",

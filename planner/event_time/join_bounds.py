@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from runnel.expressions.kernels.buffers import DAY_US
 from runnel.expressions.nodes import Call, Cast, Column, Expression, conjuncts
-from runnel.planner.event_time.bounds import Bounds, constant_of, time_bounds
+from runnel.planner.event_time.expressions import Bounds, constant_of
 from runnel.planner.rewriting import conjunction
 from runnel.relation.nodes import Join, JoinKind
 from runnel.relation.stream_joins import IntervalShape, TimedShape, TimeLink, WaitingSide
@@ -170,11 +170,12 @@ def waiting_sides(
     return sides[0], sides[1]
 
 
-def interval_shape(node: Join) -> tuple[IntervalShape, Expression | None]:
+def interval_shape(
+    node: Join, bounds: tuple[Bounds, Bounds]
+) -> tuple[IntervalShape, Expression | None]:
     """How a join of streams waits, and what is left of its condition when rows are searched by
     time."""
     links = links_of(node)
-    bounds = (time_bounds(node.left), time_bounds(node.right))
     left, right = waiting_sides(links, *bounds)
     tie = tied(node, *bounds)
     pairs: dict[tuple[int, int], TimeLink] = {}
@@ -220,9 +221,9 @@ def tied(node: Join, left: Bounds, right: Bounds) -> tuple[int, int] | None:
     return None
 
 
-def timed_shape(node: Join) -> TimedShape | None:
+def timed_shape(node: Join, bounds: tuple[Bounds, Bounds]) -> TimedShape | None:
     """The bounded time that both sides of a join share, if its condition says that they do."""
-    left, right = time_bounds(node.left), time_bounds(node.right)
+    left, right = bounds
     for link, part in links_of(node).items():
         if part is None and node.kind in (JoinKind.MARK, JoinKind.NULL_ANTI):
             # The two sides of IN: a NULL among them counts for all rows.

@@ -16,7 +16,8 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Cast, Column, Expression, conjuncts
 from runnel.foreign.fragment import Fragment
 from runnel.planner.estimates import estimate
-from runnel.planner.event_time.bounds import Bounds, bound_of, time_bounds
+from runnel.planner.event_time.bounds import side_bounds, time_bounds
+from runnel.planner.event_time.expressions import Bounds, bound_of
 from runnel.planner.event_time.join_bounds import interval_shape, timed_shape
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
@@ -77,7 +78,7 @@ _NAMES = {
 
 
 def _check_two_streams(node: Join, unbounded_state: bool) -> None:
-    if node.kind in _NULL_AWARE and timed_shape(node) is None:
+    if node.kind in _NULL_AWARE and timed_shape(node, side_bounds(node)) is None:
         raise NotSupportedError(
             "NOT IN and IN as a value need windows that are equal on both sides, "
             "where both are streams",
@@ -107,7 +108,7 @@ def _check_two_streams(node: Join, unbounded_state: bool) -> None:
                 ),
                 position=side.position or node.position,
             )
-    shape, _ = interval_shape(node)
+    shape, _ = interval_shape(node, side_bounds(node))
     if shape.left.watermark is None or shape.right.watermark is None:
         raise NotSupportedError(
             "a stream-to-stream join must have a join condition constraining the maximum "
@@ -165,7 +166,7 @@ def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
         return _look_up(node, choose)
     if node.kind in _NULL_AWARE:
         return _timed_join(node, choose)
-    shape, rest = interval_shape(node)
+    shape, rest = interval_shape(node, side_bounds(node))
     late = _late(node)
     return physical_streams.IntervalJoin(
         fields=node.fields,
@@ -205,7 +206,7 @@ def _late(
 
 
 def _timed_join(node: Join, choose: Choose) -> Physical:
-    times = timed_shape(node)
+    times = timed_shape(node, side_bounds(node))
     assert times is not None
     return physical_streams.TimedJoin(
         fields=node.fields,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from runnel.base.frozen import frozen
 from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.nodes import Expression, Literal
-from runnel.planner.event_time.bounds import constant_of
+from runnel.planner.event_time.expressions import constant_of
 from runnel.relation.over import Bound, BoundKind, Exclusion, FrameUnit, WindowCall
 from runnel.relation.window_reach import Reach
 from runnel.sqltypes import Kind

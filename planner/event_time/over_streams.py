@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Column, Expression
-from runnel.planner.event_time.bounds import Bounds, bound_of, moved_column, time_bounds
+from runnel.planner.event_time.expressions import Bounds, bound_of, moved_column
 from runnel.planner.event_time.ordered_windows import reach_of
 from runnel.relation.emission import Emission
 from runnel.relation.nodes import Aggregate, Filter, Join, Limit, Project, Relation, Sort, Unnest
@@ -118,21 +118,17 @@ def bounds_above(node: Window, below: Bounds) -> Bounds:
     return bounds
 
 
-def sort_bound(node: Sort) -> TimeBound | None:
+def sort_bound(node: Sort, below: Bounds) -> TimeBound | None:
     """The bound of the first key of ORDER BY; None where rows don't come in the order of event
     time."""
     first = node.keys[0]
-    return None if first.descending else bound_of(first.expression, time_bounds(node.input))
+    return None if first.descending else bound_of(first.expression, below)
 
 
-def bounds_above_sort(node: Sort) -> Bounds:
+def bounds_above_sort(node: Sort, below: Bounds) -> Bounds:
     """The bounds of the columns of ORDER BY on a stream."""
-    bound = sort_bound(node)
-    return (
-        {}
-        if bound is None
-        else _kept(node.input, time_bounds(node.input), ((node.keys[0].expression, bound),))
-    )
+    bound = sort_bound(node, below)
+    return {} if bound is None else _kept(node.input, below, ((node.keys[0].expression, bound),))
 
 
 def _kept(relation: Relation, bounds: Bounds, held: Held) -> Bounds:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from runnel.errors import NotSupportedError
-from runnel.planner.event_time.bounds import Bounds, bound_of, time_bounds
+from runnel.planner.event_time.bounds import time_bounds
+from runnel.planner.event_time.expressions import Bounds, bound_of
 from runnel.planner.event_time.ordered_windows import Refusal, reach_of
 from runnel.planner.event_time.over_streams import stages_of
 from runnel.relation.nodes import walk

@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts
-from runnel.planner.event_time.bounds import moved_column, time_bounds
+from runnel.planner.event_time.bounds import time_bounds
+from runnel.planner.event_time.expressions import moved_column
 from runnel.planner.rewriting import conjunction, renumber, substitute
 from runnel.relation.nodes import Aggregate, Filter, Join, JoinKind, Project, Relation, references
 from runnel.relation.streams import AssignWindows, WindowKind

@@ -9,7 +9,8 @@ from runnel.connector import SinkRequest, WritableTable, WriteMode
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.expressions.nodes import Column, Expression, columns_of
 from runnel.planner.estimates import estimate
-from runnel.planner.event_time.bounds import bound_of, constant_of, time_bounds
+from runnel.planner.event_time.bounds import time_bounds
+from runnel.planner.event_time.expressions import bound_of, constant_of
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes as physical_streams
 from runnel.planner.physical.grouped_windows import GroupedWindows, grouped_windows

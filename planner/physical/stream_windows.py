@@ -72,7 +72,7 @@ def _stage(
 def choose_timed_sort(node: Sort, below: Physical) -> Physical:
     """The operator for ORDER BY on a stream, of which `planner.streaming` has seen that it can be
     run."""
-    bound = sort_bound(node)
+    bound = sort_bound(node, time_bounds(node.input))
     assert bound is not None
     chosen = physical_streams.TimedSort(
         fields=node.fields, rows=estimate(node), input=below, keys=node.keys, bound=bound

@@ -149,9 +149,10 @@ def _is_in_time(join: Join) -> bool:
     if not join.left.never_ends or not join.right.never_ends:
         return True
     # Loaded on first use: few statements join streams.
+    from runnel.planner.event_time.bounds import side_bounds
     from runnel.planner.event_time.join_bounds import interval_shape
 
-    times = interval_shape(join)[0]
+    times = interval_shape(join, side_bounds(join))[0]
     return times.left.watermark is not None and times.right.watermark is not None
 
 

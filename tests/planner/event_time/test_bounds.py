@@ -7,7 +7,8 @@ import pytest
 from runnel.connectors.pushed.table import StreamTable
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Literal
-from runnel.planner.event_time.bounds import bound_of, union_watermarks
+from runnel.planner.event_time.bounds import union_watermarks
+from runnel.planner.event_time.expressions import bound_of
 from runnel.relation.nodes import Join, JoinKind, Relation, Union
 from runnel.relation.streams import ImposeOrder, TimeBound
 from runnel.sqltypes import BIGINT, DATE, INTEGER, SqlType

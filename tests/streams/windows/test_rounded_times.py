@@ -15,7 +15,7 @@ import runnel
 from runnel.catalog import EventTime
 from runnel.connector import EventTimeMark
 from runnel.expressions.nodes import columns_of
-from runnel.planner.event_time.bounds import bound_of
+from runnel.planner.event_time.expressions import bound_of
 from runnel.relation.streams import TimeBound
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from tests.effort import crossed
