@@ -9,18 +9,18 @@ multiplied out again, and worked out in Python where it was wrong.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.expressions.kernels.buffers import validity
-from runnel.expressions.numbers.decimals import DOWN, HALF_UP, TOWARDS_ZERO
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+RoundingMode = Literal["half_up", "towards_zero", "down", "up"]
 Words: TypeAlias = "npt.NDArray[np.uint64]"
 Flags: TypeAlias = "npt.NDArray[np.bool_]"
 
@@ -30,7 +30,7 @@ _ONE = np.uint64(1)
 _MOST_DIGITS = 74  # of a dividend that Arrow can make a hundredfold
 
 
-def without_digits(array: pa.Array, digits: int, mode: str = HALF_UP) -> pa.Array:
+def without_digits(array: pa.Array, digits: int, mode: RoundingMode = "half_up") -> pa.Array:
     """A decimal array with `digits` fewer digits after the point (or before it: the scale may
     become negative), rounded, as 256 bits."""
     limbs, negative = _magnitudes(array)
@@ -41,14 +41,14 @@ def without_digits(array: pa.Array, digits: int, mode: str = HALF_UP) -> pa.Arra
         divisor = np.uint64(10 ** min(digits, _CHUNK))
         rest = _divide(limbs, divisor, len(array))
         digits -= _CHUNK
-    if mode == HALF_UP:
+    if mode == "half_up":
         _add(limbs, rest >= divisor - divisor // np.uint64(2))
-    elif mode != TOWARDS_ZERO:
-        _add(limbs, (rest_lost | (rest != 0)) & (negative if mode == DOWN else ~negative))
+    elif mode != "towards_zero":
+        _add(limbs, (rest_lost | (rest != 0)) & (negative if mode == "down" else ~negative))
     return _assembled(limbs, negative, validity(array))
 
 
-def quotients(dividends: pa.Array, divisors: pa.Array, mode: str = HALF_UP) -> pa.Array:
+def quotients(dividends: pa.Array, divisors: pa.Array, mode: RoundingMode = "half_up") -> pa.Array:
     """The whole numbers of two decimal arrays divided, rounded half up or cut, as decimal256(76,
     0); either may have one value for all rows of the other. ArrowInvalid where a divisor is
     zero."""
@@ -65,7 +65,7 @@ def quotients(dividends: pa.Array, divisors: pa.Array, mode: str = HALF_UP) -> p
     negative, divisor_negative = np.broadcast_arrays(negative, divisor_negative)
     rows = len(negative)
     rest = _divide(limbs, divisor, rows)
-    if mode == HALF_UP:
+    if mode == "half_up":
         _add(limbs, rest >= divisor - divisor // np.uint64(2))
     return _assembled(limbs, negative ^ divisor_negative, _common_validity(dividends, divisors))
 
@@ -75,7 +75,7 @@ def remainders(dividends: pa.Array, divisors: pa.Array) -> pa.Array:
     decimal256(76, 0)."""
     dividends, divisors = (_as_256(item) for item in _of_one_length(dividends, divisors))
     try:
-        whole = without_digits(_hundredfold(dividends, divisors), 2, TOWARDS_ZERO)
+        whole = without_digits(_hundredfold(dividends, divisors), 2, "towards_zero")
     except pa.ArrowInvalid:
         return _by_hand(_remainder, dividends, divisors)
     product = pc.multiply(_declared(whole, 38), _declared(divisors, 37))

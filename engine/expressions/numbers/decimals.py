@@ -15,6 +15,8 @@ worked out in 256; sums and products of numbers that fit 64 bits, which most are
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,8 +32,10 @@ from runnel.sqltypes import (
     to_arrow,
 )
 
+if TYPE_CHECKING:
+    from runnel.expressions.numbers.decimal_division import RoundingMode
+
 _WIDE = 76
-HALF_UP, TOWARDS_ZERO, DOWN, UP = "half_up", "towards_zero", "down", "up"
 
 
 def add_type(left: SqlType, right: SqlType) -> SqlType:
@@ -117,11 +121,12 @@ def divide_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
     """Rounds half up. The dividend is scaled up to what makes the whole numbers' quotient one of
     the result's scale; where it has a larger scale by itself, the quotient is cut first, which
     changes no digit that decides."""
-    from runnel.expressions.numbers.decimal_division import quotients  # only what divides needs it
+    # Loaded on first use: only what divides needs it.
+    from runnel.expressions.numbers.decimal_division import quotients
 
     target = to_arrow(result)
     scale = max(result.scale + right.scale, left.scale)
-    mode = HALF_UP if scale == result.scale + right.scale else TOWARDS_ZERO
+    mode: RoundingMode = "half_up" if scale == result.scale + right.scale else "towards_zero"
     is_narrow = left.precision - left.scale + scale <= MAX_PRECISION
     dividend = pa.decimal128(MAX_PRECISION, scale) if is_narrow else pa.decimal256(_WIDE, scale)
     quotient = pa.decimal256(_WIDE, scale - right.scale)
@@ -177,10 +182,10 @@ def to_scale(datum: Datum, target: pa.DataType) -> Datum:
     """A decimal datum in another DECIMAL type: rounded half up, ArrowInvalid where it has too many
     digits."""
     surplus = datum.type.scale - target.scale
-    return pc.cast(rounded(datum, surplus, HALF_UP) if surplus > 0 else datum, target)
+    return pc.cast(rounded(datum, surplus) if surplus > 0 else datum, target)
 
 
-def rounded(datum: Datum, digits: int, mode: str) -> Datum:
+def rounded(datum: Datum, digits: int, mode: RoundingMode = "half_up") -> Datum:
     """A decimal datum with `digits` fewer digits, as decimal256(76, its scale less `digits`); see
     `without_digits`."""
     from runnel.expressions.numbers.decimal_division import without_digits

@@ -8,6 +8,7 @@ differ from row to row leave its scale.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +18,7 @@ from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.function import Bound, Datum, Function, Kernel, never_fails
 from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
-from runnel.expressions.numbers.decimals import DOWN, HALF_UP, TOWARDS_ZERO, UP, rounded
+from runnel.expressions.numbers.decimals import rounded
 from runnel.expressions.signature import NUMERIC, named, signature
 from runnel.sqltypes import (
     BIGINT,
@@ -30,12 +31,20 @@ from runnel.sqltypes import (
     to_arrow,
 )
 
-_MODES = {"round": HALF_UP, "truncate": TOWARDS_ZERO, "floor": DOWN, "ceil": UP}
+if TYPE_CHECKING:
+    from runnel.expressions.numbers.decimal_division import RoundingMode
+
+_MODES: dict[str, RoundingMode] = {
+    "round": "half_up",
+    "truncate": "towards_zero",
+    "floor": "down",
+    "ceil": "up",
+}
 _FLOAT_MODES = {
-    HALF_UP: "half_towards_infinity",
-    TOWARDS_ZERO: "towards_zero",
-    DOWN: "down",
-    UP: "up",
+    "half_up": "half_towards_infinity",
+    "towards_zero": "towards_zero",
+    "down": "down",
+    "up": "up",
 }
 _ALL_DIGITS = 75
 """More than any DECIMAL has, and few enough for the rounded number to have a type."""
@@ -83,7 +92,7 @@ def _compile(call: Call) -> Kernel:
 
 
 def _with_digits(
-    given: SqlType, result: SqlType, mode: str, digits: int
+    given: SqlType, result: SqlType, mode: RoundingMode, digits: int
 ) -> Callable[[Datum], Datum]:
     """Rounding to a number of digits that is the same for all rows."""
     arrow = to_arrow(result)
@@ -141,7 +150,7 @@ def _round_far(value: Datum, digits: int, mode: str) -> Datum:
     return found
 
 
-def _by_row(call: Call, mode: str) -> Kernel:
+def _by_row(call: Call, mode: RoundingMode) -> Kernel:
     """Digits that aren't a literal: one pass per different number of digits."""
     given, result = call.arguments[0].type, call.type
     null = pa.nulls(1, to_arrow(result))[0]

@@ -12,8 +12,12 @@ import pytest
 
 from runnel.expressions.build import call
 from runnel.expressions.nodes import Column
-from runnel.expressions.numbers.decimal_division import quotients, remainders, without_digits
-from runnel.expressions.numbers.decimals import DOWN, HALF_UP, TOWARDS_ZERO, UP
+from runnel.expressions.numbers.decimal_division import (
+    RoundingMode,
+    quotients,
+    remainders,
+    without_digits,
+)
 from runnel.sqltypes import BIGINT, SqlType, decimal
 from tests.expressions.edge_values import Rows, literal
 
@@ -74,17 +78,17 @@ def _cut(number: int, divisor: int) -> int:
 
 
 MODES: dict[str, Callable[[int, int], int]] = {
-    HALF_UP: _half_up,
-    TOWARDS_ZERO: _cut,
-    DOWN: lambda number, divisor: number // divisor,
-    UP: lambda number, divisor: -(-number // divisor),
+    "half_up": _half_up,
+    "towards_zero": _cut,
+    "down": lambda number, divisor: number // divisor,
+    "up": lambda number, divisor: -(-number // divisor),
 }
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("digits", [1, 8, 9, 10, 14, 18, 20, 27, 28, 36, 38, 60])
 @pytest.mark.parametrize("precision", [38, 76])
-def test_fewer_digits(precision: int, digits: int, mode: str) -> None:
+def test_fewer_digits(precision: int, digits: int, mode: RoundingMode) -> None:
     numbers = _numbers(digits, precision)
     arrow = pa.decimal128(38, 0) if precision == 38 else pa.decimal256(76, 0)
     assert _whole(without_digits(_array(numbers, arrow), digits, mode)) == [
@@ -109,7 +113,7 @@ def test_quotients(precision: int, divisor_digits: int) -> None:
         upper = _array([0] * offset + [n for n, _ in pairs], pa.decimal256(76, 0))[offset:]
         lower = _array([0] * offset + [d for _, d in pairs], pa.decimal128(38, 0))[offset:]
         assert _whole(quotients(upper, lower)) == [_half_up(n, d) for n, d in pairs]
-        assert _whole(quotients(upper, lower, TOWARDS_ZERO)) == [_cut(n, d) for n, d in pairs]
+        assert _whole(quotients(upper, lower, "towards_zero")) == [_cut(n, d) for n, d in pairs]
         assert _whole(remainders(upper, lower)) == [n - d * _cut(n, d) for n, d in pairs]
 
 
@@ -125,7 +129,7 @@ def test_numbers_that_arrow_divides_wrongly() -> None:
     ]
     upper = _array([n for n, _ in pairs], pa.decimal256(76, 0))
     lower = _array([d for _, d in pairs], pa.decimal256(38, 0))
-    assert _whole(quotients(upper, lower, TOWARDS_ZERO)) == [n // d for n, d in pairs]
+    assert _whole(quotients(upper, lower, "towards_zero")) == [n // d for n, d in pairs]
     assert _whole(remainders(upper, lower)) == [n % d for n, d in pairs]
 
 
