@@ -13,7 +13,7 @@ import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
 import numpy as np
@@ -23,7 +23,6 @@ from runnel.columns.batches import Indexes, from_numbers, indexes, join_batches
 from runnel.connector import position_expired
 from runnel.connectors.imap.keys import Key
 from runnel.connectors.imap.layout import Layout, select_fields
-from runnel.connectors.imap.storage.store import MapStore
 from runnel.errors import DataError, Error, OperationalError
 from runnel.expressions.kernels.values import array_of
 from runnel.sqltypes import TIMESTAMP_TZ, VARCHAR, to_arrow
@@ -199,12 +198,24 @@ class Journal:
             self._batches.popleft()
 
 
+class ObservedMap(Protocol):
+    """A map whose changes go to journals while a query reads them; see `MapStore`."""
+
+    watch: Watch | None
+
+    def keys(self) -> list[Key]: ...
+    def get(self, key: Key, layout: Layout) -> tuple[Any, ...] | None: ...
+    def seen_by(self, row: tuple[Any, ...], stored: Layout, wanted: Layout) -> tuple[Any, ...]: ...
+    def numbers_of(self, keys: Sequence[Key]) -> Indexes: ...
+    def rows_at(self, numbers: Indexes, layout: Layout) -> pa.RecordBatch: ...
+
+
 class Watch:
     """Sees to it that a map's changes come into its journals, one for each layout that somebody
     reads. `put` and the others are called before a change is made, and what they give when it
     was."""
 
-    def __init__(self, store: MapStore) -> None:
+    def __init__(self, store: ObservedMap) -> None:
         self._store = store
         self.journals: dict[Layout, Journal] = {}
 
@@ -296,7 +307,7 @@ class Watch:
                 wake()
 
 
-def journal_of(store: MapStore, layout: Layout) -> Journal:
+def journal_of(store: ObservedMap, layout: Layout) -> Journal:
     """The journal of a map in a layout, made if there is none. With the map's lock held."""
     if store.watch is None:
         store.watch = Watch(store)
@@ -306,7 +317,7 @@ def journal_of(store: MapStore, layout: Layout) -> Journal:
     return journal
 
 
-def release(store: MapStore, journal: Journal) -> None:
+def release(store: ObservedMap, journal: Journal) -> None:
     """Gives a journal up that nobody needs. With the map's lock held."""
     if journal.readers or journal.is_kept or store.watch is None:
         return
