@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import monotonic_ns
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ from runnel.connector import (
     BATCH_ROWS,
     END,
     End,
+    MalformedRecord,
     Pause,
     ReadableTable,
     ScanRequest,
@@ -44,6 +46,9 @@ from runnel.connectors.files.sink import FileSink, sink_target
 from runnel.connectors.files.storage import DataFile
 from runnel.errors import ErrorCode, OperationalError
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
+
+if TYPE_CHECKING:
+    from runnel.connectors.files.records.malformed import Malformed
 
 MOST_PARTITIONS = 16
 """Into how many partitions a scan is divided at most: enough for the load to even out."""
@@ -122,15 +127,23 @@ class FileSource(Source):
         table, asked = self._table, self._asked(context)
         shares = divide(table.format, table.path.files())
         if not table.format.options.on_error.fails:
-            # Loaded on first use: most mappings fail on what they can't read.
-            from runnel.connectors.files.lenient import lenient_partitions
-
-            return lenient_partitions(table.name, table.format, shares, asked)
+            return [self._lenient_partition(share, asked) for share in shares]
         return [self._partition(share, asked) for share in shares]
 
     def _partition(self, share: FileShare, asked: Reading) -> FilePartition:
         read = self._table.format.read
         return FilePartition(read(share, asked), asked, share, lambda share: read(share, asked))
+
+    def _lenient_partition(self, share: FileShare, asked: Reading) -> FilePartition:
+        # Loaded on first use: most mappings fail on what they can't read.
+        from runnel.connectors.files.records.malformed import Malformed
+        from runnel.connectors.files.records.parsers import without_malformed
+
+        table = self._table
+        malformed = Malformed(table.format.options.on_error, f'mapping "{table.name}"')
+        return LenientPartition(
+            without_malformed(table.format, share, asked, malformed), asked, malformed
+        )
 
     def split_so_far(self, context: JobContext) -> Sequence[SourcePartition]:
         try:
@@ -306,3 +319,20 @@ class FilePartition(SourcePartition):
         batches, self._batches = self._batches, None
         if batches is not None:
             batches.close()
+
+
+class LenientPartition(FilePartition):
+    """Reads one share without its malformed records ('onError' = 'skip' or 'divert:…'), which it
+    reports."""
+
+    def __init__(self, batches: Batches, asked: Reading, malformed: Malformed) -> None:
+        super().__init__(batches, asked)
+        self._malformed = malformed
+
+    def read(self) -> pa.RecordBatch | Pause | End:
+        item = super().read()
+        self.malformed = self._malformed.count
+        return item
+
+    def take_malformed(self) -> Sequence[MalformedRecord]:
+        return self._malformed.take()
