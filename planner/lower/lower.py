@@ -79,9 +79,14 @@ def _scan(to: Lowering, node: physical.SourceScan) -> Output:
 
     names = column_names(node.fields)
     name = f"{SCAN}{node.table.name}"
-    supplier = scan(
-        source_of(node, to.next_name(name)), node.condition, node.projections, names, node.time
-    )
+    read = (source_of(node, to.next_name(name)), node.condition, node.projections, names)
+    if node.time is None:
+        supplier = scan(*read)
+    else:
+        # Loaded on first use: only streams have watermarks.
+        from runnel.processors.sources.timed_scan import timed_scan
+
+        supplier = timed_scan(*read, node.time)
     return to.source(name, supplier, names, is_parallel=True)
 
 

@@ -4,7 +4,6 @@ applied as they are read."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -31,9 +30,6 @@ from runnel.processors.sources.scan_state import (
     place_of,
 )
 from runnel.processors.stateful.buffered import MAKING_TIME, EmittingProcessor
-
-if TYPE_CHECKING:
-    from runnel.processors.sources.partition_watermarks import TimeRule
 
 READS_PER_CALL = 16
 """How many batches one call reads at most, besides the bound in time; a cooperative call should be
@@ -315,21 +311,12 @@ def scan(
     condition: Expression | None,
     projections: tuple[Expression, ...] | None,
     names: tuple[str, ...],
-    time: TimeRule | None = None,
 ) -> ScanMetaSupplier:
     """A supplier of processors that read `source` and give, of the rows for which `condition` is
-    true, `projections` (None: all columns), called by `names`; with `time` they give watermarks
-    too. All three are over the columns that the source was asked for."""
+    true, `projections` (None: all columns), called by `names`. Both are over the columns that the
+    source was asked for."""
     transform = compile_transform(condition, projections, names)
     is_slow = works_slowly(condition, projections)
-    if time is None:
-        return ScanMetaSupplier(
-            source, lambda share: Scan(share, transform, source.cooperative, is_slow)
-        )
-    # Loaded on first use: only streams have watermarks.
-    from runnel.processors.sources.timed_scan import TimedScan, compile_time_rule
-
-    rule = compile_time_rule(time)
     return ScanMetaSupplier(
-        source, lambda share: TimedScan(share, transform, source.cooperative, is_slow, rule)
+        source, lambda share: Scan(share, transform, source.cooperative, is_slow)
     )

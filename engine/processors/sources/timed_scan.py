@@ -7,21 +7,17 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from runnel.connector import End, EventTimeMark, Pause
+from runnel.connector import End, EventTimeMark, Pause, Source
+from runnel.expressions.nodes import Expression
 from runnel.processor import Outbox, ProcessorContext
-from runnel.processors.calc import Transform
+from runnel.processors.calc import Transform, compile_transform, works_slowly
 from runnel.processors.sources.partition_watermarks import (
     CompiledTimeRule,
     PartitionTimes,
     TimeRule,
 )
-from runnel.processors.sources.scan import FAR_FUTURE, Scan
+from runnel.processors.sources.scan import FAR_FUTURE, Scan, ScanMetaSupplier
 from runnel.processors.sources.scan_state import SavedPartition, ScanShare
-
-
-def compile_time_rule(rule: TimeRule) -> CompiledTimeRule:
-    """The rule made ready, for all scans of a plan."""
-    return CompiledTimeRule(rule)
 
 
 class TimedScan(Scan):
@@ -116,3 +112,19 @@ class TimedScan(Scan):
             self._woken_at = idle_at
             self.context.wake_at(idle_at)
         return True
+
+
+def timed_scan(
+    source: Source,
+    condition: Expression | None,
+    projections: tuple[Expression, ...] | None,
+    names: tuple[str, ...],
+    time: TimeRule,
+) -> ScanMetaSupplier:
+    """As `scan`, but the processors emit watermarks too; `time` is over the columns that the source
+    was asked for."""
+    transform = compile_transform(condition, projections, names)
+    is_slow, rule = works_slowly(condition, projections), CompiledTimeRule(time)
+    return ScanMetaSupplier(
+        source, lambda share: TimedScan(share, transform, source.cooperative, is_slow, rule)
+    )
