@@ -19,16 +19,20 @@ from runnel.named_jobs.run import Run
 from runnel.runtime.light_job import JobStatus
 
 if TYPE_CHECKING:
-    from runnel.named_jobs.registry import NamedJobs
+    from runnel.named_jobs.home import JobHome
     from runnel.snapshots.store import SnapshotStore
 
 
 class JobWaiting(JobView):
     """Those who wait for a job, or listen to it. Threads may share it."""
 
-    def __init__(self, record: JobRecord, home: NamedJobs, store: SnapshotStore) -> None:
+    def __init__(self, record: JobRecord, home: JobHome, store: SnapshotStore) -> None:
         super().__init__(record, store)
         self._home = home
+        self.is_forgotten = False
+        self.is_exported = False
+        self.is_clean = False
+        self.cleaning = Lock()
         self._make_locks()
         self._listeners: list[Listener] = []
         self._waiting: list[Wake] = []
@@ -113,7 +117,7 @@ class JobWaiting(JobView):
             self._check_runtime()
             run = self._run
             if run is None:
-                self._home.settle(self)  # type: ignore[arg-type]  # every job is a NamedJob
+                self._home.settle(self)
                 yield  # who wants to resume it waits
                 return
         assert not isinstance(run, Run)

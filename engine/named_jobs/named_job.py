@@ -11,7 +11,6 @@ import logging
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from runnel.deadline import seconds as seconds_left
@@ -44,7 +43,7 @@ from runnel.runtime.light_job import JobStatus
 if TYPE_CHECKING:
     from runnel.dag import DAG
     from runnel.named_jobs.foreign_run import ForeignRun
-    from runnel.named_jobs.registry import NamedJobs
+    from runnel.named_jobs.home import JobHome
     from runnel.runtime.snapshots import SnapshotReport
     from runnel.snapshots.store import SnapshotStore
 
@@ -88,12 +87,8 @@ class NamedJob(JobWaiting):
 
     __module__ = "runnel"
 
-    def __init__(self, record: JobRecord, home: NamedJobs, store: SnapshotStore) -> None:
+    def __init__(self, record: JobRecord, home: JobHome, store: SnapshotStore) -> None:
         super().__init__(record, home, store)
-        self.is_forgotten = False
-        self.is_exported = False
-        self.is_clean = False
-        self.cleaning = Lock()
         self._aim = Aim.COMPLETE
         self._resumes = False
         self._dag: DAG | None = None

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from runnel.named_jobs.home import JobHome
     from runnel.named_jobs.record.record import JobRecord
-    from runnel.named_jobs.registry import NamedJobs
 
 SAVES_APART = 1_000_000_000
 """Nanoseconds between two writes of the record that only name a later snapshot."""
@@ -24,7 +24,7 @@ class NewestSnapshot:
 
     __slots__ = ("_home", "_is_pending", "_named", "_newest", "_next_save", "_save")
 
-    def __init__(self, snapshot_id: int | None, home: NamedJobs, save: Callable[[], None]) -> None:
+    def __init__(self, snapshot_id: int | None, home: JobHome, save: Callable[[], None]) -> None:
         self._newest = snapshot_id
         self._named = snapshot_id
         self._home = home

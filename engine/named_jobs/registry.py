@@ -19,6 +19,7 @@ from runnel.deadline import Patience, PatientLock, undisturbed
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
 from runnel.foreign.job_runtime import TASKLETS
 from runnel.named_jobs.errands import Errands
+from runnel.named_jobs.home import Prepare, StoppedJob
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.named_snapshots import NamedSnapshots
 from runnel.named_jobs.record.record import JobRecord
@@ -53,8 +54,6 @@ LISTENING = 2.0
 """Seconds that listeners have, when the connection is closed, to hear what was told them."""
 MOST_ENDED = 1000
 """So many jobs are shown when they have ended; the oldest go."""
-
-Prepare = Callable[[JobRecord], PreparedJob]
 
 
 class NamedJobs:
@@ -198,7 +197,7 @@ class NamedJobs:
         with self._lock:
             return list(self._jobs.values())
 
-    def clean(self, job: NamedJob) -> None:
+    def clean(self, job: StoppedJob) -> None:
         """A job has ended for good: what only an execution of it would have needed goes, once. Not
         under the job's lock."""
         with job.cleaning:
@@ -218,7 +217,7 @@ class NamedJobs:
                 if place is not None:
                     shutil.rmtree(place / "snapshots", ignore_errors=True)
 
-    def settle(self, job: NamedJob) -> None:
+    def settle(self, job: StoppedJob) -> None:
         """Commits what the sinks of a job that doesn't run have staged for its last snapshot, and
         removes what else they have."""
         record = job.record

@@ -1,0 +1,67 @@
+"""What a named job knows of the jobs around it: their connection's threads, records and
+snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import Protocol
+
+from runnel.named_jobs.errands import Errands
+from runnel.named_jobs.foreign_run import ForeignRun
+from runnel.named_jobs.named_snapshots import NamedSnapshots
+from runnel.named_jobs.record.record import JobRecord
+from runnel.named_jobs.record.store import JobRecords
+from runnel.named_jobs.run import PreparedJob, Run
+from runnel.runtime.light_job import Jobs, JobStatus
+from runnel.snapshots.store import SnapshotStore
+
+Prepare = Callable[[JobRecord], PreparedJob]
+"""Plans a job's query as the catalog is now; raises what is wrong with it."""
+
+
+class StoppedJob(Protocol):
+    """A job of which no execution runs.
+
+    is_exported: whether another job may begin with a snapshot of its state.
+    is_clean: whether what only an execution would need is removed.
+    cleaning: held while that is removed.
+    """
+
+    store: SnapshotStore
+    is_exported: bool
+    is_clean: bool
+    cleaning: Lock
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def record(self) -> JobRecord: ...
+    @property
+    def status(self) -> JobStatus: ...
+    @property
+    def is_done(self) -> bool: ...
+
+
+class JobHome(Protocol):
+    """The named jobs of one connection; see `NamedJobs`."""
+
+    jobs: Jobs
+    prepare: Prepare
+    errands: Errands
+    listening: Errands
+    records: JobRecords
+    snapshots: NamedSnapshots
+    is_closing: bool
+    is_closed: bool
+
+    def check_open(self) -> None: ...
+    def clean(self, job: StoppedJob) -> None: ...
+    def settle(self, job: StoppedJob) -> None: ...
+    def runtime_place(self, job_id: int) -> Path: ...
+    def adapt(
+        self, record: JobRecord, store: SnapshotStore, run: Run | ForeignRun, prepared: PreparedJob
+    ) -> None: ...
