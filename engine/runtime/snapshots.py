@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import count
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -42,9 +42,10 @@ from runnel.snapshots.store import (
 from runnel.sqltypes import VARCHAR
 
 if TYPE_CHECKING:
-    from runnel.runtime.execution import Execution
-    from runnel.runtime.tasklets.processor_tasklet import ProcessorTasklet
-    from runnel.runtime.tasklets.tasklet import Tasklet
+    from runnel.errors import Error
+    from runnel.processor import JobContext, Processor
+    from runnel.runtime.edges.inputs import Inputs
+    from runnel.runtime.template import Template
 
 logger = logging.getLogger("runnel.runtime")
 
@@ -80,6 +81,35 @@ class _Asked:
         self.started = started
 
 
+class SavedTasklet(Protocol):
+    """A tasklet as the coordinator knows it; see `ProcessorTasklet`."""
+
+    vertex: str
+    index: int
+    processor: Processor
+    inputs: Inputs
+    is_unwanted: bool
+    state_rows: Iterator[pa.RecordBatch] | None
+
+
+class SavedRun(Protocol):
+    """The run of a DAG as the coordinator knows it; see `Execution`."""
+
+    job: JobContext
+    clock: Callable[[], int]
+    template: Template
+    is_cancelled: bool
+    error: Error | None
+
+    @property
+    def tasklets(self) -> Sequence[SavedTasklet]: ...
+    @property
+    def left(self) -> Collection[object]: ...
+    @property
+    def is_over(self) -> bool: ...
+    def wake_all(self) -> None: ...
+
+
 class SnapshotCoordinator:
     """The snapshots of one execution, one at a time. `restore_from` is the snapshot to start from,
     of `store` if it isn't said that it is of another one (`initial`); `more` is to be in each.
@@ -104,13 +134,13 @@ class SnapshotCoordinator:
         self._is_aligned = is_aligned
         self._restore_from = restore_from
         self._lock = Lock()
-        self._execution: Execution | None = None
+        self._execution: SavedRun | None = None
         self._ids = count(max(store.last_id, restore_from or 0) + 1)
         self._waiting: deque[_Asked] = deque()
         self._asked: _Asked | None = None
         self._active: Barrier | None = None
-        self._to_save: set[ProcessorTasklet] = set()
-        self._to_commit: set[ProcessorTasklet] = set()
+        self._to_save: set[SavedTasklet] = set()
+        self._to_commit: set[SavedTasklet] = set()
         self._is_deciding = False
         self._is_decided = False
         self._is_safe = False
@@ -131,7 +161,7 @@ class SnapshotCoordinator:
         """Whether a snapshot can't begin now, as something that couldn't go on from the middle must
         end first."""
         execution = self._begun()
-        left = set(execution.left)
+        left: set[object] = set(execution.left)
         return self._active is None and any(
             self._must_end_first(item) for item in execution.tasklets if item in left
         )
@@ -141,7 +171,7 @@ class SnapshotCoordinator:
         before it is read."""
         self._initial = reader
 
-    def begin_with(self, execution: Execution) -> None:
+    def begin_with(self, execution: SavedRun) -> None:
         """Called by the execution before any tasklet is."""
         self._execution = execution
         self._store.on_room = execution.wake_all
@@ -187,13 +217,13 @@ class SnapshotCoordinator:
         self._start_if_possible()
         return barrier.snapshot_id
 
-    def _begun(self) -> Execution:
+    def _begun(self) -> SavedRun:
         assert self._execution is not None
         return self._execution
 
     def _start_if_possible(self) -> None:
         execution = self._begun()
-        left = set(execution.left)
+        left: set[object] = set(execution.left)
         unheard: list[_Asked] = []
         with self._lock:
             if self._active is not None or not self._waiting:
@@ -210,13 +240,13 @@ class SnapshotCoordinator:
         execution.wake_all()
         self._decide_if_saved()
 
-    def _must_end_first(self, tasklet: ProcessorTasklet) -> bool:
+    def _must_end_first(self, tasklet: SavedTasklet) -> bool:
         return (
             tasklet.processor.holds_snapshots
-            or tasklet.vertex in tasklet.execution.template.before_snapshots
+            or tasklet.vertex in self._begun().template.before_snapshots
         )
 
-    def _start(self, execution: Execution, left: Collection[Tasklet]) -> None:
+    def _start(self, execution: SavedRun, left: Collection[object]) -> None:
         self._asked = self._waiting.popleft()
         self._active = self._asked.barrier
         self._to_save = {tasklet for tasklet in execution.tasklets if tasklet in left}
@@ -225,18 +255,18 @@ class SnapshotCoordinator:
         self._more = list(self._last_states)
         self._savers = set()
 
-    def barrier_due(self, tasklet: ProcessorTasklet) -> Barrier | None:
+    def barrier_due(self, tasklet: SavedTasklet) -> Barrier | None:
         """The barrier that a tasklet without inputs (any more) is to begin with, if there is
         one."""
         return self._active if tasklet in self._to_save else None
 
-    def target(self, tasklet: ProcessorTasklet) -> Callable[[pa.RecordBatch], bool]:
+    def target(self, tasklet: SavedTasklet) -> Callable[[pa.RecordBatch], bool]:
         """Where the tasklet's state goes at the current barrier."""
         barrier = self._active
         assert barrier is not None
         return lambda batch: self._store.write(barrier.snapshot_id, tasklet.vertex, batch)
 
-    def last_target(self, tasklet: ProcessorTasklet) -> Callable[[pa.RecordBatch], bool]:
+    def last_target(self, tasklet: SavedTasklet) -> Callable[[pa.RecordBatch], bool]:
         """Where the state goes of a tasklet that is about to end."""
 
         def keep(batch: pa.RecordBatch) -> bool:
@@ -248,7 +278,7 @@ class SnapshotCoordinator:
 
         return keep
 
-    def saved(self, tasklet: ProcessorTasklet) -> None:
+    def saved(self, tasklet: SavedTasklet) -> None:
         """The tasklet's state is in the snapshot and its commit is prepared."""
         with self._lock:
             self._to_save.discard(tasklet)
@@ -256,7 +286,7 @@ class SnapshotCoordinator:
             self._savers.add(tasklet.vertex)
         self._decide_if_saved()
 
-    def left(self, tasklet: ProcessorTasklet) -> None:
+    def left(self, tasklet: SavedTasklet) -> None:
         """The tasklet has ended."""
         with self._lock:
             self._to_save.discard(tasklet)
@@ -266,11 +296,11 @@ class SnapshotCoordinator:
         if self._waiting:
             self._start_if_possible()
 
-    def awaits_commit(self, tasklet: ProcessorTasklet) -> bool:
+    def awaits_commit(self, tasklet: SavedTasklet) -> bool:
         """Whether a commit that the tasklet prepared is outstanding."""
         return tasklet in self._to_commit
 
-    def commit_due(self, tasklet: ProcessorTasklet) -> bool:
+    def commit_due(self, tasklet: SavedTasklet) -> bool:
         """Whether it is known what becomes of the snapshot, and the tasklet hasn't heard of it."""
         return self._is_decided and tasklet in self._to_commit
 
@@ -280,7 +310,7 @@ class SnapshotCoordinator:
         assert self._active is not None
         return self._active.snapshot_id, self._is_safe
 
-    def committed(self, tasklet: ProcessorTasklet) -> None:
+    def committed(self, tasklet: SavedTasklet) -> None:
         with self._lock:
             self._to_commit.discard(tasklet)
         self._end_if_committed()
@@ -338,7 +368,7 @@ class SnapshotCoordinator:
 
 
 def _shares(
-    rows: Sequence[pa.RecordBatch], tasklet: ProcessorTasklet, parallelism: int
+    rows: Sequence[pa.RecordBatch], tasklet: SavedTasklet, parallelism: int
 ) -> Iterator[pa.RecordBatch]:
     for batch in rows:
         share = share_of(tasklet.processor.divided_as_now(batch), tasklet.index, parallelism)

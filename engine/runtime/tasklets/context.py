@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from runnel.processor import JobContext, ProcessorContext
 
 if TYPE_CHECKING:
-    from runnel.runtime.tasklets.processor_tasklet import ProcessorTasklet
+    from runnel.runtime.tasklets.tasklet import Tasklet
 
 _logger = logging.getLogger("runnel.job")
 _set = object.__setattr__
@@ -24,15 +24,17 @@ class TaskletContext(ProcessorContext):
 
     __slots__ = ("tasklet", "wakes_itself")
 
-    tasklet: ProcessorTasklet
+    tasklet: Tasklet
     wakes_itself: bool
 
-    def __init__(self, tasklet: ProcessorTasklet, job: JobContext, parallelism: int) -> None:
+    def __init__(self, tasklet: Tasklet, place: tuple[str, int, int], job: JobContext) -> None:
+        """`place`: the vertex, the processor's index, and the number of processors."""
+        vertex, index, parallelism = place
         _set(self, "tasklet", tasklet)
         _set(self, "wakes_itself", False)
         _set(self, "job", job)
-        _set(self, "vertex", tasklet.vertex)
-        _set(self, "index", tasklet.index)
+        _set(self, "vertex", vertex)
+        _set(self, "index", index)
         _set(self, "parallelism", parallelism)
         _set(self, "logger", _logger)
 

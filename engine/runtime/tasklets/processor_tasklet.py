@@ -14,7 +14,7 @@ wait; then the tasklet is parked, and woken by
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from runnel.processor import (
     Barrier,
     Idle,
     Item,
+    JobContext,
     LatencyMarker,
     Processor,
     Watermark,
@@ -57,11 +58,27 @@ from runnel.runtime.tasklets.tasklet import Tasklet
 from runnel.runtime.threads.idle import Backoff
 
 if TYPE_CHECKING:
-    from runnel.runtime.execution import Execution
+    from runnel.processors.sinks.result_queue import ResultQueue
+    from runnel.runtime.snapshots import SnapshotCoordinator
 
 TIME_SLICE = 500_000
 """Nanoseconds after which a call ends, at the next step."""
 COUNTS = ("late_rows", "malformed_records", "skipped_rows")
+
+
+class TaskletRun(Protocol):
+    """The run of a DAG as its tasklets know it; see `Execution`."""
+
+    job: JobContext
+    clock: Callable[[], int]
+    results: ResultQueue | None
+    snapshots: SnapshotCoordinator | None
+    has_marks: bool
+    is_cancelled: bool
+    is_hand_built: bool
+
+    def fail(self, error: BaseException, vertex: str) -> None: ...
+    def tasklet_ended(self, tasklet: ProcessorTasklet) -> None: ...
 
 
 class ProcessorTasklet(Tasklet):
@@ -103,7 +120,7 @@ class ProcessorTasklet(Tasklet):
 
     def __init__(
         self,
-        execution: Execution,
+        execution: TaskletRun,
         processor: Processor,
         place: tuple[str, int, int],
         inputs: Inputs,
@@ -117,7 +134,7 @@ class ProcessorTasklet(Tasklet):
         self.inputs = inputs
         processor.idle_inputs = inputs.idle
         self.outbox = outbox
-        self.context = TaskletContext(self, execution.job, parallelism)
+        self.context = TaskletContext(self, place, execution.job)
         self.snapshots = execution.snapshots
         self.state_rows: Iterator[pa.RecordBatch] | None = None
         self.state = INIT
@@ -158,7 +175,13 @@ class ProcessorTasklet(Tasklet):
                 goes_on = STEPS[self.state](self)
                 moment = now()
                 if moment - before > LONG_CALL and self.is_cooperative:
-                    log_long_call(self.execution, self.vertex, moment - before)
+                    run = self.execution
+                    log_long_call(
+                        self.vertex,
+                        moment - before,
+                        run.job.job_id,
+                        is_hand_built=run.is_hand_built,
+                    )
                 before = moment
                 if self.processor.is_satisfied and not self.inputs.are_done:
                     self._end_inputs()

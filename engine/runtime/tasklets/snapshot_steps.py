@@ -6,7 +6,7 @@ Each is called by `ProcessorTasklet.call` in the state of its name; see there, a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from runnel.runtime.tasklets.state import (
     AWAIT_COMMIT,
@@ -20,10 +20,36 @@ from runnel.runtime.tasklets.state import (
 )
 
 if TYPE_CHECKING:
-    from runnel.runtime.tasklets.processor_tasklet import ProcessorTasklet
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from runnel.processor import Barrier, Processor
+    from runnel.runtime.edges.inputs import Inputs
+    from runnel.runtime.edges.outbox import BaseOutbox
+    from runnel.runtime.snapshots import SnapshotCoordinator
+    from runnel.runtime.tasklets.state import State
 
 
-def restore(tasklet: ProcessorTasklet) -> bool:
+class SteppedTasklet(Protocol):
+    """A tasklet as these steps know it; see `ProcessorTasklet`."""
+
+    vertex: str
+    index: int
+    processor: Processor
+    inputs: Inputs
+    outbox: BaseOutbox
+    snapshots: SnapshotCoordinator | None
+    state: State
+    resume: State
+    barrier: Barrier | None
+    is_unwanted: bool
+    state_rows: Iterator[pa.RecordBatch] | None
+
+    def again(self) -> bool: ...
+
+
+def restore(tasklet: SteppedTasklet) -> bool:
     assert tasklet.state_rows is not None
     batch = next(tasklet.state_rows, None)
     if batch is None:
@@ -33,14 +59,14 @@ def restore(tasklet: ProcessorTasklet) -> bool:
     return True
 
 
-def finish_restore(tasklet: ProcessorTasklet) -> bool:
+def finish_restore(tasklet: SteppedTasklet) -> bool:
     if tasklet.processor.finish_restore():
         tasklet.state = NEXT
         return True
     return tasklet.again()
 
 
-def turn_to_snapshot(tasklet: ProcessorTasklet) -> bool:
+def turn_to_snapshot(tasklet: SteppedTasklet) -> bool:
     """Between two calls: the commit that is due; where no input brings barriers (any more), the
     snapshot that is due."""
     assert tasklet.snapshots is not None
@@ -60,7 +86,7 @@ def turn_to_snapshot(tasklet: ProcessorTasklet) -> bool:
     return False
 
 
-def save(tasklet: ProcessorTasklet) -> bool:
+def save(tasklet: SteppedTasklet) -> bool:
     assert tasklet.snapshots is not None and tasklet.barrier is not None
     tasklet.outbox.snapshot_target = tasklet.snapshots.target(tasklet)
     saved = tasklet.processor.save_snapshot()
@@ -72,7 +98,7 @@ def save(tasklet: ProcessorTasklet) -> bool:
     return tasklet.again()
 
 
-def prepare(tasklet: ProcessorTasklet) -> bool:
+def prepare(tasklet: SteppedTasklet) -> bool:
     assert tasklet.barrier is not None
     if tasklet.processor.prepare_commit(tasklet.barrier.snapshot_id):
         tasklet.state = EMIT_BARRIER
@@ -80,7 +106,7 @@ def prepare(tasklet: ProcessorTasklet) -> bool:
     return tasklet.again()
 
 
-def emit_barrier(tasklet: ProcessorTasklet) -> bool:
+def emit_barrier(tasklet: SteppedTasklet) -> bool:
     assert tasklet.snapshots is not None and tasklet.barrier is not None
     if not tasklet.outbox.offer(tasklet.barrier):
         return False
@@ -89,7 +115,7 @@ def emit_barrier(tasklet: ProcessorTasklet) -> bool:
     return True
 
 
-def await_commit(tasklet: ProcessorTasklet) -> bool:
+def await_commit(tasklet: SteppedTasklet) -> bool:
     assert tasklet.snapshots is not None
     if not tasklet.snapshots.commit_due(tasklet):
         return False
@@ -98,7 +124,7 @@ def await_commit(tasklet: ProcessorTasklet) -> bool:
     return True
 
 
-def save_last(tasklet: ProcessorTasklet) -> bool:
+def save_last(tasklet: SteppedTasklet) -> bool:
     assert tasklet.snapshots is not None
     tasklet.outbox.snapshot_target = tasklet.snapshots.last_target(tasklet)
     saved = tasklet.processor.save_snapshot()
@@ -109,7 +135,7 @@ def save_last(tasklet: ProcessorTasklet) -> bool:
     return tasklet.again()
 
 
-def commit(tasklet: ProcessorTasklet) -> bool:
+def commit(tasklet: SteppedTasklet) -> bool:
     assert tasklet.snapshots is not None
     if not tasklet.processor.commit(*tasklet.snapshots.outcome):
         return tasklet.again()
@@ -118,7 +144,7 @@ def commit(tasklet: ProcessorTasklet) -> bool:
     return True
 
 
-def may_end(tasklet: ProcessorTasklet) -> bool:
+def may_end(tasklet: SteppedTasklet) -> bool:
     """Whether it can end at once, as nobody wants what it gives. A commit that is outstanding comes
     first: after a terminal barrier those behind it may have ended before."""
     if tasklet.snapshots is None or not tasklet.snapshots.awaits_commit(tasklet):
