@@ -12,8 +12,8 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.connector import END, End, Pause, SinkRequest, Source, SourcePartition, WriteMode
 from runnel.connectors.duckdb.fragments import DuckDBFragment
+from runnel.connectors.duckdb.place import ChangedTable
 from runnel.connectors.duckdb.sink import change_statement
-from runnel.connectors.duckdb.table import DuckDBTable
 from runnel.connectors.duckdb.types import quoted
 from runnel.duckdb.stream import DuckDBStream
 from runnel.errors import Error, Position
@@ -29,7 +29,9 @@ from runnel.sqltypes import BIGINT, SqlType, to_arrow
 _COUNT = pa.schema([pa.field("count", to_arrow(BIGINT))])
 
 
-def written_by(table: DuckDBTable, fragment: Source, request: SinkRequest) -> FragmentSource | None:
+def written_by(
+    table: ChangedTable, fragment: Source, request: SinkRequest
+) -> FragmentSource | None:
     """The change as one statement of DuckDB's; None where the fragment reads anything that isn't
     DuckDB's, or gives what travels in another form (intervals, nested types)."""
     if not isinstance(fragment, DuckDBFragment) or not fragment.is_own:
@@ -54,7 +56,7 @@ class DuckDBChange(FragmentSource):
     cooperative = False
     engine = "DuckDB"
 
-    def __init__(self, table: DuckDBTable, fragment: DuckDBFragment, request: SinkRequest) -> None:
+    def __init__(self, table: ChangedTable, fragment: DuckDBFragment, request: SinkRequest) -> None:
         self._table = table
         self._fragment = fragment
         self._request = request
@@ -83,7 +85,7 @@ class InPlace:
     be found again by its number, which takes ten times as long. The expressions are over all
     columns of the table."""
 
-    table: DuckDBTable
+    table: ChangedTable
     assignments: tuple[tuple[int, Expression], ...]
     conditions: tuple[Expression, ...]
 
@@ -104,7 +106,7 @@ class InPlace:
         return f"UPDATE {table.place.qualified} SET {', '.join(values)}{tail}"
 
 
-def in_place(table: DuckDBTable, relation: Relation, request: SinkRequest) -> InPlace | None:
+def in_place(table: ChangedTable, relation: Relation, request: SinkRequest) -> InPlace | None:
     """The change without a detour, where its rows are a filter and a projection over the table
     itself."""
     if request.mode not in (WriteMode.UPDATE, WriteMode.DELETE):
@@ -116,9 +118,12 @@ def in_place(table: DuckDBTable, relation: Relation, request: SinkRequest) -> In
     while isinstance(below, Filter):
         conditions.append(below.condition)
         below = below.input
-    if not isinstance(below, Scan) or below.table is not table or below.limit is not None:
+    if not isinstance(below, Scan) or below.limit is not None:
         return None
     scan = below
+    scanned: object = scan.table
+    if scanned is not table:
+        return None
 
     def moved(node: Expression) -> Expression:
         return replace(node, index=scan.columns[node.index]) if isinstance(node, Column) else node
@@ -139,7 +144,7 @@ class _ChangePartition(SourcePartition):
     """One run of the statement. Closing it before its end undoes it."""
 
     def __init__(
-        self, table: DuckDBTable, statement: str, place: Callable[[Error], Position | None]
+        self, table: ChangedTable, statement: str, place: Callable[[Error], Position | None]
     ) -> None:
         kernel = table.place.kernel
         self._table = table

@@ -19,7 +19,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from runnel.connector import Sink, SinkRequest, Token, WriteMode
-from runnel.connectors.duckdb.table import ROW_ID, DuckDBColumn, DuckDBTable
+from runnel.connectors.duckdb.place import ROW_ID, ChangedTable, DuckDBColumn
 from runnel.connectors.duckdb.types import quoted
 from runnel.errors import ProgrammingError
 from runnel.sqltypes import Kind
@@ -40,7 +40,7 @@ _SPILLED = "runnel_spilled"
 class DuckDBSink(Sink):
     """Writes the rows of one execution. The batches' columns are called c0, c1, … within DuckDB."""
 
-    def __init__(self, table: DuckDBTable, request: SinkRequest) -> None:
+    def __init__(self, table: ChangedTable, request: SinkRequest) -> None:
         self._table = table
         self._place = table.place
         self._request = request
@@ -192,7 +192,7 @@ class DuckDBSink(Sink):
             raise self._place.failure(error) from error
 
 
-def change_statement(table: DuckDBTable, request: SinkRequest, rows: str) -> str:
+def change_statement(table: ChangedTable, request: SinkRequest, rows: str) -> str:
     """DuckDB's SQL that writes `rows`, a relation with the columns c0, c1, … in the order of the
     request's."""
     target = table.place.qualified

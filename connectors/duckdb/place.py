@@ -1,0 +1,97 @@
+"""Where a table of DuckDB's is and what columns it has, as reading and writing it know it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from runnel.catalog import TableColumn
+from runnel.connectors.duckdb.types import canonical_expression, quoted
+from runnel.deadline import PatientLock
+from runnel.duckdb.errors import translated
+from runnel.duckdb.kernel import DuckDBKernel
+from runnel.errors import Error, ErrorCode, IntegrityError, OperationalError
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+ROW_ID = "rowid"
+"""The hidden column that addresses the rows of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class DuckDBColumn:
+    """A column of a mapping over DuckDB: `column` as the mapping has it, `name` and `type` (a
+    DuckDBPyType) as DuckDB has."""
+
+    column: TableColumn
+    name: str
+    type: Any
+
+    @property
+    def expression(self) -> str:
+        """DuckDB's SQL for the column in its canonical type."""
+        return canonical_expression(self.name, self.type, self.column.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a table is: `qualified` is its name in DuckDB's SQL; `database`, `schema` and `table`
+    are the parts, `database` in quotes. `title` names it in errors. `lock` is held by the thread
+    that runs a statement which changes it."""
+
+    kernel: DuckDBKernel
+    database: str
+    schema: str
+    table: str
+    title: str
+    lock: PatientLock
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.database}.{quoted(self.schema)}.{quoted(self.table)}"
+
+    def pinned(self) -> DuckDBPyConnection:
+        """A cursor in a transaction that sees the database as it is now."""
+        cursor = self.kernel.cursor()
+        try:
+            cursor.execute("BEGIN TRANSACTION")
+            cursor.execute(f"SELECT 1 FROM {self.qualified} LIMIT 0").fetchall()
+        except Exception as error:
+            cursor.close()
+            raise self.failure(error) from error
+        return cursor
+
+    def failure(self, error: Exception) -> Error:
+        """An error of DuckDB's as one of ours."""
+        if "does not exist" in str(error) and self.table in str(error):
+            return OperationalError(
+                f"{self.title} is gone",
+                code=ErrorCode.OBJECT_NOT_FOUND,
+                detail=str(error).partition("\n")[0],
+                hint="it was dropped by other means; create it again, or drop the mapping",
+            )
+        found = translated(error)
+        if isinstance(found, IntegrityError):
+            found.message = f"a constraint of {self.title} is violated"
+        return found
+
+
+class ChangedTable(Protocol):
+    """A table whose rows are written; see `DuckDBTable`.
+
+    parts: its columns that are DuckDB's own, in the order of `columns`.
+    row_id: the index of the hidden column of row numbers.
+    has_key: whether it has a primary key.
+    """
+
+    place: Place
+    parts: tuple[DuckDBColumn, ...]
+    columns: tuple[TableColumn, ...]
+    row_id: int
+    has_key: bool
+
+    def expression(self, index: int) -> str: ...
+    def exclusive(self) -> AbstractContextManager[object]: ...
+    def changed(self) -> None: ...
