@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call, Expression, Literal
-from runnel.rendering.dialect import FunctionRule, refused, template, typed
+from runnel.rendering.render import FunctionRule, template, typed
+from runnel.rendering.rules import refused
 from runnel.sqltypes import MAX_PRECISION, Kind, SqlType, decimal
 
 if TYPE_CHECKING:

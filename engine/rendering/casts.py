@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Cast
-from runnel.rendering.dialect import CastRule, refused
+from runnel.rendering.render import CastRule
+from runnel.rendering.rules import refused
 from runnel.sqltypes import VARCHAR, Kind, SqlType
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from runnel.relation.subqueries import GroupLimit
 from runnel.rendering.block import Block, block_text
 from runnel.rendering.plan_shapes import computes_what_can_fail, is_chain, is_unique
 from runnel.rendering.render import Rendering
+from runnel.rendering.window import over
 
 ScanText = Callable[[Scan, tuple[int, ...]], str]
 """The FROM item, without an alias, for a scan: its columns are c0, c1, … for the table's columns at
@@ -407,7 +408,7 @@ class RelationRendering:
 
     def window(self, node: Window) -> Block:
         block = self.plain(node.input)
-        calls = tuple(self.rendering.window(call, block.columns) for call in node.calls)
+        calls = tuple(over(self.rendering, call, block.columns) for call in node.calls)
         return self.around(replace(block, columns=(*block.columns, *calls), is_plain=False))
 
 

@@ -1,5 +1,10 @@
 """Typed expressions as the SQL of another engine.
 
+A `Dialect` is what a rendering knows of an engine: how it writes types, names and literals, and
+tables of rules. A table maps a function's key to a rule, which gets the call and its arguments as
+the engine's SQL, and returns SQL of exactly the call's type, or raises Unrenderable. What isn't in
+a table is refused.
+
 `Rendering` walks an expression. Constants are worked out by our own evaluator and stand in the text
 as literals; the rest follows the dialect's tables, which refuse what they don't know. None of the
 user's text is passed through.
@@ -7,7 +12,7 @@ user's text is passed through.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -35,8 +40,7 @@ from runnel.expressions.nodes import (
 )
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.over import WindowCall
-from runnel.rendering.dialect import Dialect, Failure, Invocation, Unknown, refused
-from runnel.rendering.window import over
+from runnel.rendering.rules import Failure, Invocation, Unknown, refused
 from runnel.sqltypes import Kind, SqlType
 
 MOST_CHARACTERS = 100_000
@@ -52,6 +56,41 @@ class Session:
     arguments: tuple[Any, ...] = ()
     zone: str = "UTC"
     now: int = 0
+
+
+FunctionRule = Callable[["Rendering", Call, Sequence[str]], str]
+CastRule = Callable[["Rendering", Cast, str], str]
+
+
+AggregateRule = Callable[["Rendering", Invocation], str]
+
+
+@frozen
+class Dialect:
+    """One engine's SQL."""
+
+    quote: Callable[[str], str]
+    type_name: Callable[[SqlType], str]
+    literal: Callable[[Any, SqlType], str]
+    """A value that isn't NULL, as an expression of the type."""
+    text: Callable[[str], str]
+    """A text as a literal."""
+    error: str
+    """The function that fails with a message."""
+    key: Callable[[str, SqlType], str]
+    """A value as groups and joins compare it."""
+    functions: Mapping[str, FunctionRule]
+    casts: CastRule
+    aggregates: Mapping[str, AggregateRule]
+    windows: Mapping[str, FunctionRule]
+    """The functions that only OVER knows; empty where the engine's windows aren't rendered."""
+    ignores_nulls_inside: bool = False
+    """Whether IGNORE NULLS stands within a call's brackets."""
+    frame: Callable[[WindowCall], str] | None = None
+    """The frame of a call with OVER, where the engine has rules of its own; refuses calls that
+    aren't the same there."""
+    python: Callable[[Rendering, PythonCall, Sequence[str]], str] | None = None
+    """A call of a Python function, where the engine can run one."""
 
 
 class Rendering:
@@ -123,10 +162,6 @@ class Rendering:
         if rule is None:
             raise Unrenderable(f"aggregate function {call.function.upper()}", call.position)
         return rule(self, self._invocation(call, columns, ""))
-
-    def window(self, window: WindowCall, columns: Sequence[str]) -> str:
-        """A call with OVER, of exactly the call's type."""
-        return over(self, window, columns)
 
     def window_aggregate(self, call: Aggregate, columns: Sequence[str], over_text: str) -> str:
         """An aggregate with the text of its OVER."""
@@ -324,3 +359,24 @@ _RENDERERS: dict[type[Expression], Callable[[Rendering, Any, Sequence[str]], str
 }
 
 __all__ = ["Kind", "Rendering", "Session"]
+
+
+def template(text: str, *kinds: Kind) -> FunctionRule:
+    """A rule that puts the arguments into `text`; with `kinds` for the first argument's type
+    only."""
+
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        if kinds and call.arguments[0].type.kind not in kinds:
+            raise refused(call)
+        return text.format(*arguments)
+
+    return rule
+
+
+def typed(text: str) -> FunctionRule:
+    """The template, converted to the type of the call."""
+
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        return f"CAST({text.format(*arguments)} AS {rendering.type(call.type)})"
+
+    return rule

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.expressions.nodes import Call
 from runnel.expressions.text.strings import LONGEST
-from runnel.rendering.dialect import UNKNOWN, FunctionRule, option, refused
+from runnel.rendering.render import FunctionRule
+from runnel.rendering.rules import UNKNOWN, option, refused
 
 if TYPE_CHECKING:
     from runnel.rendering.render import Rendering

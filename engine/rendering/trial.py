@@ -6,8 +6,7 @@ from typing import Any
 
 from runnel.expressions.evaluate import is_constant
 from runnel.expressions.nodes import Expression, Literal
-from runnel.rendering.dialect import Dialect
-from runnel.rendering.render import Rendering, Session
+from runnel.rendering.render import Dialect, Rendering, Session
 from runnel.sqltypes import Kind
 
 _SAMPLES: dict[Kind, Any] = {

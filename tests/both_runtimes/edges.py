@@ -111,7 +111,7 @@ def _failing_groups(cases: Sequence[AggregateCase]) -> Iterator[Failing]:
 
 
 def _of_group(tally: Tally, session: Any, item: Failing) -> str | None:
-    from runnel.connectors.spark.session.session import spark_errors
+    from runnel.connectors.spark.errors import spark_errors
 
     shape, text, group, wanted = item
     found: runnel.Error | None = None

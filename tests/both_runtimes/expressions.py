@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import runnel
-from runnel.connectors.spark.session.session import _leave_out_of_logs, spark_errors
+from runnel.connectors.spark.errors import leave_out_of_logs, spark_errors
 from runnel.errors import DataError, Error
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate, evaluate_constant, is_volatile
@@ -65,7 +65,7 @@ class Sheet:
     instead of by code that it makes."""
 
     def __init__(self, session: Any, columns: Sequence[pa.Array], *, cached: bool) -> None:
-        _leave_out_of_logs()
+        leave_out_of_logs()
         self.session = session
         self.columns = columns
         self.rows = len(columns[0])

@@ -16,8 +16,7 @@ from runnel.expressions.aggregates.registry import AGGREGATES, aggregate_call
 from runnel.expressions.kernels.values import array_of, python_values
 from runnel.expressions.nodes import Aggregate, Column, Literal
 from runnel.foreign.fragment import Unrenderable
-from runnel.rendering.dialect import Dialect
-from runnel.rendering.render import Rendering
+from runnel.rendering.render import Dialect, Rendering
 from runnel.sqltypes import DOUBLE, INTEGER, Kind
 from tests.expressions.edge_values import same
 from tests.rendering.edge_table import COLUMNS, NAMES, ROWS, arrays, stored

@@ -13,9 +13,8 @@ from runnel.expressions.aggregates.registry import AGGREGATES
 from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.functions import FUNCTIONS
 from runnel.foreign.fragment import Unrenderable
-from runnel.rendering.dialect import Dialect
 from runnel.rendering.duckdb.dialect import DUCKDB
-from runnel.rendering.render import Rendering
+from runnel.rendering.render import Dialect, Rendering
 from runnel.rendering.spark.dialect import SPARK
 from tests.rendering import aggregate_cases
 from tests.rendering.edge_table import COLUMN_TEXTS

@@ -16,8 +16,7 @@ from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.kernels.values import python_values
 from runnel.expressions.nodes import Column, Expression, transform
 from runnel.foreign.fragment import Unrenderable
-from runnel.rendering.dialect import Dialect
-from runnel.rendering.render import Rendering, Session
+from runnel.rendering.render import Dialect, Rendering, Session
 from runnel.sqltypes import Kind, SqlType, to_arrow
 from tests.expressions.edge_values import same
 from tests.rendering.edge_table import COLUMN_TEXTS, ROWS, arrays, value_number

@@ -15,6 +15,7 @@ from runnel.relation.over import UP_TO_PEERS, WindowCall
 from runnel.rendering.duckdb.dialect import DUCKDB
 from runnel.rendering.render import Rendering, Session
 from runnel.rendering.spark.dialect import SPARK
+from runnel.rendering.window import over
 from runnel.sqltypes import BIGINT, DOUBLE, INTEGER, NULL, TIMESTAMP_TZ, VARCHAR, decimal
 
 X = Column(index=0, name="x", type=INTEGER)
@@ -173,15 +174,15 @@ def test_windows() -> None:
     total = WindowCall(
         call=aggregate_call("sum", (X,)), partition=(S,), order=(SortKey(X),), frame=UP_TO_PEERS
     )
-    text = Rendering(DUCKDB).window(total, ["c", "s"])
+    text = over(Rendering(DUCKDB), total, ["c", "s"])
     rows = "(VALUES (1, 'a'), (2, 'a'), (2, 'a'), (5, 'b')) AS t(c, s)"
     assert sorted(duckdb.sql(f"SELECT {text} FROM {rows}").fetchall()) == [(1,), (5,), (5,), (5,)]
-    assert "PARTITION BY s ORDER BY c" in Rendering(SPARK).window(total, ["c", "s"])
+    assert "PARTITION BY s ORDER BY c" in over(Rendering(SPARK), total, ["c", "s"])
     deviation = WindowCall(
         call=aggregate_call("stddev", (X,)), partition=(S,), order=(SortKey(X),), frame=UP_TO_PEERS
     )
     with pytest.raises(Unrenderable, match="window function STDDEV"):
-        Rendering(SPARK).window(deviation, ["c", "s"])
+        over(Rendering(SPARK), deviation, ["c", "s"])
 
 
 def test_decimals_wider_than_38_digits_together_compare_exactly() -> None:

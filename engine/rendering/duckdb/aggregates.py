@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call, Literal, Parameter
 from runnel.foreign.fragment import Unrenderable
-from runnel.rendering.dialect import AggregateRule, FunctionRule, Invocation
 from runnel.rendering.duckdb.arithmetic import quotient, scaled, unscaled
+from runnel.rendering.render import AggregateRule, FunctionRule
+from runnel.rendering.rules import Invocation
 from runnel.sqltypes import MAX_PRECISION, Kind, decimal
 
 if TYPE_CHECKING:

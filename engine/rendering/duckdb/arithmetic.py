@@ -21,7 +21,8 @@ from runnel.rendering.arithmetic import (
     remainder,
     wide_digits,
 )
-from runnel.rendering.dialect import FunctionRule, refused, typed
+from runnel.rendering.render import FunctionRule, typed
+from runnel.rendering.rules import refused
 from runnel.sqltypes import DATE, MAX_PRECISION, TIMESTAMP, Kind, SqlType, decimal
 
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from runnel.rendering.dialect import Dialect
 from runnel.rendering.duckdb import values as duckdb_values
 from runnel.rendering.duckdb.aggregates import AGGREGATES, WINDOWS
 from runnel.rendering.duckdb.casts import cast
 from runnel.rendering.duckdb.functions import FUNCTIONS
+from runnel.rendering.render import Dialect
 
 DUCKDB = Dialect(
     quote=duckdb_values.quote,

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call, Literal
 from runnel.rendering.arithmetic import COMPARISONS, LOGIC, rounded_decimal, same_types
-from runnel.rendering.dialect import UNKNOWN, FunctionRule, option, refused, template, typed
 from runnel.rendering.duckdb import arithmetic as duckdb_arithmetic
 from runnel.rendering.duckdb import text as duckdb_text
 from runnel.rendering.duckdb.arithmetic import finite
+from runnel.rendering.render import FunctionRule, template, typed
+from runnel.rendering.rules import UNKNOWN, option, refused
 from runnel.rendering.session import zone_text
 from runnel.sqltypes import Kind
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from runnel.expressions.nodes import Call
-from runnel.rendering.dialect import UNKNOWN, FunctionRule, refused, template, typed
+from runnel.rendering.render import FunctionRule, template, typed
+from runnel.rendering.rules import UNKNOWN, refused
 from runnel.rendering.text import (
     find,
     like,

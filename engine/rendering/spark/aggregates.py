@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runnel.foreign.fragment import Unrenderable
-from runnel.rendering.dialect import AggregateRule, Invocation
+from runnel.rendering.render import AggregateRule
+from runnel.rendering.rules import Invocation
 from runnel.rendering.spark.arithmetic import decimal_quotient, infinite
 from runnel.sqltypes import MAX_PRECISION, Kind, SqlType, decimal
 

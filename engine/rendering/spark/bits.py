@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call
-from runnel.rendering.dialect import FunctionRule, refused, template, typed
+from runnel.rendering.render import FunctionRule, template, typed
+from runnel.rendering.rules import refused
 from runnel.rendering.spark.arithmetic import infinite
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from runnel.expressions.kernels.failure import overflow_text
 from runnel.expressions.nodes import Call, Literal
 from runnel.expressions.to_char.patterns import DAYS, MONTHS
-from runnel.rendering.dialect import UNKNOWN, FunctionRule, option, refused, template
+from runnel.rendering.render import FunctionRule, template
+from runnel.rendering.rules import UNKNOWN, option, refused
 from runnel.rendering.spark.arithmetic import as_local, micros_of
 from runnel.rendering.spark.zones import local_time
 from runnel.rendering.text import null

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runnel.rendering.dialect import Dialect
+from runnel.rendering.render import Dialect
 from runnel.rendering.spark import values as spark_values
 from runnel.rendering.spark.aggregates import AGGREGATES
 from runnel.rendering.spark.casts import cast

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.expressions.nodes import Call
 from runnel.rendering.arithmetic import COMPARISONS, LOGIC, rounded_decimal, same_types
-from runnel.rendering.dialect import UNKNOWN, FunctionRule, option, refused, template, typed
+from runnel.rendering.render import FunctionRule, template, typed
+from runnel.rendering.rules import UNKNOWN, option, refused
 from runnel.rendering.spark import arithmetic as spark_arithmetic
 from runnel.rendering.spark import bits as spark_integers
 from runnel.rendering.spark import dates as spark_dates

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from runnel.expressions.nodes import Call, Literal
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.over import BoundKind, Exclusion, FrameUnit, WindowCall
-from runnel.rendering.dialect import FunctionRule
+from runnel.rendering.render import FunctionRule
 
 if TYPE_CHECKING:
     from runnel.rendering.render import Rendering
