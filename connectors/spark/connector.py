@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from runnel.catalog import Table, TableColumn
 from runnel.connector import DataConnector, MappingDefinition
+from runnel.connectors.spark.errors import spark_errors
 from runnel.connectors.spark.options import SparkOptions, read_options
 from runnel.connectors.spark.origin import FollowedOrigin, Origin, RegisteredFrame, origin_of
 from runnel.connectors.spark.session.owner import SessionOwner, session_of
-from runnel.connectors.spark.session.session import spark_errors
 from runnel.connectors.spark.table import SparkSinkTable, SparkTable, found_columns, table_of_frame
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.foreign.job_runtime import JobRuntime, JobRuntimeConnector

@@ -3,8 +3,10 @@ sentence, and the whole text goes into the detail."""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
+from threading import local
 
 from runnel.connectors.spark.error_hints import fault_of
 from runnel.connectors.spark.options import FILE_FORMATS, PACKAGED
@@ -246,3 +248,40 @@ def _sentence(text: str) -> str:
 def _lowered(text: str) -> str:
     """A sentence as our messages begin: without a capital, unless that is of a name."""
     return text[0].lower() + text[1:] if len(text) > 1 and text[1].islower() else text
+
+
+_inside = local()
+"""Its `depth` is above 0 where pyspark runs for us."""
+
+
+class _NotOurs(logging.Filter):
+    """Keeps pyspark from writing to the program's standard error what we raise."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not getattr(_inside, "depth", 0)
+
+
+_NOT_OURS = _NotOurs()
+
+
+def leave_out_of_logs() -> None:
+    """Keeps our own errors out of the logs of pyspark's query contexts."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        # By way of pyspark's own class: it would fail on a logger of another.
+        PySparkLogger.getLogger(name).addFilter(_NOT_OURS)
+
+
+class spark_errors:  # noqa: N801 - reads as a statement, like contextlib.suppress
+    """Turns what pyspark raises inside into our errors."""
+
+    def __enter__(self) -> None:
+        _inside.depth = getattr(_inside, "depth", 0) + 1
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        _inside.depth -= 1
+        if error is not None:
+            found = spark_error(error)
+            if found is not error:
+                raise found from error

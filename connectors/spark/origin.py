@@ -14,9 +14,9 @@ from typing import Any, cast
 
 from runnel.catalog import TableColumn
 from runnel.connectors.spark.conversion import changed, converted
-from runnel.connectors.spark.errors import spark_error
+from runnel.connectors.spark.errors import spark_error, spark_errors
 from runnel.connectors.spark.options import PARSED, SparkOptions
-from runnel.connectors.spark.session.session import Spark, spark_errors
+from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.types import SparkColumn, column_of, ddl, quoted
 from runnel.errors import Error, ProgrammingError
 from runnel.sqltypes import NULL

@@ -25,13 +25,12 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connector import Sink, SinkRequest, Token
+from runnel.connectors.spark.errors import spark_errors
 from runnel.connectors.spark.options import SparkOptions
 from runnel.connectors.spark.origin import schema_text
-from runnel.connectors.spark.session.session import Spark, spark_errors
-from runnel.connectors.spark.table import SparkSinkTable
+from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.types import ddl, quoted
 from runnel.errors import OperationalError, ProgrammingError
-from runnel.processor import Guarantee
 from runnel.sqltypes import Kind, to_arrow
 from runnel.storage.durable_files import sync_file, sync_folder
 
@@ -41,20 +40,6 @@ PART_BYTES = 64 << 20
 STAGING_PREFIX = "_runnel-"
 
 logger = logging.getLogger("runnel.connectors.spark")
-
-
-def spark_sink(table: SparkSinkTable, request: SinkRequest) -> Sink:
-    """A sink for the columns of a request; the others become NULL."""
-    spark = table.owner.get()
-    rows = Rows(spark, table.columns, request)
-    if table.stages_files:
-        return FilesSink(spark, rows, table.options, request.owner)
-    if request.owner and table.guarantee is Guarantee.EXACTLY_ONCE:
-        # Loaded on first use: few jobs write to such tables.
-        from runnel.connectors.spark.versioned_sink import version_sink
-
-        return version_sink(spark, rows, table.options, request.owner)
-    return AppendSink(spark, rows, table, is_durable=bool(request.owner))
 
 
 class Rows:
@@ -318,11 +303,11 @@ class AppendSink(GatheringSink):
     of a durable job, when the rows are staged."""
 
     def __init__(
-        self, spark: Spark, rows: Rows, table: SparkSinkTable, *, is_durable: bool
+        self, spark: Spark, rows: Rows, options: SparkOptions, *, is_durable: bool
     ) -> None:
         super().__init__(spark, rows)
         self._is_durable = is_durable
-        self._table = table
+        self._options = options
         self._parts: list[Any] = []
         self._staged: dict[str, list[Any]] = {}
 
@@ -353,7 +338,7 @@ class AppendSink(GatheringSink):
         frame = parts[0]
         for part in parts[1:]:
             frame = frame.unionAll(part)
-        options = self._table.options
+        options = self._options
         with spark_errors():
             if options.table is not None:
                 self._append_to_table(frame, options.table)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -16,7 +16,6 @@ from runnel.columns.batches import empty_columns, slices
 from runnel.connector import END, End, Pause, SourcePartition
 from runnel.connectors.spark.session.fetch import Fetch
 from runnel.connectors.spark.session.session import Spark
-from runnel.connectors.spark.table import SparkTable
 from runnel.connectors.spark.types import own_batch
 from runnel.errors import Error, Position
 from runnel.relation.nodes import Field
@@ -89,6 +88,13 @@ class SparkPartition(SourcePartition):
             self._fetch.close_reader()
 
 
+class ViewedTable(Protocol):
+    """A table of Spark's that queries read by a view; see `SparkTable`."""
+
+    def own_frame(self, spark: Spark) -> Any: ...
+    def lasting_view(self, spark: Spark) -> str | None: ...
+
+
 class Views:
     """The temporary views that one query reads, each table once; given back when the query is
     planned."""
@@ -98,7 +104,7 @@ class Views:
         self._names: dict[int, str] = {}
         self._stack = ExitStack()
 
-    def name(self, table: SparkTable) -> str:
+    def name(self, table: ViewedTable) -> str:
         """The view of a table, whose columns are c0, c1… in our types."""
         name = self._names.get(id(table))
         if name is None:

@@ -18,10 +18,11 @@ from runnel.connector import (
     WritableTable,
     WriteMode,
 )
+from runnel.connectors.spark.errors import spark_errors
 from runnel.connectors.spark.options import SparkOptions
 from runnel.connectors.spark.origin import Origin, columns_of, matched, unique_names
 from runnel.connectors.spark.session.owner import SessionOwner
-from runnel.connectors.spark.session.session import Spark, spark_errors
+from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.types import row_width
 from runnel.errors import NotSupportedError
 from runnel.processor import Guarantee, JobContext
@@ -149,10 +150,20 @@ class SparkSinkTable(SparkTable, WritableTable):
         return frozenset({WriteMode.INSERT, WriteMode.SINK})
 
     def sink(self, request: SinkRequest) -> Sink:
-        from runnel.connectors.spark.sink import spark_sink
+        """A sink for the columns of the request; the others become NULL."""
+        from runnel.connectors.spark.sink import AppendSink, FilesSink, Rows
 
         self._is_counted = False
-        return spark_sink(self, request)
+        spark = self.owner.get()
+        rows = Rows(spark, self.columns, request)
+        if self.stages_files:
+            return FilesSink(spark, rows, self.options, request.owner)
+        if request.owner and self.guarantee is Guarantee.EXACTLY_ONCE:
+            # Loaded on first use: few jobs write to such tables.
+            from runnel.connectors.spark.versioned_sink import version_sink
+
+            return version_sink(spark, rows, self.options, request.owner)
+        return AppendSink(spark, rows, self.options, is_durable=bool(request.owner))
 
 
 class SparkScan(Source):

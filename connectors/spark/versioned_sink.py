@@ -15,9 +15,9 @@ from typing import Any
 
 from runnel.connector import Token
 from runnel.connectors.lake.sink import application_of
-from runnel.connectors.spark.errors import spark_error
+from runnel.connectors.spark.errors import spark_error, spark_errors
 from runnel.connectors.spark.options import SparkOptions
-from runnel.connectors.spark.session.session import Spark, spark_errors
+from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.sink import STAGING_PREFIX, FilesSink, Rows
 from runnel.errors import Error
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import runnel
 from runnel.catalog import View
-from runnel.connectors.spark_fragment import is_sorted
+from runnel.connectors.spark.fragments.fragment import is_sorted
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.nodes import Aggregate, Relation, Scan, walk
 from runnel.relation.over import Window

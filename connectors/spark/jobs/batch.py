@@ -7,9 +7,9 @@ from threading import Lock, Thread
 from time import monotonic_ns
 from typing import Any
 
-from runnel.connectors.spark.errors import spark_error
+from runnel.connectors.spark.errors import spark_error, spark_errors
 from runnel.connectors.spark.jobs.sink import JobSink
-from runnel.connectors.spark.session.session import Spark, spark_errors
+from runnel.connectors.spark.session.session import Spark
 from runnel.errors import Error, internal
 from runnel.foreign.job_runtime import Commit, JobStart, RuntimeExecution, RuntimeProgress
 

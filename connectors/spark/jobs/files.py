@@ -16,11 +16,12 @@ from runnel.connectors.files import storage as file_system
 from runnel.connectors.files.follow.table import FollowTable
 from runnel.connectors.files.storage import RemotePath
 from runnel.connectors.files.table import FileTable
+from runnel.connectors.spark.errors import spark_errors
 from runnel.connectors.spark.fragments.inputs import TRAVELLING, can_take
 from runnel.connectors.spark.options import SparkOptions
 from runnel.connectors.spark.origin import FollowedOrigin, Origin
 from runnel.connectors.spark.session.owner import SessionOwner
-from runnel.connectors.spark.session.session import Spark, spark_errors
+from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.stream import SparkStreamTable
 from runnel.connectors.spark.table import SparkTable
 from runnel.relation.nodes import Relation, Scan, transform

@@ -23,8 +23,8 @@ from uuid import uuid4
 import pyarrow as pa
 
 from runnel.connector import END, End, Pause, ReadableTable, ScanRequest, Source, SourcePartition
-from runnel.connectors.spark.errors import spark_error
-from runnel.connectors.spark.session.session import CHECKPOINT_ELSEWHERE, spark_errors
+from runnel.connectors.spark.errors import spark_error, spark_errors
+from runnel.connectors.spark.session.session import CHECKPOINT_ELSEWHERE
 from runnel.connectors.spark.source import partitions
 from runnel.connectors.spark.stream import SparkStreamTable
 from runnel.deadline import current

@@ -6,21 +6,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from runnel.catalog import Table
 from runnel.connector import WriteMode
+from runnel.connectors.spark.fragments.fragment import fragment_of
 from runnel.connectors.spark.fragments.inputs import can_take
 from runnel.connectors.spark.jobs.sink import JobSink, promise_of
+from runnel.connectors.spark.session.owner import SessionOwner
 from runnel.connectors.spark.table import SparkSinkTable, SparkTable
 from runnel.connectors.spark.types import ddl
 from runnel.foreign.fragment import Unrenderable
 from runnel.foreign.job_runtime import JobRuntime, JobStart, JobWrite, RuntimeExecution, RuntimePlan
 from runnel.processor import Guarantee
 from runnel.relation.nodes import Relation, Scan, walk
-
-if TYPE_CHECKING:
-    from runnel.connectors.spark.fragments.engine import SparkEngine, SparkFragment
 
 RUNTIME = "spark"
 
@@ -30,9 +28,8 @@ class SparkJobs(JobRuntime):
 
     name = RUNTIME
 
-    def __init__(self, engine: SparkEngine) -> None:
-        self._engine = engine
-        self._owner = engine.owner
+    def __init__(self, owner: SessionOwner) -> None:
+        self._owner = owner
 
     def has(self, table: Table) -> bool:
         return getattr(table, "owner", None) is self._owner
@@ -66,7 +63,7 @@ class SparkJobs(JobRuntime):
             from runnel.connectors.spark.jobs.streaming import StreamPlan
 
             return StreamPlan(self._owner, write)
-        return BatchPlan(self._engine, write)
+        return BatchPlan(self._owner, write)
 
     def _check_sink(self, write: JobWrite) -> None:
         if write.mode not in (WriteMode.INSERT, WriteMode.SINK):
@@ -84,10 +81,10 @@ stored, so it never changes."""
 class BatchPlan(RuntimePlan):
     """A query that ends."""
 
-    def __init__(self, engine: SparkEngine, write: JobWrite) -> None:
-        self._engine = engine
+    def __init__(self, owner: SessionOwner, write: JobWrite) -> None:
+        self._owner = owner
         self._write = write
-        self._fragment: SparkFragment = engine.fragment(write.relation)
+        self._fragment = fragment_of(owner, write.relation)
         self.text = self._fragment.text
         self.state_text = _STATE_TEXT
         self.guarantee = promise_of(write.table)
@@ -105,7 +102,7 @@ class BatchPlan(RuntimePlan):
     def start(self, start: JobStart) -> RuntimeExecution:
         from runnel.connectors.spark.jobs.batch import BatchExecution
 
-        spark = self._engine.owner.get()
+        spark = self._owner.get()
         frame = self._fragment.frame(spark, start.evaluation)
         sink = JobSink(spark, self._write, start.owner, start.place)
         execution = BatchExecution(spark, start, frame, sink)
@@ -113,7 +110,7 @@ class BatchPlan(RuntimePlan):
         return execution
 
     def settle(self, owner: str, place: Path) -> None:
-        JobSink(self._engine.owner.get(), self._write, owner, place).close()
+        JobSink(self._owner.get(), self._write, owner, place).close()
 
 
 def spark_tables(relation: Relation) -> list[str]:

@@ -21,7 +21,8 @@ import pyarrow as pa
 
 from runnel.columns.batches import slices
 from runnel.connector import REFUSALS, Sink, SinkRequest, Token, WritableTable, WriteMode
-from runnel.connectors.spark.session.session import Spark, spark_errors
+from runnel.connectors.spark.errors import spark_errors
+from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.sink import GatheringSink
 from runnel.connectors.spark.types import own_batch
 from runnel.errors import Error, ErrorCode, IntegrityError, OperationalError

@@ -12,16 +12,16 @@ from time import monotonic_ns
 from typing import Any
 
 from runnel.catalog import Table
-from runnel.connectors.spark.errors import spark_error
+from runnel.connectors.spark.errors import spark_error, spark_errors
 from runnel.connectors.spark.fragments.differences import warnings_of
-from runnel.connectors.spark.fragments.engine import bound_rendering
+from runnel.connectors.spark.fragments.fragment import bound_rendering
 from runnel.connectors.spark.fragments.inputs import check_columns, rows_of
 from runnel.connectors.spark.jobs.replay import NOT_TOLD, Told, read_so_far
 from runnel.connectors.spark.jobs.sink import JobSink, promise_of, written_batch
 from runnel.connectors.spark.jobs.state_text import state_text, without_messages
 from runnel.connectors.spark.session.functions import python_calls, register
 from runnel.connectors.spark.session.owner import SessionOwner
-from runnel.connectors.spark.session.session import CHECKPOINT_ELSEWHERE, Spark, spark_errors
+from runnel.connectors.spark.session.session import CHECKPOINT_ELSEWHERE, Spark
 from runnel.connectors.spark.source import Views
 from runnel.connectors.spark.stream import SparkStreamTable
 from runnel.connectors.spark.table import SparkTable

@@ -20,14 +20,9 @@ from weakref import finalize
 
 import pyarrow as pa
 
-from runnel.connectors.spark.errors import spark_error
+from runnel.connectors.spark.errors import spark_error, spark_errors
 from runnel.connectors.spark.session import start as spark_start
-from runnel.connectors.spark.session.session import (
-    CHECKPOINT_ELSEWHERE,
-    OWN_SETTINGS,
-    Spark,
-    spark_errors,
-)
+from runnel.connectors.spark.session.session import CHECKPOINT_ELSEWHERE, OWN_SETTINGS, Spark
 from runnel.connectors.spark.session.start import quiet
 from runnel.connectors.spark.types import travelling_schema
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError

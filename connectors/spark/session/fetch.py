@@ -12,15 +12,15 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from struct import unpack
 from threading import Condition, Event, Thread, current_thread
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from runnel.connectors.spark.session.session import Spark, spark_errors
+from runnel.connectors.spark.errors import spark_errors
 from runnel.errors import Error, OperationalError
 
 logger = logging.getLogger("runnel.spark")
@@ -46,6 +46,20 @@ SURELY_SMALL_BYTES = 4 << 20
 thinks that each has no more bytes, which texts may belie."""
 
 
+class FetchingSpark(Protocol):
+    """A Spark session as a fetch knows it; see `Spark`."""
+
+    @property
+    def context(self) -> Any: ...
+    def name(self, kind: str) -> str: ...
+    def began(self, running: Fetch) -> None: ...
+    def ended(self, running: Fetch) -> None: ...
+    def group(self, name: str, description: str) -> AbstractContextManager[None]: ...
+    def statistics(self, frame: Any) -> tuple[int | None, int | None]: ...
+    def computed(self, batches: Any, partitions: Sequence[int]) -> Any: ...
+    def cancel(self, group: str) -> None: ...
+
+
 class Share:
     """Some partitions that one job computes, and their batches that nobody has taken yet."""
 
@@ -59,7 +73,9 @@ class Fetch:
     `is_ordered`: the batches come in the order of the partitions. Taken from by any number of
     threads; `wakes` are called when there is something new."""
 
-    def __init__(self, spark: Spark, frame: Any, is_ordered: bool, description: str) -> None:
+    def __init__(
+        self, spark: FetchingSpark, frame: Any, is_ordered: bool, description: str
+    ) -> None:
         self._spark = spark
         self._frame = frame
         self.is_ordered = is_ordered

@@ -7,21 +7,20 @@ The session itself is left as it is.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from importlib import import_module
 from itertools import count
 from pathlib import Path
-from threading import RLock, local
+from threading import RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 import pyarrow as pa
 
-from runnel.connectors.spark.errors import spark_error
+from runnel.connectors.spark.errors import leave_out_of_logs, spark_errors
 from runnel.connectors.spark.session import start as spark_start
 from runnel.connectors.spark.session.start import quiet
 from runnel.connectors.spark.types import travelling_schema
@@ -82,7 +81,7 @@ class Spark:
         self._own: Any = None
         self._known: set[str] = set()
         self._sequences: dict[tuple[str, ...], Any] = {}
-        _leave_out_of_logs()
+        leave_out_of_logs()
 
     @property
     def own(self) -> Any:
@@ -316,42 +315,6 @@ class Spark:
                     "DataFrames there"
                 ),
             )
-
-
-_inside = local()
-"""Its `depth` is above 0 where pyspark runs for us."""
-
-
-class _NotOurs(logging.Filter):
-    """Keeps pyspark from writing to the program's standard error what we raise."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return not getattr(_inside, "depth", 0)
-
-
-_NOT_OURS = _NotOurs()
-
-
-def _leave_out_of_logs() -> None:
-    from pyspark.logger import PySparkLogger
-
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        # By way of pyspark's own class: it would fail on a logger of another.
-        PySparkLogger.getLogger(name).addFilter(_NOT_OURS)
-
-
-class spark_errors:  # noqa: N801 - reads as a statement, like contextlib.suppress
-    """Turns what pyspark raises inside into our errors."""
-
-    def __enter__(self) -> None:
-        _inside.depth = getattr(_inside, "depth", 0) + 1
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        _inside.depth -= 1
-        if error is not None:
-            found = spark_error(error)
-            if found is not error:
-                raise found from error
 
 
 def _copy(session: Any) -> Any:
