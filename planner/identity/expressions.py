@@ -23,9 +23,9 @@ from runnel.expressions.nodes import (
     InList,
     Literal,
     Parameter,
+    PythonCall,
     SortKey,
 )
-from runnel.expressions.python.function import PythonCall
 from runnel.relation.over import (
     UP_TO_PEERS,
     WHOLE_PARTITION,

@@ -527,10 +527,6 @@ def _recursion(node: Recursion, snapshot: Snapshot) -> Physical:
     return choose_recursion(node, lambda relation: choose(relation, snapshot))
 
 
-def _working_table(node: WorkingTable, snapshot: Snapshot) -> Physical:
-    return physical.WorkingTable(fields=node.fields, name=node.name)
-
-
 def _group_limit(node: GroupLimit, snapshot: Snapshot) -> Physical:
     return physical.GroupLimit(
         fields=node.fields,
@@ -569,7 +565,7 @@ _CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
     logical.Expand: _expand,
     Window: _window,
     Recursion: _recursion,
-    WorkingTable: _working_table,
+    WorkingTable: lambda node, _: physical.WorkingTable(fields=node.fields, name=node.name),
     CommonRows: lambda node, _: physical.CommonRows(
         fields=node.fields, rows=node.rows, number=node.number
     ),

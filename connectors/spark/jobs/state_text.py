@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 from runnel.catalog import Table, TableColumn
 from runnel.columns.type_records import type_spelling
+from runnel.errors import ERROR_MARK
 from runnel.relation.nodes import Relation, Scan, walk
 from runnel.relation.streams import ImposeOrder
-from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.render import Rendering
 from runnel.rendering.spark.dialect import SPARK
 from runnel.rendering.spark.streams import render_stream
