@@ -25,6 +25,29 @@ if TYPE_CHECKING:
     from runnel.expressions.python.function import PythonFunction
 
 
+CATALOG = "runnel"
+PUBLIC = "public"
+INFORMATION_SCHEMA = "information_schema"
+_SCHEMAS = (PUBLIC, INFORMATION_SCHEMA)
+
+
+def check_schema(catalog: str, schema: str, position: Position | None) -> None:
+    """Refuses the catalog and the schema before a name ("" where none is written) that don't
+    exist."""
+    if catalog and catalog.lower() != CATALOG:
+        raise ProgrammingError(
+            f'catalog "{catalog}" does not exist',
+            hint=f'the only catalog is "{CATALOG}"',
+            position=position,
+        )
+    if schema and schema.lower() not in _SCHEMAS:
+        raise ProgrammingError(
+            f'schema "{schema}" does not exist',
+            hint='the schemas are "public" and "information_schema"',
+            position=position,
+        )
+
+
 @frozen
 class TableColumn:
     """A column of a table. `external_name` is its name in the connector, where that differs; a

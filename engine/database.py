@@ -25,8 +25,8 @@ from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import Registry
 from runnel.deadline import PatientLock, RunningStatement, RunningStatements, current
 from runnel.errors import InterfaceError
-from runnel.planner.bind.query import Environment, Pushdown
 from runnel.planner.cache import PlanCache, PlanKey
+from runnel.planner.environment import Environment, Pushdown
 from runnel.planner.planner import plan as make_plan
 from runnel.planner.plans import KeyGetPlan, Plan
 from runnel.runtime.light_job import CLOSING, Jobs

@@ -11,35 +11,15 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from runnel.catalog import Snapshot, Table
-from runnel.expressions.nodes import walk as expressions_in
 from runnel.foreign.fragment import engine_of
 from runnel.planner.physical.choose import choose
 from runnel.planner.physical.nodes import Physical, tables_of
 from runnel.planner.rules import apply
 from runnel.relation.nodes import Join, Relation, Scan, walk
-from runnel.relation.subqueries import SUBQUERIES, CommonRows
+from runnel.relation.subqueries import everything
 
 if TYPE_CHECKING:
-    from runnel.planner.bind.query import Binder
-
-
-def everything(relation: Relation) -> list[Relation]:
-    """All nodes, those of subqueries and of common tables too."""
-    return _gathered(relation, set())
-
-
-def _gathered(relation: Relation, commons: set[int]) -> list[Relation]:
-    nodes = []
-    for node in walk(relation):
-        nodes.append(node)
-        for expression in node.own_expressions:
-            for part in expressions_in(expression):
-                if isinstance(part, SUBQUERIES):
-                    nodes += _gathered(part.relation, commons)
-        if isinstance(node, CommonRows) and node.number not in commons:
-            commons.add(node.number)
-            nodes += _gathered(node.relation, commons)
-    return nodes
+    from runnel.planner.bind.binders import StatementBinder
 
 
 def tables_in(relation: Relation) -> tuple[Table, ...]:
@@ -49,12 +29,12 @@ def tables_in(relation: Relation) -> tuple[Table, ...]:
     )
 
 
-def bounded(binder: Binder, relation: Relation) -> Relation:
+def bounded(binder: StatementBinder, relation: Relation) -> Relation:
     """A bound query without too many copies of its common tables."""
     return relation if binder.bound_tables is None else binder.bound_tables.bounded(relation)
 
 
-def simplified(binder: Binder, bound: Relation) -> Relation:
+def simplified(binder: StatementBinder, bound: Relation) -> Relation:
     """The relation after the rules."""
     check = binder.environment.check
     bound = bounded(binder, bound)
@@ -65,7 +45,7 @@ def simplified(binder: Binder, bound: Relation) -> Relation:
     return rewritten(copied_where_needed(bound), lambda relation: apply(relation, check=check))
 
 
-def pushed_down(binder: Binder, logical: Relation) -> tuple[Relation, str]:
+def pushed_down(binder: StatementBinder, logical: Relation) -> tuple[Relation, str]:
     """The plan with the parts that other engines run as fragments, and what of it they have no room
     for. A plan without a table has no such parts (unless all plans are to be tried)."""
     pushdown = binder.environment.pushdown
@@ -94,7 +74,7 @@ def pushed_down(binder: Binder, logical: Relation) -> tuple[Relation, str]:
 
 
 def chosen(
-    binder: Binder,
+    binder: StatementBinder,
     relation: Relation,
     logical: Relation,
     choose_root: Callable[[Relation, Snapshot], Physical],
@@ -114,7 +94,7 @@ def chosen(
     return _shared(root, logical, has_engines, commons)
 
 
-def _has_commons(binder: Binder) -> bool:
+def _has_commons(binder: StatementBinder) -> bool:
     """Whether the statement has common tables that are planned by themselves."""
     return binder.bound_tables is not None and binder.bound_tables.count > 0
 

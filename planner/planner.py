@@ -25,9 +25,10 @@ from runnel.deadline import within_time
 from runnel.errors import InterfaceError, NotSupportedError, ProgrammingError, internal
 from runnel.expressions.nodes import Parameter
 from runnel.expressions.nodes import walk as expressions_in
-from runnel.planner.bind.query import Binder, Environment
+from runnel.planner.bind.query import Binder
+from runnel.planner.environment import Environment
 from runnel.planner.lower.lower import lower
-from runnel.planner.optimize import bounded, chosen, everything, pushed_down, simplified, tables_in
+from runnel.planner.optimize import bounded, chosen, pushed_down, simplified, tables_in
 from runnel.planner.parse import syntax
 from runnel.planner.parse.statement import parse
 from runnel.planner.physical.choose import choose, choose_write
@@ -58,7 +59,7 @@ from runnel.planner.plans import (
 )
 from runnel.planner.rules import apply
 from runnel.relation.nodes import Generate, Limit, Relation, Scan, walk
-from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery
+from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery, everything
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:

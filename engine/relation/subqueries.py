@@ -14,7 +14,8 @@ from functools import cached_property
 
 from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Change, Expression, SortKey, mapped
-from runnel.relation.nodes import Field, JoinKind, Pair, Relation, Single
+from runnel.expressions.nodes import walk as expressions_in
+from runnel.relation.nodes import Field, JoinKind, Pair, Relation, Single, walk
 from runnel.sqltypes import BIGINT
 
 
@@ -298,3 +299,22 @@ class WorkingTable(Relation):
     @cached_property
     def recurs(self) -> bool:
         return True
+
+
+def everything(relation: Relation) -> list[Relation]:
+    """All nodes, those of subqueries and of common tables too."""
+    return _gathered(relation, set())
+
+
+def _gathered(relation: Relation, commons: set[int]) -> list[Relation]:
+    nodes = []
+    for node in walk(relation):
+        nodes.append(node)
+        for expression in node.own_expressions:
+            for part in expressions_in(expression):
+                if isinstance(part, SUBQUERIES):
+                    nodes += _gathered(part.relation, commons)
+        if isinstance(node, CommonRows) and node.number not in commons:
+            commons.add(node.number)
+            nodes += _gathered(node.relation, commons)
+    return nodes

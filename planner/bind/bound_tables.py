@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from runnel.base.frozen import frozen
 from runnel.deadline import check_time
@@ -21,7 +20,6 @@ from runnel.expressions.nodes import Expression, transform
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.expressions.properties import is_volatile
 from runnel.planner.estimates import estimate
-from runnel.planner.optimize import everything
 from runnel.relation.nodes import Aggregate, Relation
 from runnel.relation.over import Window
 from runnel.relation.subqueries import (
@@ -29,11 +27,9 @@ from runnel.relation.subqueries import (
     CommonRows,
     Recursion,
     WorkingTable,
+    everything,
     outer_columns,
 )
-
-if TYPE_CHECKING:
-    from runnel.planner.bind.query import Numbers
 
 COPIED_STEPS = 64
 """Up to this many relational nodes, copies counted, a common table is always copied."""
@@ -72,16 +68,16 @@ class BoundTables:
         """How many of them run once."""
 
     def relation(
-        self, table: object, bind: Callable[[], Relation], watermarks: Numbers
+        self, table: object, bind: Callable[[], Relation], watermarks: Callable[[], int]
     ) -> Relation:
         """What the uses of `table` read. It is bound once, but where it has watermarks: each use
-        numbers its own."""
+        numbers its own. `watermarks` returns how many are numbered."""
         known = self._relations.get(id(table))
         if known is not None:
             return known[1]
-        before = watermarks.given
+        before = watermarks()
         relation = bind()
-        if watermarks.given != before:
+        if watermarks() != before:
             self._note_again()
             return relation
         relation = self._read(relation)

@@ -9,21 +9,14 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from runnel.base.frozen import frozen
-from runnel.catalog import EventTime, Table, View
+from runnel.catalog import INFORMATION_SCHEMA, EventTime, Table, View, check_schema
 from runnel.connector import ReadableTable
 from runnel.errors import DatabaseError, NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal, transform
 from runnel.planner.bind.convert import exact_cast, renamed
 from runnel.planner.bind.scalars.expression import ExpressionBinder
-from runnel.planner.bind.scope import (
-    INFORMATION_SCHEMA,
-    Bound,
-    Scope,
-    ScopeColumn,
-    check_schema,
-    scope_of,
-)
+from runnel.planner.bind.scope import Bound, Scope, ScopeColumn, scope_of
 from runnel.planner.parse.query.allow_list import function_call, position_of
 from runnel.planner.parse.query.table_arguments import WINDOW_FUNCTIONS
 from runnel.relation.nodes import (
@@ -41,7 +34,7 @@ from runnel.relation.subqueries import DependentJoin, UnnestTogether, deepened, 
 from runnel.sqltypes import BOOLEAN, VARCHAR, Kind, common_type, loses_digits
 
 if TYPE_CHECKING:
-    from runnel.planner.bind.query import Binder
+    from runnel.planner.bind.binders import StatementBinder
 
 ONE_ROW = Values(rows=((),), columns=())
 _SIDES = {"": JoinKind.INNER, "LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL}
@@ -71,7 +64,7 @@ class FromBinder:
     """Binds the FROM clause of one SELECT. `outer` is the scope of the query around, for correlated
     subqueries."""
 
-    def __init__(self, binder: Binder, outer: Scope | None) -> None:
+    def __init__(self, binder: StatementBinder, outer: Scope | None) -> None:
         self._binder = binder
         self._outer = outer
 
@@ -141,7 +134,7 @@ class FromBinder:
             raise NotSupportedError(
                 "WITH ORDINALITY goes with GENERATE_SERIES and UNNEST", position=position
             )
-        bound = WindowBinder(self._binder, self, self._outer).bind(tree.this)
+        bound = WindowBinder(self._binder, self.item, self._outer).bind(tree.this)
         shown = sum(not column.hidden for column in bound.scope.columns)
         if len(names) > shown:
             raise ProgrammingError(

@@ -7,13 +7,12 @@ binding it anew; one that can't be bound any more has none.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.catalog import CatalogObject, Mapping, TableColumn, View
+from runnel.catalog import CATALOG, CatalogObject, Mapping, TableColumn, View
 from runnel.columns.batches import empty_columns
 from runnel.connector import (
     BATCH_ROWS,
@@ -27,14 +26,13 @@ from runnel.connector import (
 )
 from runnel.errors import DatabaseError, ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions.kernels.values import array_of
-from runnel.planner.bind.scope import CATALOG
 from runnel.planner.explain.redaction import shown_options
 from runnel.processor import JobContext
 from runnel.relation.nodes import Field
 from runnel.sqltypes import BOOLEAN, INTEGER, JSON, VARCHAR, SqlType
 
 if TYPE_CHECKING:
-    from runnel.planner.bind.query import Binder
+    from runnel.planner.bind.binders import StatementBinder
 
 NAME = "information_schema"
 SCHEMA = "public"
@@ -58,7 +56,7 @@ _OF_NUMBERS = frozenset(
 _TYPES: dict[str, SqlType] = {"shared": BOOLEAN, "options": JSON, "mapping_options": JSON}
 
 
-def _mappings(binder: Binder) -> list[Row]:
+def _mappings(binder: StatementBinder) -> list[Row]:
     return [
         (*_place(item), item.external_name, item.connector, shown_options(item.options))
         for item in binder.snapshot
@@ -66,7 +64,7 @@ def _mappings(binder: Binder) -> list[Row]:
     ]
 
 
-def _columns(binder: Binder) -> list[Row]:
+def _columns(binder: StatementBinder) -> list[Row]:
     return [
         (*_place(item), name, external_name, number, "true", str(sql_type))
         for item in binder.snapshot
@@ -74,13 +72,15 @@ def _columns(binder: Binder) -> list[Row]:
     ]
 
 
-def _columns_of(binder: Binder, item: CatalogObject) -> list[tuple[str, str | None, SqlType]]:
+def _columns_of(
+    binder: StatementBinder, item: CatalogObject
+) -> list[tuple[str, str | None, SqlType]]:
     if not isinstance(item, View):
         return [(c.name, c.external_name, c.type) for c in item.table.columns if not c.hidden]
     return [(field.name, None, field.type) for field in view_fields(binder, item)]
 
 
-def view_fields(binder: Binder, view: View) -> tuple[Field, ...]:
+def view_fields(binder: StatementBinder, view: View) -> tuple[Field, ...]:
     """The columns of a view; none where it can't be bound any more."""
     try:
         return binder.view_fields(view)
@@ -88,7 +88,7 @@ def view_fields(binder: Binder, view: View) -> tuple[Field, ...]:
         return ()
 
 
-def _tables(binder: Binder) -> list[Row]:
+def _tables(binder: StatementBinder) -> list[Row]:
     return [
         (
             *_place(item),
@@ -110,7 +110,7 @@ def _is_insertable(item: CatalogObject) -> bool:
     )
 
 
-def _views(binder: Binder) -> list[Row]:
+def _views(binder: StatementBinder) -> list[Row]:
     return [
         (*_place(item), item.sql, "NONE", "NO", "NO")
         for item in binder.snapshot
@@ -118,7 +118,7 @@ def _views(binder: Binder) -> list[Row]:
     ]
 
 
-def _data_connections(binder: Binder) -> list[Row]:
+def _data_connections(binder: StatementBinder) -> list[Row]:
     return [
         (*_place(item), item.connector, item.is_shared, shown_options(item.options), "SQL")
         for item in sorted(binder.snapshot.connections.values(), key=lambda item: item.name.lower())
@@ -129,7 +129,7 @@ def _place(item: Any) -> tuple[str, str, str]:
     return CATALOG, SCHEMA, item.name
 
 
-def _none(binder: Binder) -> list[Row]:
+def _none(binder: StatementBinder) -> list[Row]:
     """There are no user-defined types."""
     return []
 
@@ -139,7 +139,7 @@ class _Definition:
     """One table of the schema."""
 
     columns: str
-    rows: Callable[[Binder], list[Row]]
+    rows: Callable[[StatementBinder], list[Row]]
 
 
 TABLES: dict[str, _Definition] = {
@@ -191,7 +191,7 @@ class SchemaTable(ReadableTable):
 
     connector = NAME
 
-    def __init__(self, name: str, binder: Binder) -> None:
+    def __init__(self, name: str, binder: StatementBinder) -> None:
         definition = TABLES[name]
         self.name = name
         self.columns = tuple(
@@ -251,7 +251,7 @@ class SchemaPartition(SourcePartition):
         return first
 
 
-def schema_table(name: str, binder: Binder, position: Position | None) -> SchemaTable:
+def schema_table(name: str, binder: StatementBinder, position: Position | None) -> SchemaTable:
     """The table of that name, whatever its case."""
     lower = name.lower()
     if lower not in TABLES:
@@ -262,4 +262,4 @@ def schema_table(name: str, binder: Binder, position: Position | None) -> Schema
             position=position,
         )
     # Another binder than that of the query, which may be within a view whose columns are asked for.
-    return SchemaTable(lower, replace(binder, sql="", views=(), common_tables={}, dependencies={}))
+    return SchemaTable(lower, binder.without_statement())

@@ -7,75 +7,32 @@ here; one SELECT is the business of `bind_select.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.base.frozen import frozen
-from runnel.catalog import CatalogObject, Dependency, Snapshot, Table, View
+from runnel.catalog import CatalogObject, Dependency, Snapshot, View, check_schema
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression
 from runnel.planner.bind.convert import renamed
 from runnel.planner.bind.ordering import checked_ordinal, ordinal, sort_key
 from runnel.planner.bind.scalars.expression import ExpressionBinder
-from runnel.planner.bind.scope import Scope, check_schema, scope_of
+from runnel.planner.bind.scope import CommonTable, Scope, scope_of
 from runnel.planner.bind.select import SelectBinder
+from runnel.planner.environment import Environment
 from runnel.planner.parse.query.allow_list import position_of
 from runnel.planner.parse.statement import parse
 from runnel.planner.parse.syntax import Query
 from runnel.relation.nodes import Field, Limit, Relation, Sort, Values, references
-from runnel.relation.subqueries import WorkingTable, deepened
+from runnel.relation.subqueries import deepened
 from runnel.sqltypes import BIGINT, NULL, SqlType
 
 if TYPE_CHECKING:
     from runnel.expressions.python.function import PythonFunction
-    from runnel.foreign.fragment import FragmentEngine
     from runnel.planner.bind.bound_tables import BoundTables
-
-FileTable = Callable[[str, list[Any], dict[str, Any], bool], Table]
-
-
-@frozen
-class Pushdown:
-    """What the planner knows of fragments: how to get DuckDB's engine, which is made when it is
-    first needed, and from how many rows on sub-plans over tables that aren't DuckDB's own are
-    offered to it."""
-
-    duckdb: Callable[[], FragmentEngine]
-    rows: int
-
-
-@frozen
-class Environment:
-    """What planning needs from outside: how to open a file named in a table function, and what
-    settings change plans. Without `pushdown` no other engine runs any part of a plan. `check()`
-    raises where the statement's time is over. `in_job`: the statement is what a job runs, so it may
-    write what a source without an end gives. `is_confined`: files that it names are opened within
-    bounds."""
-
-    file_table: FileTable
-    zone: str = "UTC"
-    pushdown: Pushdown | None = None
-    check: Callable[[], None] = lambda: None
-    in_job: bool = False
-    is_confined: bool = False
-
-
-@frozen
-class CommonTable:
-    """A CTE in view: its tree, the names of its columns, and those CTEs that it may use itself."""
-
-    tree: Any
-    columns: tuple[str, ...]
-    visible: Mapping[str, CommonTable]
-    outer: Scope | None = None
-    """The scope around the query with the WITH."""
-    is_recursive: bool = False
-    working: WorkingTable | None = None
-    """What the name stands for inside the recursive term of the table itself."""
 
 
 class Numbers:
@@ -214,7 +171,9 @@ class Binder:
             return None
         if common.working is not None:
             return common.working
-        relation = self._tables.relation(common, lambda: self._bound(name, common), self.watermarks)
+        relation = self._tables.relation(
+            common, lambda: self._bound(name, common), self._watermark_count
+        )
         if common.outer is not None and outer is not None:
             relation = deepened(relation, outer.level - common.outer.level)
         return (
@@ -222,6 +181,9 @@ class Binder:
             if common.is_recursive
             else renamed(relation, common.columns, f'"{name}"', None)
         )
+
+    def _watermark_count(self) -> int:
+        return self.watermarks.given
 
     def _bound(self, name: str, common: CommonTable) -> Relation:
         if not common.is_recursive:
@@ -245,7 +207,7 @@ class Binder:
             raise ProgrammingError(
                 f'view "{view.name}" refers to itself', hint="drop it and create it again"
             )
-        return self._tables.relation(view, lambda: self._bound_view(view), self.watermarks)
+        return self._tables.relation(view, lambda: self._bound_view(view), self._watermark_count)
 
     def _bound_view(self, view: View) -> Relation:
         statement = parse(view.sql)
@@ -327,6 +289,10 @@ class Binder:
             self.watermarks,
             bound_tables=self._tables,
         )
+
+    def without_statement(self) -> Binder:
+        """A binder over the same catalog that belongs to no statement."""
+        return replace(self, sql="", views=(), common_tables={}, dependencies={})
 
     def _with(self, with_: Any, tree: Any, outer: Scope | None) -> Relation:
         visible = dict(self.common_tables)

@@ -32,7 +32,8 @@ from runnel.relation.nodes import (
 from runnel.relation.subqueries import SUBQUERIES, DependentJoin, Recursion, WorkingTable
 
 if TYPE_CHECKING:
-    from runnel.planner.bind.query import Binder, CommonTable
+    from runnel.planner.bind.binders import StatementBinder
+    from runnel.planner.bind.scope import CommonTable
 
 MOST_WIDENINGS = 50
 
@@ -51,7 +52,9 @@ def _references(tree: Any, name: str) -> list[Any]:
     ]
 
 
-def recursion(binder: Binder, name: str, common: CommonTable, outer: Scope | None) -> Relation:
+def recursion(
+    binder: StatementBinder, name: str, common: CommonTable, outer: Scope | None
+) -> Relation:
     """The rows of the recursive common table `name`."""
     tree = common.tree
     position = position_of(tree, binder.sql)
@@ -110,7 +113,7 @@ def _inner_name(name: str, common: CommonTable) -> str:
     return name if around is None or around.working is None else f"{around.working.name}'"
 
 
-def _reference(tree: Any, name: str, binder: Binder) -> Position | None:
+def _reference(tree: Any, name: str, binder: StatementBinder) -> Position | None:
     """Where the step reads the table, the innermost and last place where there are several."""
     found = _references(tree, name)
     return position_of(found[-1], binder.sql) if found else None

@@ -7,41 +7,20 @@ one around that.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
+from runnel.catalog import PUBLIC
 from runnel.errors import Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Column, Expression
 from runnel.relation.nodes import Field, Relation
-from runnel.relation.subqueries import OuterColumn
+from runnel.relation.subqueries import OuterColumn, WorkingTable
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
     from runnel.planner.bind.select_parts import Collector
-
-
-CATALOG = "runnel"
-PUBLIC = "public"
-INFORMATION_SCHEMA = "information_schema"
-_SCHEMAS = (PUBLIC, INFORMATION_SCHEMA)
-
-
-def check_schema(catalog: str, schema: str, position: Position | None) -> None:
-    """Refuses the catalog and the schema before a name ("" where none is written) that don't
-    exist."""
-    if catalog and catalog.lower() != CATALOG:
-        raise ProgrammingError(
-            f'catalog "{catalog}" does not exist',
-            hint=f'the only catalog is "{CATALOG}"',
-            position=position,
-        )
-    if schema and schema.lower() not in _SCHEMAS:
-        raise ProgrammingError(
-            f'schema "{schema}" does not exist',
-            hint='the schemas are "public" and "information_schema"',
-            position=position,
-        )
 
 
 @frozen
@@ -216,6 +195,20 @@ class Scope:
                     position=position,
                 )
         return Scope((*self.columns, *right.shifted(width)), self.outer)
+
+
+@frozen
+class CommonTable:
+    """A CTE in view: its tree, the names of its columns, and those CTEs that it may use itself."""
+
+    tree: Any
+    columns: tuple[str, ...]
+    visible: Mapping[str, CommonTable]
+    outer: Scope | None = None
+    """The scope around the query with the WITH."""
+    is_recursive: bool = False
+    working: WorkingTable | None = None
+    """What the name stands for inside the recursive term of the table itself."""
 
 
 @frozen

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from runnel.base.frozen import frozen
+from runnel.catalog import check_schema
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Change, Column, Expression, SortKey, transform
@@ -20,14 +21,14 @@ from runnel.planner.bind.convert import distinct_rows
 from runnel.planner.bind.from_clause import FromBinder
 from runnel.planner.bind.ordering import checked_ordinal, ordinal, sort_key
 from runnel.planner.bind.scalars.expression import ExpressionBinder
-from runnel.planner.bind.scope import Scope, check_schema
+from runnel.planner.bind.scope import Scope
 from runnel.planner.bind.select_parts import Aggregates, WindowValue
 from runnel.planner.parse.query.allow_list import position_of, unwrapped
 from runnel.relation.nodes import Aggregate, Filter, Project, Relation, Sort, references
 
 if TYPE_CHECKING:
+    from runnel.planner.bind.binders import StatementBinder
     from runnel.planner.bind.grouping.over import Windows
-    from runnel.planner.bind.query import Binder
     from runnel.planner.bind.set_returning import SetCall
     from runnel.relation.over import WindowCall
 
@@ -83,7 +84,7 @@ class Upper:
 class SelectBinder:
     """Binds one SELECT; `outer` is the scope of the query around it."""
 
-    def __init__(self, binder: Binder, outer: Scope | None) -> None:
+    def __init__(self, binder: StatementBinder, outer: Scope | None) -> None:
         self._binder = binder
         self._outer = outer
         self._aggregates = Aggregates()
@@ -110,7 +111,8 @@ class SelectBinder:
         if upper.sets and keys:
             from runnel.planner.bind.set_returning import sets_before_groups
 
-            relation, keys, upper = sets_before_groups(relation, keys, upper)
+            relation, change, left = sets_before_groups(relation, keys, upper.sets)
+            keys, upper = list(map(change, keys)), replace(upper, sets=left).mapped(change)
         if (
             keys
             or self._aggregates.calls
@@ -173,7 +175,10 @@ class SelectBinder:
         # Loaded on first use: most statements have no OVER.
         from runnel.planner.bind.grouping.over import Windows
 
-        windows = Windows(self._binder, self._scope, self._aggregates)
+        def make(scope: Scope, clause: str, aggregates: Aggregates | None) -> ExpressionBinder:
+            return ExpressionBinder(self._binder, scope, clause, aggregates)
+
+        windows = Windows(self._binder, self._scope, self._aggregates, make)
         windows.define(tree.args.get("windows") or ())
         return windows
 

@@ -4,38 +4,10 @@ aside, and what stands in their place until the SELECT is put together."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
 
 from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Aggregate, Expression
-from runnel.planner.bind.scope import Scope
-from runnel.relation.nodes import Relation
 from runnel.relation.subqueries import OuterValue
-from runnel.sqltypes import SqlType
-
-if TYPE_CHECKING:
-    from runnel.catalog import Snapshot
-    from runnel.expressions.python.function import PythonFunction
-    from runnel.planner.bind.query import Environment
-
-
-class QueryBinder(Protocol):
-    """What binding a scalar needs to know of the statement around it."""
-
-    sql: str
-    parameter_types: tuple[SqlType, ...]
-    snapshot: Snapshot
-    emits: bool
-    environment: Environment
-
-    def note(self, kind: str, name: str, version: int) -> None:
-        """Notes something of the catalog that the plan depends on."""
-
-    def subquery(self, tree: Any, outer: Scope) -> Relation:
-        """The relation of a subquery, whose columns may refer to `outer`."""
-
-    def python_function(self, name: str) -> PythonFunction | None:
-        """The user's function of that name, noted as used."""
 
 
 @frozen(kw_only=True)

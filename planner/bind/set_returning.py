@@ -26,10 +26,10 @@ from runnel.relation.subqueries import Series, UnnestTogether
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
+    from runnel.planner.bind.binders import QueryBinder
     from runnel.planner.bind.grouping.over import Windows
     from runnel.planner.bind.scope import Scope
-    from runnel.planner.bind.select import Upper
-    from runnel.planner.bind.select_parts import Aggregates, QueryBinder
+    from runnel.planner.bind.select_parts import Aggregates
 
 
 @frozen(kw_only=True)
@@ -140,13 +140,14 @@ def check_no_set(expression: Expression | None, clause: str) -> None:
 
 
 def sets_before_groups(
-    relation: Relation, keys: list[Expression], upper: Upper
-) -> tuple[Relation, list[Expression], Upper]:
-    """The rows, keys and what comes after with those sets in place that GROUP BY names."""
+    relation: Relation, keys: list[Expression], sets: Sequence[SetCall]
+) -> tuple[Relation, Change, tuple[SetCall, ...]]:
+    """The rows with the elements of those sets that GROUP BY names, what puts these in the place of
+    `SetValue`s, and the other sets."""
     named = sets_in(keys)
-    calls = [call for call in upper.sets if call.index in named]
+    calls = [call for call in sets if call.index in named]
     if not calls:
-        return relation, keys, upper
+        return relation, lambda expression: expression, tuple(sets)
     for call in calls:
         for argument in call.arguments:
             if any(isinstance(node, AggregateValue | WindowValue) for node in walk(argument)):
@@ -155,8 +156,7 @@ def sets_before_groups(
                     position=call.position,
                 )
     relation, change = with_sets(relation, calls)
-    left = tuple(call for call in upper.sets if call.index not in named)
-    return relation, list(map(change, keys)), replace(upper, sets=left).mapped(change)
+    return relation, change, tuple(call for call in sets if call.index not in named)
 
 
 def with_sets(relation: Relation, calls: Sequence[SetCall]) -> tuple[Relation, Change]:

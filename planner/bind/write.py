@@ -3,7 +3,7 @@ table."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
 from runnel.catalog import Table, View
@@ -11,13 +11,15 @@ from runnel.connector import KeyedTable, ReadableTable, RowAddressedTable, Writa
 from runnel.errors import NotSupportedError, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, conjuncts, walk
-from runnel.planner.bind.query import Binder
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope, ScopeColumn
 from runnel.planner.parse.syntax import Delete, Insert, Name, Update
 from runnel.planner.physical.key_lookup import equated_key
 from runnel.relation.nodes import Field, Filter, Project, Relation, Scan, Values, references
 from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery
+
+if TYPE_CHECKING:
+    from runnel.planner.bind.binders import StatementBinder
 
 
 @frozen
@@ -38,7 +40,7 @@ class Write:
     assignments: tuple[tuple[int, Expression], ...] = ()
 
 
-def bind_insert(binder: Binder, statement: Insert) -> Write:
+def bind_insert(binder: StatementBinder, statement: Insert) -> Write:
     """INSERT INTO, SINK INTO."""
     table = writable(binder, statement.table, statement.mode)
     columns = _target_columns(table, statement.table, statement.columns)
@@ -70,7 +72,7 @@ def bind_insert(binder: Binder, statement: Insert) -> Write:
     )
 
 
-def bind_update(binder: Binder, statement: Update) -> Write:
+def bind_update(binder: StatementBinder, statement: Update) -> Write:
     """UPDATE: all columns of the rows that fulfil the condition, the assigned ones anew."""
     table, scope = _keyed(binder, statement.table, statement.alias, WriteMode.UPDATE)
     assigned = _assigned(binder, table, scope, statement)
@@ -95,7 +97,7 @@ def bind_update(binder: Binder, statement: Update) -> Write:
 
 
 def _assigned(
-    binder: Binder, table: KeyedTable | RowAddressedTable, scope: Scope, statement: Update
+    binder: StatementBinder, table: KeyedTable | RowAddressedTable, scope: Scope, statement: Update
 ) -> dict[int, Expression]:
     """The values of SET, over the table's columns, by the column that each is for."""
     assigned: dict[int, Expression] = {}
@@ -134,7 +136,7 @@ def _addressed(
     return Write(table, WriteMode.UPDATE if assigned else WriteMode.DELETE, columns, relation)
 
 
-def bind_delete(binder: Binder, statement: Delete) -> Write:
+def bind_delete(binder: StatementBinder, statement: Delete) -> Write:
     """DELETE: the keys of the rows that fulfil the condition."""
     table, scope = _keyed(binder, statement.table, statement.alias, WriteMode.DELETE)
     if statement.where is None:
@@ -162,7 +164,7 @@ def _has_subquery(expression: Expression) -> bool:
 
 
 def _source(
-    binder: Binder, table: ReadableTable, scope: Scope, where: Any
+    binder: StatementBinder, table: ReadableTable, scope: Scope, where: Any
 ) -> tuple[Relation, Expression | None]:
     scan = Scan(table=table, columns=tuple(range(len(table.columns))))
     if where is None:
@@ -178,7 +180,7 @@ def _is_values(tree: Any) -> bool:
 
 
 def _value_rows(
-    binder: Binder, table: Table, columns: tuple[int, ...], tree: Any
+    binder: StatementBinder, table: Table, columns: tuple[int, ...], tree: Any
 ) -> tuple[tuple[Expression, ...], ...]:
     values = ExpressionBinder(binder, Scope(), "VALUES")
     rows = []
@@ -201,7 +203,7 @@ def _value_rows(
     return tuple(rows)
 
 
-def _table(binder: Binder, name: Name) -> Table:
+def _table(binder: StatementBinder, name: Name) -> Table:
     found = binder.lookup(name.text, name.position)
     if isinstance(found, View):
         raise NotSupportedError(
@@ -212,7 +214,7 @@ def _table(binder: Binder, name: Name) -> Table:
     return found.table
 
 
-def writable(binder: Binder, name: Name, mode: WriteMode) -> WritableTable:
+def writable(binder: StatementBinder, name: Name, mode: WriteMode) -> WritableTable:
     """The table of that name, which can be written to in that mode."""
     table = _table(binder, name)
     if not isinstance(table, WritableTable) or mode not in table.write_modes:
@@ -224,7 +226,7 @@ def writable(binder: Binder, name: Name, mode: WriteMode) -> WritableTable:
 
 
 def _keyed(
-    binder: Binder, name: Name, alias: Name | None, mode: WriteMode
+    binder: StatementBinder, name: Name, alias: Name | None, mode: WriteMode
 ) -> tuple[KeyedTable | RowAddressedTable, Scope]:
     table = _table(binder, name)
     if not isinstance(table, KeyedTable | RowAddressedTable):

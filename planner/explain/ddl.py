@@ -9,11 +9,18 @@ from collections.abc import Mapping as MappingType
 from dataclasses import replace
 from typing import TypeVar
 
-from runnel.catalog import DataConnection, Mapping, Snapshot, Table, View, WatermarkClause
+from runnel.catalog import (
+    DataConnection,
+    Mapping,
+    Snapshot,
+    Table,
+    View,
+    WatermarkClause,
+    check_schema,
+)
 from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
-from runnel.planner.bind.scope import check_schema
 from runnel.planner.explain.redaction import without_secrets
 from runnel.sqltypes import VARCHAR, Kind, SqlType
 

@@ -16,10 +16,9 @@ from runnel.planner.parse.syntax import (
     MappingColumn,
     MappingWatermark,
     Name,
-    Option,
     Statement,
 )
-from runnel.planner.parse.tokens import word_of
+from runnel.planner.parse.tokens import read_options, word_of
 from runnel.planner.parse.types import parse_type
 
 _REMEDIES = {
@@ -34,20 +33,10 @@ _KNOWN = "CREATE and DROP know MAPPING, VIEW, INDEX, DATA CONNECTION, JOB and SN
 
 
 def parse_create(reader: StatementReader) -> Statement:
-    """CREATE [OR REPLACE] {[EXTERNAL] MAPPING | [TEMP] VIEW | DATA CONNECTION | INDEX | JOB |
-    SNAPSHOT} …"""
+    """CREATE [OR REPLACE] {[EXTERNAL] MAPPING | [TEMP] VIEW | DATA CONNECTION | INDEX} …"""
     position = reader.position
     reader.expect("CREATE")
     or_replace = reader.accept("OR", "REPLACE")
-    if reader.peek() in ("JOB", "SNAPSHOT"):
-        from runnel.planner.parse import jobs as parse_jobs
-
-        parse = (
-            parse_jobs.parse_create_job
-            if reader.peek() == "JOB"
-            else parse_jobs.parse_create_snapshot
-        )
-        return parse(reader, position, or_replace)
     temporary = reader.accept("TEMP") or reader.accept("TEMPORARY")
     external = reader.accept("EXTERNAL")
     if not temporary and reader.accept("MAPPING"):
@@ -62,14 +51,9 @@ def parse_create(reader: StatementReader) -> Statement:
 
 
 def parse_drop(reader: StatementReader) -> Statement:
-    """DROP {[EXTERNAL] MAPPING | VIEW | DATA CONNECTION | INDEX | JOB | SNAPSHOT} [IF EXISTS] name
-    …"""
+    """DROP {[EXTERNAL] MAPPING | VIEW | DATA CONNECTION | INDEX} [IF EXISTS] name …"""
     position = reader.position
     reader.expect("DROP")
-    if reader.peek() in ("JOB", "SNAPSHOT"):
-        from runnel.planner.parse import jobs as parse_jobs
-
-        return parse_jobs.parse_drop(reader, position)
     external = reader.accept("EXTERNAL")
     if reader.accept("MAPPING"):
         if_exists = reader.accept("IF", "EXISTS")
@@ -207,21 +191,6 @@ def _watermark(reader: StatementReader, earlier: MappingWatermark | None) -> Map
     column = reader.name("a column")
     reader.expect("AS")
     return MappingWatermark(column, reader.expression(",", ")"))
-
-
-def read_options(reader: StatementReader) -> tuple[Option, ...]:
-    """('name' = 'value', …), perhaps empty; no name twice."""
-    reader.expect("(")
-    options: list[Option] = []
-    while not reader.accept(")"):
-        if options:
-            reader.expect(",")
-        name = reader.unique(
-            reader.string("an option's name in quotes"), [item.name for item in options], "option"
-        )
-        reader.expect("=")
-        options.append(Option(name, reader.string("an option's value in quotes").text))
-    return tuple(options)
 
 
 def _create_data_connection(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
-from runnel.planner.parse.ddl import read_options
 from runnel.planner.parse.dml import parse_insert
 from runnel.planner.parse.reader import StatementReader
 from runnel.planner.parse.syntax import (
@@ -16,11 +15,21 @@ from runnel.planner.parse.syntax import (
     Statement,
     VerifyJob,
 )
+from runnel.planner.parse.tokens import read_options
 
 _ACTIONS = ("SUSPEND", "RESUME", "RESTART")
 
 
-def parse_create_job(reader: StatementReader, position: Position, or_replace: bool) -> CreateJob:
+def parse_create(reader: StatementReader) -> Statement:
+    """CREATE [OR REPLACE] {JOB | SNAPSHOT} …"""
+    position = reader.position
+    reader.expect("CREATE")
+    or_replace = reader.accept("OR", "REPLACE")
+    parse = _parse_create_job if reader.peek() == "JOB" else _parse_create_snapshot
+    return parse(reader, position, or_replace)
+
+
+def _parse_create_job(reader: StatementReader, position: Position, or_replace: bool) -> CreateJob:
     """JOB [IF NOT EXISTS] name [OPTIONS (…)] AS {INSERT | SINK} INTO …, after CREATE"""
     if or_replace:
         raise NotSupportedError(
@@ -86,7 +95,7 @@ def parse_verify(reader: StatementReader) -> VerifyJob:
     return VerifyJob(sql=reader.sql, position=position, name=name, options=options)
 
 
-def parse_create_snapshot(
+def _parse_create_snapshot(
     reader: StatementReader, position: Position, or_replace: bool
 ) -> CreateSnapshot:
     """SNAPSHOT name FOR JOB job, after CREATE [OR REPLACE]"""
@@ -102,8 +111,10 @@ def parse_create_snapshot(
     )
 
 
-def parse_drop(reader: StatementReader, position: Position) -> Statement:
-    """{JOB [IF EXISTS] name [WITH SNAPSHOT snapshot] | SNAPSHOT [IF EXISTS] name}, after DROP"""
+def parse_drop(reader: StatementReader) -> Statement:
+    """DROP {JOB [IF EXISTS] name [WITH SNAPSHOT snapshot] | SNAPSHOT [IF EXISTS] name}"""
+    position = reader.position
+    reader.expect("DROP")
     is_job = reader.accept("JOB")
     if not is_job:
         reader.expect("SNAPSHOT")

@@ -9,8 +9,8 @@ from typing import Any
 from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
+from runnel.catalog import CATALOG, check_schema
 from runnel.errors import ProgrammingError
-from runnel.planner.bind.scope import CATALOG, check_schema
 from runnel.planner.parse.query.query import parse_expression, parse_query
 from runnel.planner.parse.syntax import Name, Query
 from runnel.planner.parse.tokens import TokenReader, word_of
@@ -97,12 +97,6 @@ class StatementReader(TokenReader):
                 break
         self.expect(")")
         return tuple(names)
-
-    def unique(self, name: Name, earlier: Sequence[Name], kind: str) -> Name:
-        """The name, if it isn't among the earlier ones."""
-        if any(name.text.lower() == item.text.lower() for item in earlier):
-            raise ProgrammingError(f'{kind} "{name}" comes twice', position=name.position)
-        return name
 
     def object_name(self, what: str) -> Name:
         """The name of a catalog object, perhaps with the one schema that there is, and the one

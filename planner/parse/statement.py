@@ -85,7 +85,7 @@ def _parse_statement(reader: StatementReader) -> Statement:
         return reader.query()
     if word == "EXPLAIN":
         return _parse_explain(reader)
-    read = _reader(word, reader.peek(1))
+    read = _reader(word, _object_word(reader))
     if read is None:
         raise _unknown(reader, word)
     statement = read(reader)
@@ -93,13 +93,25 @@ def _parse_statement(reader: StatementReader) -> Statement:
     return statement
 
 
+def _object_word(reader: StatementReader) -> str:
+    """The word after the first one, and after OR REPLACE if that stands there."""
+    is_replacing = reader.peek(1) == "OR" and reader.peek(2) == "REPLACE"
+    return reader.peek(3) if is_replacing else reader.peek(1)
+
+
 def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | None:
     """What reads the statements that begin with these words."""
     match word:
-        case "ALTER" if second == "JOB":
-            from runnel.planner.parse.jobs import parse_alter
+        case "ALTER" | "CREATE" | "DROP" if second == "JOB" or (
+            second == "SNAPSHOT" and word != "ALTER"
+        ):
+            from runnel.planner.parse import jobs
 
-            return parse_alter
+            return {
+                "ALTER": jobs.parse_alter,
+                "CREATE": jobs.parse_create,
+                "DROP": jobs.parse_drop,
+            }[word]
         case "VERIFY":
             from runnel.planner.parse.jobs import parse_verify
 

@@ -19,7 +19,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import Position, ProgrammingError
-from runnel.planner.parse.syntax import Name
+from runnel.planner.parse.syntax import Name, Option
 
 
 class RunnelDialect(DuckDB):
@@ -229,6 +229,12 @@ class TokenReader:
             return Name(self.next().text, position)
         raise self.error(what)
 
+    def unique(self, name: Name, earlier: Sequence[Name], kind: str) -> Name:
+        """The name, if it isn't among the earlier ones."""
+        if any(name.text.lower() == item.text.lower() for item in earlier):
+            raise ProgrammingError(f'{kind} "{name}" comes twice', position=name.position)
+        return name
+
     def finish(self) -> None:
         """Makes sure that nothing follows."""
         if not self.at_end:
@@ -243,3 +249,18 @@ class TokenReader:
             token = self.tokens[self.index]
             found = f'syntax error at "{self.sql[token.start : token.end + 1]}"'
         return ProgrammingError(found, detail=f"expected {quoted}", position=self.position)
+
+
+def read_options(reader: TokenReader) -> tuple[Option, ...]:
+    """('name' = 'value', …), perhaps empty; no name twice."""
+    reader.expect("(")
+    options: list[Option] = []
+    while not reader.accept(")"):
+        if options:
+            reader.expect(",")
+        name = reader.unique(
+            reader.string("an option's name in quotes"), [item.name for item in options], "option"
+        )
+        reader.expect("=")
+        options.append(Option(name, reader.string("an option's value in quotes").text))
+    return tuple(options)

@@ -37,7 +37,7 @@ from runnel.relation.over import Window
 from runnel.relation.subqueries import GroupLimit, Series
 
 if TYPE_CHECKING:
-    from runnel.planner.bind.query import Pushdown
+    from runnel.planner.environment import Pushdown
 
 _OPEN = (
     Aggregate,

@@ -14,7 +14,8 @@ from dataclasses import replace
 from runnel.base.frozen import frozen
 from runnel.catalog import Registration, Snapshot, Table, TableColumn
 from runnel.dag import DAG
-from runnel.planner.bind.query import Binder, Environment
+from runnel.planner.bind.query import Binder
+from runnel.planner.environment import Environment
 from runnel.planner.lower.lower import lower
 from runnel.planner.parse.statement import parse
 from runnel.planner.parse.syntax import Query

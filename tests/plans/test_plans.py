@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from runnel.errors import Error
-from runnel.planner.bind.query import Environment
+from runnel.planner.environment import Environment
 from runnel.planner.explain.explain import explain
 from runnel.planner.planner import plan
 from runnel.planner.plans import QueryPlan

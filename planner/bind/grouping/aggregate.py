@@ -19,43 +19,39 @@ from runnel.planner.bind.select_parts import (
     Collector,
     GroupingValue,
     OuterCollected,
-    QueryBinder,
 )
 from runnel.planner.parse.query.allow_list import function_call, position_of
 from runnel.sqltypes import BIGINT
 
 if TYPE_CHECKING:
+    from runnel.planner.bind.binders import QueryBinder
     from runnel.planner.bind.grouping.aggregate_level import Level
-    from runnel.planner.bind.grouping.over import Windows
-    from runnel.planner.bind.scalars.expression import ExpressionBinder
 
 MOST_GROUPING_ARGUMENTS = 31
 
 
 class AggregateBinder(ABC):
-    """Binds aggregates over one scope. `aggregates` is where they go, `windows` where calls with
-    OVER go, None where the clause may have none; `clause` names it in errors."""
+    """Binds aggregates over one scope. `aggregates` is where they go, None where the clause may
+    have none; `clause` names it in errors."""
 
     def __init__(
-        self,
-        query: QueryBinder,
-        scope: Scope,
-        clause: str,
-        aggregates: Aggregates | None = None,
-        windows: Windows | None = None,
+        self, query: QueryBinder, scope: Scope, clause: str, aggregates: Aggregates | None = None
     ) -> None:
         self._query = query
         self._scope = scope
         self._clause = clause
         self._aggregates = aggregates
-        self._windows = windows
 
     @abstractmethod
     def bind(self, tree: Any) -> Expression:
         """The typed expression for a tree."""
 
     @abstractmethod
-    def _plain(self, clause: str, aggregates: Aggregates | None) -> ExpressionBinder:
+    def condition(self, tree: Any) -> Expression:
+        """An expression that must be BOOLEAN, as in WHERE."""
+
+    @abstractmethod
+    def _plain(self, clause: str, aggregates: Aggregates | None) -> AggregateBinder:
         """A binder over the same scope for a clause without OVER."""
 
     def _at(self, tree: Any) -> Position | None:

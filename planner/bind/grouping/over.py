@@ -8,8 +8,8 @@ them: windows come after GROUP BY.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -23,10 +23,10 @@ from runnel.expressions.aggregates.window_functions import (
 )
 from runnel.expressions.coercion import convert, takes_type
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey, walk
+from runnel.planner.bind.grouping.aggregate import AggregateBinder
 from runnel.planner.bind.ordering import sort_key
-from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope
-from runnel.planner.bind.select_parts import Aggregates, QueryBinder, WindowValue
+from runnel.planner.bind.select_parts import Aggregates, WindowValue
 from runnel.planner.parse.query.allow_list import function_call, position_of
 from runnel.relation.nodes import Filter, Project, Relation, references
 from runnel.relation.over import (
@@ -43,6 +43,12 @@ from runnel.relation.over import (
 from runnel.relation.subqueries import Exists, InSubquery, OuterColumn, ScalarSubquery
 from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, Kind, SqlType
 
+if TYPE_CHECKING:
+    from runnel.planner.bind.binders import QueryBinder
+
+MakeBinder = Callable[[Scope, str, Aggregates | None], AggregateBinder]
+"""Makes the binder of a clause, which the text names, over a scope."""
+
 
 @frozen
 class Definition:
@@ -57,12 +63,16 @@ class Definition:
 class Windows:
     """The different window calls of one SELECT, in order of appearance, and its WINDOW clause."""
 
-    def __init__(self, query: QueryBinder, scope: Scope, aggregates: Aggregates) -> None:
+    def __init__(
+        self, query: QueryBinder, scope: Scope, aggregates: Aggregates, make: MakeBinder
+    ) -> None:
+        """`make` makes the binders of what stands inside a window call."""
         self.calls: list[WindowCall] = []
         self._numbers: dict[WindowCall, int] = {}
         self._query = query
         self._scope = scope
         self._aggregates = aggregates
+        self._make = make
         self._named: dict[str, Definition] = {}
 
     def define(self, trees: Sequence[Any]) -> None:
@@ -81,9 +91,9 @@ class Windows:
             self.calls.append(call)
         return WindowValue(index=number, type=call.call.type, position=call.call.position)
 
-    def binder(self, clause: str) -> ExpressionBinder:
+    def binder(self, clause: str) -> AggregateBinder:
         """The binder of what stands inside a window call: aggregates may, windows may not."""
-        return ExpressionBinder(self._query, self._scope, clause, self._aggregates)
+        return self._make(self._scope, clause, self._aggregates)
 
     def definition(self, tree: Any) -> Definition:
         """The partition, order and frame of an exp.Window."""
@@ -101,7 +111,7 @@ class Windows:
         if spec is None:
             return Definition(partition, keys, base.frame)
         return Definition(
-            partition, keys, _FrameBinder(self._query, keys, self._at(tree)).bind(spec)
+            partition, keys, _FrameBinder(self._query, self._make, keys, self._at(tree)).bind(spec)
         )
 
     def _base(self, tree: Any) -> Definition:
@@ -276,9 +286,14 @@ class _FrameBinder:
     """Binds a frame over the ORDER BY keys of its window."""
 
     def __init__(
-        self, query: QueryBinder, order: tuple[SortKey, ...], position: Position | None
+        self,
+        query: QueryBinder,
+        make: MakeBinder,
+        order: tuple[SortKey, ...],
+        position: Position | None,
     ) -> None:
         self._query = query
+        self._make = make
         self._order = order
         self._position = position
 
@@ -324,7 +339,7 @@ class _FrameBinder:
             raise ProgrammingError(
                 "the offset of a frame can't refer to columns", position=position
             )
-        bound = ExpressionBinder(self._query, Scope(), "the offset of a frame").bind(tree)
+        bound = self._make(Scope(), "the offset of a frame", None).bind(tree)
         if any(
             isinstance(node, (Exists, InSubquery, ScalarSubquery, OuterColumn))
             for node in walk(bound)

@@ -3,7 +3,7 @@ them; empty without a row."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -11,10 +11,12 @@ from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, SortKey
 from runnel.planner.bind.scope import Scope
-from runnel.planner.bind.select_parts import QueryBinder
 from runnel.relation.nodes import Aggregate, Limit, Project, Relation, Sort, references
 from runnel.relation.subqueries import ScalarSubquery
 from runnel.sqltypes import NULL, VARCHAR, array
+
+if TYPE_CHECKING:
+    from runnel.planner.bind.binders import QueryBinder
 
 
 def query_of(tree: Any) -> Any | None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from runnel.catalog import check_schema
 from runnel.deadline import check_time
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
@@ -21,7 +22,6 @@ from runnel.expressions.coercion import convert
 from runnel.expressions.nodes import WINDOW_FINAL, Aggregate, Expression, Literal, Parameter
 from runnel.planner.bind.grouping.aggregate import AggregateBinder, call_of, is_aggregate
 from runnel.planner.bind.scalars.numbers import number_literal
-from runnel.planner.bind.scope import check_schema
 from runnel.planner.bind.select_parts import Aggregates
 from runnel.planner.parse.query.allow_list import function_call, sql_type_of, unwrapped
 from runnel.relation.subqueries import Exists, ScalarSubquery
@@ -34,6 +34,11 @@ from runnel.sqltypes import (
     Kind,
     can_cast,
 )
+
+if TYPE_CHECKING:
+    from runnel.planner.bind.binders import QueryBinder
+    from runnel.planner.bind.grouping.over import Windows
+    from runnel.planner.bind.scope import Scope
 
 _BINARY: dict[type, str] = {
     exp.Add: "add",
@@ -60,7 +65,19 @@ _MANY = 50
 
 
 class ExpressionBinder(AggregateBinder):
-    """Binds scalars over one scope."""
+    """Binds scalars over one scope. `windows` is where calls with OVER go, None where the clause
+    may have none."""
+
+    def __init__(
+        self,
+        query: QueryBinder,
+        scope: Scope,
+        clause: str,
+        aggregates: Aggregates | None = None,
+        windows: Windows | None = None,
+    ) -> None:
+        super().__init__(query, scope, clause, aggregates)
+        self._windows = windows
 
     def bind(self, tree: Any) -> Expression:
         """The typed expression for a tree."""
@@ -96,7 +113,7 @@ class ExpressionBinder(AggregateBinder):
             query = query_of(tree)
             if query is not None:
                 return array_of_query(self._query, self._around, query, self._at(tree))
-        return special(self, tree, self._query.sql)
+        return special(self.bind, tree, self._query.sql)
 
     def _plain(self, clause: str, aggregates: Aggregates | None) -> ExpressionBinder:
         return ExpressionBinder(self._query, self._scope, clause, aggregates)
@@ -131,7 +148,7 @@ class ExpressionBinder(AggregateBinder):
             # Loaded on first use: few statements compare with all values of a set.
             from runnel.planner.bind.scalars.quantified import quantified
 
-            return quantified(self, self._query, self._around, tree, function)
+            return quantified(self.bind, self._query, self._around, tree, function)
         return build.call(function, [self.bind(left), self.bind(right)], self._at(tree))
 
     def _long_concatenation(self, tree: Any) -> Expression:

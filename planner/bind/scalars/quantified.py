@@ -24,15 +24,14 @@ from runnel.relation.subqueries import OuterColumn, OuterValue, ScalarSubquery, 
 from runnel.sqltypes import BIGINT, BOOLEAN, Kind, loses_digits
 
 if TYPE_CHECKING:
-    from runnel.planner.bind.scalars.expression import ExpressionBinder
-    from runnel.planner.bind.select_parts import QueryBinder
+    from runnel.planner.bind.binders import QueryBinder
 
 _ORDERED = ("lt", "le", "gt", "ge")
 _SYMBOLS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=", "ne": "<>"}
 
 
 def quantified(
-    binder: ExpressionBinder, query: QueryBinder, scope: Scope, tree: Any, function: str
+    bind: Callable[[Any], Expression], query: QueryBinder, scope: Scope, tree: Any, function: str
 ) -> Expression:
     """The BOOLEAN of a comparison whose right side is exp.Any or exp.All."""
     position = position_of(tree, query.sql)
@@ -44,10 +43,10 @@ def quantified(
         raise NotSupportedError(
             "a row can't be compared by ANY or ALL", hint="use IN or EXISTS", position=position
         )
-    operand, inner = binder.bind(left), tree.expression.this.unnest()
+    operand, inner = bind(left), tree.expression.this.unnest()
     if isinstance(inner, exp.Query | exp.Values):
         return _over_rows(operand, query.subquery(inner, scope), function, is_all, position)
-    array = binder.bind(inner)
+    array = bind(inner)
     if array.type.kind is Kind.NULL:
         return _UNKNOWN
     if array.type.kind is not Kind.ARRAY:

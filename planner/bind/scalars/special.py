@@ -5,7 +5,7 @@ their own."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
@@ -15,9 +15,6 @@ from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.planner.bind.scalars import json as bind_json
 from runnel.planner.parse.query.allow_list import position_of, sql_type_of
 from runnel.sqltypes import BIGINT, NULL, VARBINARY, VARCHAR, Kind, can_cast
-
-if TYPE_CHECKING:
-    from runnel.planner.bind.scalars.expression import ExpressionBinder
 
 Bind = Callable[[Any], Expression]
 
@@ -37,16 +34,14 @@ _BINARY: dict[type, str] = {
 }
 
 
-def special(binder: ExpressionBinder, tree: Any, sql: str) -> Expression | None:
+def special(bind: Bind, tree: Any, sql: str) -> Expression | None:
     """The expression of a tree of these kinds; None where it is of another."""
     position = position_of(tree, sql)
     function = _BINARY.get(type(tree))
     if function is not None:
-        return build.call(
-            function, [binder.bind(tree.this), binder.bind(tree.expression)], position
-        )
+        return build.call(function, [bind(tree.this), bind(tree.expression)], position)
     method = _METHODS.get(type(tree))
-    return None if method is None else method(binder.bind, tree, position)
+    return None if method is None else method(bind, tree, position)
 
 
 def _dot(bind: Bind, tree: Any, position: Position | None) -> Expression:

@@ -12,10 +12,10 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.bind.streams.time_windows import named_table
 
 if TYPE_CHECKING:
-    from runnel.planner.bind.query import Binder
+    from runnel.planner.bind.binders import StatementBinder
 
 
-def changes_of(binder: Binder, arguments: list[Any], position: Position | None) -> Table:
+def changes_of(binder: StatementBinder, arguments: list[Any], position: Position | None) -> Table:
     """The change stream of the table that CHANGES names."""
     tree = arguments[0] if len(arguments) == 1 else None
     if isinstance(tree, exp.Kwarg):

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from runnel.connector import WritableTable, WriteMode
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.expressions.nodes import walk as expression_walk
-from runnel.planner.bind.query import Binder
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.scope import Scope
 from runnel.planner.bind.write import writable
@@ -43,8 +42,13 @@ from runnel.relation.streams import WINDOW_COLUMNS
 from runnel.relation.subqueries import SUBQUERIES
 from runnel.sqltypes import BIGINT, Kind
 
+if TYPE_CHECKING:
+    from runnel.planner.bind.binders import StatementBinder
 
-def with_emission(binder: Binder, relation: Relation, clauses: EmissionClauses) -> Relation:
+
+def with_emission(
+    binder: StatementBinder, relation: Relation, clauses: EmissionClauses
+) -> Relation:
     """The relation of the SELECT, its aggregation told when to give results, or what else may find
     rows late where they go. NotSupportedError where it has none."""
     found = _lowest(relation, clauses)
@@ -141,7 +145,7 @@ def _asks_a_stream(relation: Relation) -> bool:
 
 
 def _with_told(
-    binder: Binder, relation: Relation, found: Relation, clauses: EmissionClauses
+    binder: StatementBinder, relation: Relation, found: Relation, clauses: EmissionClauses
 ) -> Relation:
     if relation is found:
         if isinstance(found, Aggregate):
@@ -152,7 +156,7 @@ def _with_told(
     return relation.with_inputs((_with_told(binder, below, found, clauses),))
 
 
-def _told(binder: Binder, relation: Aggregate, clauses: EmissionClauses) -> Relation:
+def _told(binder: StatementBinder, relation: Aggregate, clauses: EmissionClauses) -> Relation:
     every = None if clauses.every is None else _every(binder, clauses.every)
     lateness = (
         Literal(value=0, type=BIGINT)
@@ -179,7 +183,7 @@ def _columns_of_from(relation: Relation) -> Sequence[Column]:
 
 
 def _diverting(
-    binder: Binder, relation: Window | Sort, name: Name, position: Position | None
+    binder: StatementBinder, relation: Window | Sort, name: Name, position: Position | None
 ) -> Relation:
     """Late rows have the columns of FROM, also where the select list stands below: they are taken
     past it."""
@@ -201,7 +205,7 @@ def _diverting(
     return project_columns(told, [*range(width), *added])
 
 
-def _constant(binder: Binder, tree: Any, clause: str) -> Literal:
+def _constant(binder: StatementBinder, tree: Any, clause: str) -> Literal:
     value = fold(ExpressionBinder(binder, Scope(), clause).bind(tree))
     if not isinstance(value, Literal) or value.value is None:
         raise NotSupportedError(
@@ -212,7 +216,7 @@ def _constant(binder: Binder, tree: Any, clause: str) -> Literal:
     return value
 
 
-def _every(binder: Binder, tree: Any) -> int:
+def _every(binder: StatementBinder, tree: Any) -> int:
     value = _constant(binder, tree, "EMIT EVERY")
     every = value.value // timedelta(microseconds=1) if value.type.kind is Kind.INTERVAL else 0
     if every <= 0:
@@ -224,7 +228,7 @@ def _every(binder: Binder, tree: Any) -> int:
     return int(every)
 
 
-def _lateness(binder: Binder, tree: Any) -> Literal:
+def _lateness(binder: StatementBinder, tree: Any) -> Literal:
     value = _constant(binder, tree, "ALLOWED LATENESS")
     is_interval = value.type.kind is Kind.INTERVAL
     if not (is_interval or value.type.is_integer) or value.value < (
@@ -240,7 +244,7 @@ def _lateness(binder: Binder, tree: Any) -> Literal:
 
 
 def _with_late_rows(
-    binder: Binder, emission: Emission, name: Name, found: Sequence[Column]
+    binder: StatementBinder, emission: Emission, name: Name, found: Sequence[Column]
 ) -> Emission:
     table = _late_table(binder, name)
     columns, sources = _matched(table, name, found)
@@ -251,11 +255,11 @@ def _with_late_rows(
     return replace(emission, late_table=table, late_columns=columns, late=assigned)
 
 
-def _late_table(binder: Binder, name: Name) -> WritableTable:
+def _late_table(binder: StatementBinder, name: Name) -> WritableTable:
     return writable(binder, name, WriteMode.INSERT if _inserts(binder, name) else WriteMode.SINK)
 
 
-def _inserts(binder: Binder, name: Name) -> bool:
+def _inserts(binder: StatementBinder, name: Name) -> bool:
     """Late rows are added; to a map, where the same key may come again, they are put."""
     table = getattr(binder.lookup(name.text, name.position), "table", None)
     modes = (

@@ -13,12 +13,12 @@ from runnel.relation.nodes import Divert
 from runnel.sqltypes import VARCHAR
 
 if TYPE_CHECKING:
-    from runnel.planner.bind.query import Binder
+    from runnel.planner.bind.binders import StatementBinder
 
 START = Position(1, 1, 0)
 
 
-def divert_of(binder: Binder, table: ReadableTable, position: Position | None) -> Divert:
+def divert_of(binder: StatementBinder, table: ReadableTable, position: Position | None) -> Divert:
     """The way of a table's malformed records. Columns match by name; other columns of the mapping
     become NULL."""
     assert table.divert_to is not None

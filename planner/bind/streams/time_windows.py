@@ -7,6 +7,7 @@ are constants, not parameters.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -26,8 +27,7 @@ from runnel.relation.streams import AssignWindows, ImposeOrder, WindowKind, Wind
 from runnel.sqltypes import Kind
 
 if TYPE_CHECKING:
-    from runnel.planner.bind.from_clause import FromBinder
-    from runnel.planner.bind.query import Binder
+    from runnel.planner.bind.binders import StatementBinder
 
 _PARAMETERS = {
     "IMPOSE_ORDER": ("input", "time_col", "lag"),
@@ -72,12 +72,14 @@ class _Call:
 
 
 class WindowBinder:
-    """Binds one item of FROM that is such a call, and those within it; `items` binds the tables
-    that they are over."""
+    """Binds one item of FROM that is such a call, and those within it; `item` binds the tables that
+    they are over."""
 
-    def __init__(self, binder: Binder, items: FromBinder, outer: Scope | None) -> None:
+    def __init__(
+        self, binder: StatementBinder, item: Callable[[Any], Bound], outer: Scope | None
+    ) -> None:
         self._binder = binder
-        self._items = items
+        self._item = item
         self._outer = outer
 
     def bind(self, tree: Any) -> Bound:
@@ -202,10 +204,10 @@ class WindowBinder:
         if within is not None and within[0] in WINDOW_FUNCTIONS:
             return self.bind(tree)
         if within is not None:
-            return self._items.item(exp.Table(this=tree))
+            return self._item(exp.Table(this=tree))
         if isinstance(tree, exp.Subquery):
             table = named_table(tree)
-            return self._items.item(tree if table is None else table)
+            return self._item(tree if table is None else table)
         raise ProgrammingError(
             f"the first argument of {call.name} must be a table",
             hint="write TABLE and its name, a query in parentheses, or another table function",

@@ -8,9 +8,7 @@ from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError, suggest
-from runnel.planner.parse.ddl import read_options
-from runnel.planner.parse.reader import StatementReader
-from runnel.planner.parse.tokens import word_of
+from runnel.planner.parse.tokens import TokenReader, read_options, word_of
 
 UNBOUNDED_STATE = "allowUnboundedState"
 _BOOLEANS = {"true": True, "false": False}
@@ -22,7 +20,7 @@ def split_options(tokens: Sequence[Token], sql: str) -> tuple[Sequence[Token], b
     start = _start(tokens)
     if start is None:
         return tokens, False
-    reader = StatementReader(tokens[start + 1 :], sql, {})
+    reader = TokenReader(tokens[start + 1 :], sql)
     allowed = False
     for option in read_options(reader):
         if option.name.text != UNBOUNDED_STATE:

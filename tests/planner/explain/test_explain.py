@@ -10,7 +10,7 @@ import pytest
 from runnel.errors import NotSupportedError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Literal
-from runnel.planner.bind.query import Environment
+from runnel.planner.environment import Environment
 from runnel.planner.explain.explain import explain
 from runnel.planner.explain.nodes import plain
 from runnel.planner.planner import plan

@@ -1,0 +1,83 @@
+"""What the binders of clauses know of the binder of their statement: see `query.Binder`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from runnel.catalog import CatalogObject, Snapshot, View
+from runnel.errors import Position
+from runnel.expressions.python.function import PythonFunction
+from runnel.planner.bind.bound_tables import BoundTables
+from runnel.planner.bind.scope import CommonTable, Scope
+from runnel.planner.environment import Environment
+from runnel.planner.parse.syntax import Query
+from runnel.relation.nodes import Field, Relation
+from runnel.sqltypes import SqlType
+
+
+class QueryBinder(Protocol):
+    """What binding a scalar needs to know of the statement around it."""
+
+    sql: str
+    parameter_types: tuple[SqlType, ...]
+    snapshot: Snapshot
+    emits: bool
+    environment: Environment
+
+    def note(self, kind: str, name: str, version: int) -> None:
+        """Notes something of the catalog that the plan depends on."""
+
+    def subquery(self, tree: Any, outer: Scope) -> Relation:
+        """The relation of a subquery, whose columns may refer to `outer`."""
+
+    def python_function(self, name: str) -> PythonFunction | None:
+        """The user's function of that name, noted as used."""
+
+
+class StatementBinder(QueryBinder, Protocol):
+    """What binding a clause needs to know of the statement around it."""
+
+    bound_tables: BoundTables | None
+
+    @property
+    def watermarks(self) -> Iterator[int]:
+        """Numbers for the watermarks of the statement."""
+
+    @property
+    def may_have_sets(self) -> bool:
+        """Whether the statement's text names a function that returns several rows."""
+
+    def statement_query(self, query: Query) -> Relation:
+        """The relation of the query that a statement is, or has."""
+
+    def query(self, tree: Any, outer: Scope | None) -> Relation:
+        """The relation of any query expression; `outer` is the scope around a correlated
+        subquery."""
+
+    def values(self, tree: Any, outer: Scope | None = None) -> Relation:
+        """The relation of VALUES."""
+
+    def limited(self, relation: Relation, tree: Any) -> Relation:
+        """The relation under the LIMIT, FETCH and OFFSET of a query."""
+
+    def unqualified(self, tree: Any) -> str:
+        """The name of a table without its schema and catalog."""
+
+    def lookup(self, name: str, position: Position | None) -> CatalogObject:
+        """The catalog object of that name, noted as used."""
+
+    def common_table(self, name: str, outer: Scope | None) -> Relation | None:
+        """The relation of the CTE of that name; None where no CTE is called so."""
+
+    def view_query(self, view: View) -> Relation:
+        """The relation of a view's query."""
+
+    def view_fields(self, view: View) -> tuple[Field, ...]:
+        """The columns of a view, as its query is now."""
+
+    def inside(self, common_tables: Mapping[str, CommonTable]) -> StatementBinder:
+        """A binder for a part of the statement in which these common tables can be named."""
+
+    def without_statement(self) -> StatementBinder:
+        """A binder over the same catalog that belongs to no statement."""
