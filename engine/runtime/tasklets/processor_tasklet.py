@@ -13,6 +13,7 @@ wait; then the tasklet is parked, and woken by
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
@@ -36,7 +37,6 @@ from runnel.runtime.latency import MARK_INTERVAL, LatencyHistogram
 from runnel.runtime.tasklets import snapshot_steps
 from runnel.runtime.tasklets.context import TaskletContext
 from runnel.runtime.tasklets.failures import is_interrupt
-from runnel.runtime.tasklets.long_calls import LONG_CALL, log_long_call
 from runnel.runtime.tasklets.progress import DONE, MADE_PROGRESS, NO_PROGRESS, Progress
 from runnel.runtime.tasklets.state import (
     ALARM,
@@ -61,8 +61,12 @@ if TYPE_CHECKING:
     from runnel.processors.sinks.result_queue import ResultQueue
     from runnel.runtime.snapshots import SnapshotCoordinator
 
+logger = logging.getLogger("runnel.runtime")
+
 TIME_SLICE = 500_000
 """Nanoseconds after which a call ends, at the next step."""
+LONG_CALL = 100_000_000
+"""Nanoseconds beyond which a call of a cooperative processor is logged."""
 COUNTS = ("late_rows", "malformed_records", "skipped_rows")
 
 
@@ -176,7 +180,7 @@ class ProcessorTasklet(Tasklet):
                 moment = now()
                 if moment - before > LONG_CALL and self.is_cooperative:
                     run = self.execution
-                    log_long_call(
+                    _log_long_call(
                         self.vertex,
                         moment - before,
                         run.job.job_id,
@@ -448,6 +452,20 @@ class ProcessorTasklet(Tasklet):
 
 
 _CLOSED = Processor()
+
+
+def _log_long_call(vertex: str, nanoseconds: int, job_id: int, *, is_hand_built: bool) -> None:
+    """A warning where the processor may be the user's; nobody can do anything about those of a SQL
+    plan."""
+    logger.log(
+        logging.WARNING if is_hand_built else logging.INFO,
+        'a call of vertex "%s" took %d ms (job %d): '
+        "a cooperative processor should return within a millisecond",
+        vertex,
+        nanoseconds // 1_000_000,
+        job_id,
+    )
+
 
 STEPS: tuple[Callable[[ProcessorTasklet], bool], ...] = (
     ProcessorTasklet._init,
