@@ -1,5 +1,4 @@
-"""What planning needs from outside a statement: how files are opened, and the settings that change
-plans."""
+"""Inputs of planning besides the statement: how files are opened, and settings."""
 
 from __future__ import annotations
 

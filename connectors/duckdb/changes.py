@@ -12,7 +12,7 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.connector import END, End, Pause, SinkRequest, Source, SourcePartition, WriteMode
 from runnel.connectors.duckdb.fragments import DuckDBFragment
-from runnel.connectors.duckdb.place import ChangedTable
+from runnel.connectors.duckdb.location import ChangedTable
 from runnel.connectors.duckdb.sink import change_statement
 from runnel.connectors.duckdb.types import quoted
 from runnel.duckdb.stream import DuckDBStream

@@ -18,7 +18,7 @@ from typing import Any
 from runnel.access import Access, refused
 from runnel.catalog import Table, TableColumn
 from runnel.connector import ColumnDefinition, DataConnector, MappingDefinition
-from runnel.connectors.duckdb.place import DuckDBColumn, Place
+from runnel.connectors.duckdb.location import DuckDBColumn, Place
 from runnel.connectors.duckdb.sink import STAGED_PREFIX
 from runnel.connectors.duckdb.table import DuckDBRelation, DuckDBTable
 from runnel.connectors.duckdb.types import quoted, sql_type_of, type_text

@@ -19,7 +19,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from runnel.connector import Sink, SinkRequest, Token, WriteMode
-from runnel.connectors.duckdb.place import ROW_ID, ChangedTable, DuckDBColumn
+from runnel.connectors.duckdb.location import ROW_ID, ChangedTable, DuckDBColumn
 from runnel.connectors.duckdb.types import quoted
 from runnel.errors import ProgrammingError
 from runnel.sqltypes import Kind

@@ -28,7 +28,7 @@ from runnel.connector import (
     SourcePartition,
     WriteMode,
 )
-from runnel.connectors.duckdb.place import ROW_ID, DuckDBColumn, Place
+from runnel.connectors.duckdb.location import ROW_ID, DuckDBColumn, Place
 from runnel.expressions.kernels.canonical import canonical
 from runnel.processor import Guarantee, JobContext
 from runnel.sqltypes import BIGINT, Kind, SqlType, to_arrow

@@ -154,8 +154,8 @@ class KafkaTable(ReadableTable, WritableTable):
         ]
         self.columns = (*shown, *hidden)
         places = {column.name: place for place, column in enumerate(self.columns)}
-        self.key_places = _places(self.key_side, places)
-        self.value_places = _places(self.value_side, places)
+        self.key_indexes = _places(self.key_side, places)
+        self.value_indexes = _places(self.value_side, places)
         self.metadata = {column.name: places[column.name] for column in hidden}
 
     @property

@@ -338,7 +338,7 @@ class Topic(Protocol):
     on_error: what becomes of malformed messages.
     columns: the columns of the mapping.
     key_side, value_side: the two payloads of a message; None for one that is not read.
-    key_places, value_places: the indexes of the columns of a payload.
+    key_indexes, value_indexes: the indexes of the columns of a payload.
     metadata: the indexes of the hidden columns by their names.
     """
 
@@ -347,7 +347,7 @@ class Topic(Protocol):
     on_error: OnError
     columns: tuple[TableColumn, ...]
     key_side: Side | None
-    key_places: tuple[int, ...]
+    key_indexes: tuple[int, ...]
     value_side: Side | None
-    value_places: tuple[int, ...]
+    value_indexes: tuple[int, ...]
     metadata: dict[str, int]

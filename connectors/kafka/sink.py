@@ -21,8 +21,8 @@ def encoded(table: Topic, columns: Sequence[int], batch: pa.RecordBatch) -> Iter
     given = dict(zip(columns, batch.columns, strict=True))
     sides: list[list[bytes | None]] = []
     for side, places in (
-        (table.key_side, table.key_places),
-        (table.value_side, table.value_places),
+        (table.key_side, table.key_indexes),
+        (table.value_side, table.value_indexes),
     ):
         if side is None:
             sides.append([None] * batch.num_rows)

@@ -327,8 +327,8 @@ class KafkaPartition(SourcePartition):
         messages = Messages(count, lambda index: self._place(found[index]), self._malformed)
         arrays: dict[int, pa.Array] = {}
         for side, places, payloads in (
-            (table.key_side, table.key_places, lambda: [message.key() for message in found]),
-            (table.value_side, table.value_places, lambda: [message.value() for message in found]),
+            (table.key_side, table.key_indexes, lambda: [message.key() for message in found]),
+            (table.value_side, table.value_indexes, lambda: [message.value() for message in found]),
         ):
             arrays.update(self._decoded(side, places, payloads, messages))
         for name, place in table.metadata.items():

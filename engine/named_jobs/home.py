@@ -1,5 +1,4 @@
-"""What a named job knows of the jobs around it: their connection's threads, records and
-snapshots."""
+"""The jobs around a named job, as the job knows them: threads, records and snapshots."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ class JobHome(Protocol):
 
     jobs: Jobs
     prepare: Prepare
-    errands: Errands
+    executor: Errands
     listening: Errands
     records: JobRecords
     snapshots: NamedSnapshots
@@ -61,7 +60,7 @@ class JobHome(Protocol):
     def check_open(self) -> None: ...
     def clean(self, job: StoppedJob) -> None: ...
     def settle(self, job: StoppedJob) -> None: ...
-    def runtime_place(self, job_id: int) -> Path: ...
+    def runtime_folder(self, job_id: int) -> Path: ...
     def adapt(
         self, record: JobRecord, store: SnapshotStore, run: Run | ForeignRun, prepared: PreparedJob
     ) -> None: ...

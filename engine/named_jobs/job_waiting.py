@@ -173,7 +173,7 @@ class JobWaiting(JobView):
 
     def _wait_for(self, condition: Callable[[], bool], timeout: float | None, what: str) -> None:
         """Waits for what was asked for. Not on the thread of errands, which brings it about."""
-        if self._home.errands.is_here:
+        if self._home.executor.is_here:
             return
         until = None if timeout is None else monotonic() + timeout
         patience = current()

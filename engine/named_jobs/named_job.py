@@ -363,7 +363,7 @@ class NamedJob(JobWaiting):
                 self._home.records.check_snapshot(self._record, self.store)
             run = self._run_of(prepared)
             self._home.adapt(self._record, self.store, run, prepared)
-            run.start(lambda: self._home.errands.post(lambda: self._ended(run)), self._told)
+            run.start(lambda: self._home.executor.post(lambda: self._ended(run)), self._told)
         except Exception as error:
             self._set(NOT_RUNNING, "it couldn't be started")
             raise (
@@ -397,7 +397,7 @@ class NamedJob(JobWaiting):
             self._home.jobs,
             self._record,
             prepared,
-            self._home.runtime_place(self.id),
+            self._home.runtime_folder(self.id),
             self._reported,
         )
 
@@ -490,7 +490,7 @@ class NamedJob(JobWaiting):
             self._end(FAILED, "it failed", last_error=failure)
 
     def _restart_due(self) -> None:
-        self._home.errands.post(self._restart)
+        self._home.executor.post(self._restart)
 
     def _restart(self) -> None:
         with self._lock:
@@ -521,7 +521,7 @@ class NamedJob(JobWaiting):
         On any thread."""
         logger.warning('job "%s": %s', self.name, message)
         failure = Failure.of(OperationalError(message, code=ErrorCode.POSITION_EXPIRED))
-        self._home.errands.post(lambda: self._keep(last_error=failure))
+        self._home.executor.post(lambda: self._keep(last_error=failure))
 
     def _keep(self, **changes: Any) -> None:
         with self._lock:
@@ -566,7 +566,7 @@ class NamedJob(JobWaiting):
             )
             return
         if self.is_done:
-            self._home.errands.post(lambda: self._home.clean(self))
+            self._home.executor.post(lambda: self._home.clean(self))
 
     def _save_or_raise(self) -> None:
         self._record = self._newest.named_in(self._record)
@@ -575,7 +575,7 @@ class NamedJob(JobWaiting):
         self.unsaved = None
 
     def _save_due(self) -> None:
-        self._home.errands.post(self._save_again)
+        self._home.executor.post(self._save_again)
 
     def _save_again(self) -> None:
         with self._lock:

@@ -49,7 +49,7 @@ class NewestSnapshot:
         return replace(record, snapshot=self._named)
 
     def _due(self) -> None:
-        self._home.errands.post(self._run)
+        self._home.executor.post(self._run)
 
     def _run(self) -> None:
         self._next_save = self._home.jobs.clock.monotonic() + SAVES_APART

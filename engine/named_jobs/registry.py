@@ -73,7 +73,7 @@ class NamedJobs:
     ) -> None:
         self.jobs = jobs
         self.prepare = prepare
-        self.errands = Errands()
+        self.executor = Errands()
         self.listening = Errands("runnel job listeners")
         self.records = JobRecords(None if directory is None else directory / "jobs", check)
         self.snapshots = NamedSnapshots(
@@ -109,7 +109,7 @@ class NamedJobs:
             else:
                 # Another engine may take seconds to start, for which nobody who opens a directory
                 # need wait.
-                self.errands.post(job.start_again)
+                self.executor.post(job.start_again)
 
     def create(self, record: JobRecord) -> NamedJob:
         """Makes and starts a job; a ProgrammingError where one that hasn't ended has its name. The
@@ -210,7 +210,7 @@ class NamedJobs:
             ):
                 self.settle(job)
             if is_foreign:
-                shutil.rmtree(self.runtime_place(job.id), ignore_errors=True)
+                shutil.rmtree(self.runtime_folder(job.id), ignore_errors=True)
             if job.status is COMPLETED:
                 job.store.close()
                 place = self.records.place(job.id)
@@ -250,14 +250,14 @@ class NamedJobs:
             )
 
     def _settle_foreign(self, record: JobRecord) -> None:
-        place = self.runtime_place(record.id)
+        place = self.runtime_folder(record.id)
         if place.exists():
             with undisturbed():
                 foreign = self.prepare(record).foreign
             if foreign is not None:
                 foreign.settle(str(record.id), place)
 
-    def runtime_place(self, job_id: int) -> Path:
+    def runtime_folder(self, job_id: int) -> Path:
         """The folder in which another engine keeps how far it is with a job; in memory one that
         goes with the connection."""
         place = self.records.place(job_id)
@@ -312,7 +312,7 @@ class NamedJobs:
             job.leave()
         for job in jobs:
             job.wait_left(until - monotonic())
-        self.errands.close()
+        self.executor.close()
         self.is_closed = True
         for job in jobs:
             job.closed()

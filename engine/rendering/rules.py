@@ -1,4 +1,4 @@
-"""What the rules of a dialect are given, and what they raise."""
+"""Arguments and errors of the rules of a dialect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader or writer of the data source "runnel" is asked for: its options, checked."""
+"""The checked options of a reader or writer of the data source "runnel"."""
 
 from __future__ import annotations
 
@@ -126,10 +126,10 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def request_of(given: Mapping[str, str], defaults: Mapping[str, str]) -> Request:
+def request_of(written: Mapping[str, str], defaults: Mapping[str, str]) -> Request:
     """Checks options; ProgrammingError names the one that is wrong or missing."""
     known = {name.lower() for name in OPTIONS}
-    options = {name.lower(): value for name, value in {**defaults, **given}.items()}
+    options = {name.lower(): value for name, value in {**defaults, **written}.items()}
     for name in options:
         if name == "directory":
             raise ProgrammingError(

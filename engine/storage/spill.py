@@ -31,7 +31,7 @@ SPILLED_BYTES = 1 << 20
 class SpillSpace(Protocol):
     """Where spilled rows go, and what counts their bytes.
 
-    directory: the folder of the files; None for that of the system.
+    directory: the folder of the files; None for the system's.
     owned: whether the folder is made on first use.
     """
 

@@ -1,4 +1,4 @@
-"""What the binders of clauses know of the binder of their statement: see `query.Binder`."""
+"""The binder of a statement, as the binders of its clauses know it: see `query.Binder`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runnel.sqltypes import SqlType
 
 
 class QueryBinder(Protocol):
-    """What binding a scalar needs to know of the statement around it."""
+    """The statement around a scalar."""
 
     sql: str
     parameter_types: tuple[SqlType, ...]
@@ -36,7 +36,7 @@ class QueryBinder(Protocol):
 
 
 class StatementBinder(QueryBinder, Protocol):
-    """What binding a clause needs to know of the statement around it."""
+    """The statement around a clause."""
 
     bound_tables: BoundTables | None
 

@@ -84,9 +84,9 @@ def _scan(to: Lowering, node: physical.SourceScan) -> Output:
         supplier = scan(*read)
     else:
         # Loaded on first use: only streams have watermarks.
-        from runnel.processors.sources.timed_scan import timed_scan
+        from runnel.processors.sources.timed_scan import event_time_scan
 
-        supplier = timed_scan(*read, node.time)
+        supplier = event_time_scan(*read, node.time)
     return to.source(name, supplier, names, is_parallel=True)
 
 

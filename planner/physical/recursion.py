@@ -24,7 +24,7 @@ from runnel.sqltypes import to_arrow
 
 
 def choose_recursion(node: Recursion, choose: Callable[[Relation], Physical]) -> Physical:
-    """The physical plan of a recursion. `choose` makes that of a relation within it."""
+    """The physical plan of a recursion. `choose` plans a relation within it."""
     stages: list[Physical] = []
     sides: list[Physical] = []
     below = step = choose(node.step)

@@ -38,7 +38,7 @@ _BOUNDS = ("lower_bounds", "upper_bounds")
 class WrittenTable(Protocol):
     """A mapping to whose table rows are appended."""
 
-    place: Place
+    location: Place
     catalogs: Catalogs
     schema: LakeSchema
     columns: tuple[TableColumn, ...]
@@ -53,7 +53,7 @@ class IcebergTarget(LakeTarget):
 
     def __init__(self, mapping: WrittenTable) -> None:
         self._mapping = mapping
-        self._what = mapping.place.what
+        self._what = mapping.location.what
         self.format = mapping.format
         self.columns = mapping.columns
         table = self._table()
@@ -167,15 +167,15 @@ class IcebergTarget(LakeTarget):
         }
 
     def version(self) -> int | None:
-        current = self._mapping.catalogs.load(self._mapping.place).current_snapshot()
+        current = self._mapping.catalogs.load(self._mapping.location).current_snapshot()
         return None if current is None else int(current.snapshot_id)
 
     def committed(self, application: str) -> int:
-        properties = self._mapping.catalogs.load(self._mapping.place).properties
+        properties = self._mapping.catalogs.load(self._mapping.location).properties
         return int(properties.get(_COMMITTED + application, 0))
 
     def has_commit(self, identity: str, since: int | None) -> bool:
-        table = self._mapping.catalogs.load(self._mapping.place)
+        table = self._mapping.catalogs.load(self._mapping.location)
         current = table.current_snapshot()
         while current is not None and current.snapshot_id != since:
             if (
@@ -188,7 +188,7 @@ class IcebergTarget(LakeTarget):
         return False
 
     def commit(self, files: Sequence[tuple[str, Mapping[str, Any]]], token: Token) -> None:
-        with self._mapping.catalogs.commits(self._mapping.place):
+        with self._mapping.catalogs.commits(self._mapping.location):
             for attempt in range(ATTEMPTS):
                 try:
                     self._commit(files, token)

@@ -48,7 +48,7 @@ class ReadIcebergTable(LakeTable):
         one."""
         table, self.snapshot = opened
         self.name = name
-        self.place = place
+        self.location = place
         self.catalogs = catalogs
         schema = arrow_schema(self._schema_of(table))
         self.schema = LakeSchema(schema, place.what)
@@ -58,7 +58,7 @@ class ReadIcebergTable(LakeTable):
 
     def row_count(self) -> int | None:
         try:
-            table = self.catalogs.load(self.place)
+            table = self.catalogs.load(self.location)
         except OperationalError:
             return None  # asked for only to plan well; reading will report it
         found = table.snapshot_by_id(self.snapshot) if self.snapshot else table.current_snapshot()
@@ -69,14 +69,14 @@ class ReadIcebergTable(LakeTable):
 
     def files_at(self, version: int | None) -> FileSet:
         table, snapshot = self._now(version)
-        return files_of(self.place, table, snapshot, self.columns)
+        return files_of(self.location, table, snapshot, self.columns)
 
     def files_for(
         self, predicate: Expression | None, context: EvaluationContext
     ) -> tuple[int, Sequence[LakeFile]]:
         table, snapshot = self._now(None)
         wanted = row_filter(predicate, context, self.columns, self.schema.schema)
-        found = files_of(self.place, table, snapshot, self.columns, wanted)
+        found = files_of(self.location, table, snapshot, self.columns, wanted)
         return found.version, found.matching(predicate, context)
 
     def _now(self, version: int | None) -> tuple[Any, int]:
@@ -87,13 +87,13 @@ class ReadIcebergTable(LakeTable):
             current = table.current_snapshot()
             snapshot = 0 if current is None else int(current.snapshot_id)
         if snapshot and table.snapshot_by_id(snapshot) is None:
-            raise position_expired(f"{self.place.what} has no snapshot {snapshot}, or no longer")
+            raise position_expired(f"{self.location.what} has no snapshot {snapshot}, or no longer")
         return table, snapshot
 
     def loaded(self) -> Any:
         """The table as it is now; OperationalError where its columns aren't those of the mapping
         any more."""
-        table = self.catalogs.load(self.place)
+        table = self.catalogs.load(self.location)
         now = arrow_schema(self._schema_of(table))
         self.schema.check_unchanged(now, self.columns)
         numbers = ids_of(now)
@@ -101,7 +101,7 @@ class ReadIcebergTable(LakeTable):
             name = external_name(column)
             if numbers[name] != self._ids[name]:
                 raise OperationalError(
-                    f"the columns of {self.place.what} were changed since CREATE MAPPING",
+                    f"the columns of {self.location.what} were changed since CREATE MAPPING",
                     detail=f'column "{name}" was dropped, and added anew',
                     hint="CREATE OR REPLACE MAPPING takes the columns as they are now",
                 )
@@ -131,12 +131,12 @@ class IcebergTable(ReadIcebergTable, WritableTable):
 
         if self.snapshot is not None:
             raise ProgrammingError(
-                f"rows can't be written to snapshot {self.snapshot} of {self.place.what}",
+                f"rows can't be written to snapshot {self.snapshot} of {self.location.what}",
                 hint="write through a mapping without the options snapshot, timestamp and ref",
             )
-        if self.place.is_static:
+        if self.location.is_static:
             raise ProgrammingError(
-                f"rows can't be written to {self.place.what} without its catalog",
+                f"rows can't be written to {self.location.what} without its catalog",
                 hint="name it: OPTIONS ('table' = 'space.name', 'uri' = '…')",
             )
         return LakeSink(IcebergTarget(self), request)
@@ -166,7 +166,7 @@ class FollowedIcebergTable(ReadIcebergTable, FollowedLakeTable):
         if current is None and (version or following is not None):
             lost = f"snapshot {version}" if version else f"the snapshots before {following}"
             raise position_expired(
-                f"the history of {self.place.what} has {lost} no longer",
+                f"the history of {self.location.what} has {lost} no longer",
                 detail="it was expired, or the table was rolled back to an earlier one",
                 hint="keep snapshots for longer",
             )
@@ -192,12 +192,12 @@ class FollowedIcebergTable(ReadIcebergTable, FollowedLakeTable):
             return FileSet(version, ())  # other files, the same rows
         if operation != Operation.APPEND and not self._goes_on(version, operation):
             return FileSet(version, ())
-        return added_in(self.place, table, snapshot, self.columns)
+        return added_in(self.location, table, snapshot, self.columns)
 
     def _goes_on(self, version: int, operation: Any) -> bool:
         """Whether the files of a snapshot that also takes rows out are to be read."""
         name = "of an unknown operation" if operation is None else operation.value
-        what = f"snapshot {version} of {self.place.what} ({name})"
+        what = f"snapshot {version} of {self.location.what} ({name})"
         if self.on_change == "fail":
             raise OperationalError(
                 f"{what} isn't an append: rows were deleted or replaced",

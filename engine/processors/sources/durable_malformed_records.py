@@ -10,7 +10,7 @@ import pyarrow as pa
 from runnel.connector import END, End, EventTimeMark, Pause, Sink, SourcePartition, Token
 from runnel.processor import JobContext
 from runnel.processors.sinks.durable_write import ASK_AGAIN
-from runnel.processors.sources.diverting_partition import DivertingPartition
+from runnel.processors.sources.malformed_partition import DivertingPartition
 from runnel.relation.nodes import Divert
 
 

@@ -14,7 +14,7 @@ from runnel.connector import (
 )
 from runnel.errors import Error
 from runnel.processor import Guarantee, JobContext
-from runnel.processors.sources.diverting_partition import DivertingPartition
+from runnel.processors.sources.malformed_partition import DivertingPartition
 from runnel.relation.nodes import Divert
 
 FIELDS = ("place", "record", "reason")

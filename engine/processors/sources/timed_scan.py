@@ -114,7 +114,7 @@ class TimedScan(Scan):
         return True
 
 
-def timed_scan(
+def event_time_scan(
     source: Source,
     condition: Expression | None,
     projections: tuple[Expression, ...] | None,

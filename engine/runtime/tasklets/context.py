@@ -27,9 +27,9 @@ class TaskletContext(ProcessorContext):
     tasklet: Tasklet
     wakes_itself: bool
 
-    def __init__(self, tasklet: Tasklet, place: tuple[str, int, int], job: JobContext) -> None:
-        """`place`: the vertex, the processor's index, and the number of processors."""
-        vertex, index, parallelism = place
+    def __init__(self, tasklet: Tasklet, processor: tuple[str, int, int], job: JobContext) -> None:
+        """`processor`: the vertex, the processor's index, and the number of processors."""
+        vertex, index, parallelism = processor
         _set(self, "tasklet", tasklet)
         _set(self, "wakes_itself", False)
         _set(self, "job", job)

@@ -139,7 +139,7 @@ def test_a_record_names_its_first_snapshot_at_once_and_later_ones_each_second(
         for snapshot_id in range(2, 12):
             report(snapshot_id)
         bench.clock.advance(999_999_999)
-        bench.named.errands.post((reached := threading.Event()).set)
+        bench.named.executor.post((reached := threading.Event()).set)
         assert reached.wait(PATIENCE)
         assert saved == [1]
         bench.clock.advance(1)

@@ -170,7 +170,7 @@ def test_a_restart_that_the_connection_s_end_overtakes_starts_nothing(tmp_path: 
     bench.world.give(3)
     assert eventually(lambda: job.rows_out == 3)
     go_on = threading.Event()
-    bench.named.errands.post(lambda: go_on.wait(PATIENCE))
+    bench.named.executor.post(lambda: go_on.wait(PATIENCE))
     raised: list[Error] = []
 
     def restart() -> None:

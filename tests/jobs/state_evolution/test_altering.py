@@ -85,7 +85,7 @@ def test_a_process_that_ends_in_the_middle(
 def held_up(job: NamedJob) -> Iterator[None]:
     """The end of the job's execution, which is an errand, has to wait meanwhile."""
     event = Event()
-    job._home.errands.post(event.wait)
+    job._home.executor.post(event.wait)
     try:
         yield
     finally:

@@ -15,7 +15,7 @@ from runnel.processor import ACTIVE, IDLE, Active, Idle, Item, JobContext, Water
 from runnel.processors.sources.impose_order import impose_order
 from runnel.processors.sources.partition_watermarks import GREATEST_TIME, TimeRule, event_times
 from runnel.processors.sources.scan import scan
-from runnel.processors.sources.timed_scan import timed_scan
+from runnel.processors.sources.timed_scan import event_time_scan
 from runnel.sqltypes import BIGINT
 from runnel.testing import ManualClock, verify_processor
 from runnel.testing.bench import BenchInbox
@@ -73,7 +73,7 @@ class Scanned:
     ) -> None:
         self.clock = clock or ManualClock(5)
         self.wakes = Wakes()
-        meta = timed_scan(Partitions(*partitions), None, None, ("t",), rule)
+        meta = event_time_scan(Partitions(*partitions), None, None, ("t",), rule)
         job = job_context(self.clock.monotonic)
         (supplier,) = meta.get(job, 1, 1)
         (self.processor,) = supplier.get(1)

@@ -1,4 +1,4 @@
-"""Where a table of DuckDB's is and what columns it has, as reading and writing it know it."""
+"""The location of a DuckDB table and its columns, for reading and writing it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class DuckDBColumn:
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a table is: `qualified` is its name in DuckDB's SQL; `database`, `schema` and `table`
-    are the parts, `database` in quotes. `title` names it in errors. `lock` is held by the thread
-    that runs a statement which changes it."""
+    are its components, `database` in quotes. `title` names it in errors. `lock` is held by the
+    thread that runs a statement which changes it."""
 
     kernel: DuckDBKernel
     database: str
