@@ -3,8 +3,8 @@ written.
 
 A connector answers CREATE MAPPING (`resolve`) and opens tables (`open`). A table that can be read
 is a `ReadableTable`, one that can be written a `WritableTable`, one with keyed access a
-`KeyedTable`: the class says it, there are no flags. A connector knows nothing of the planner and of
-the runtime.
+`KeyedTable`: the class says it. The guarantees of a scan, such as whether it can be repeated, are
+attributes of `Source`. A connector imports neither the planner nor the runtime.
 """
 
 from __future__ import annotations

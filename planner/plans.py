@@ -1,8 +1,8 @@
-"""What planning gives: one immutable class per kind of statement, each listing the catalog objects
-it used.
+"""The results of planning: one immutable class per kind of statement, each listing the catalog
+objects it used.
 
-A plan holds no arguments and nothing that runs; `statements.py` in the engine has one handler per
-class.
+A plan holds no arguments and nothing that runs. `engine/statements/run.py` names the handler of
+each class.
 """
 
 from __future__ import annotations

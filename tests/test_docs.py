@@ -1,10 +1,21 @@
-"""The reference pages name every option and setting of the code, and no other."""
+"""The pages agree with the code.
+
+The reference pages name every option and setting, and no other. ARCHITECTURE.md shows the imports
+and the levels. Every path in backquotes exists, with the name that may follow it
+(`engine/cursor.py::Cursor.execute`). After imports changed, `RUNNEL_REFRESH=1 .venv/bin/python -m
+pytest tests/test_docs.py` rewrites the picture's arrows and the levels in ARCHITECTURE.md: read
+the diff.
+"""
 
 from __future__ import annotations
 
+import ast
 import configparser
 import inspect
+import os
 import re
+from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -13,8 +24,8 @@ import pytest
 import runnel
 from runnel.connectors.options import OptionSet
 from runnel.settings import SETTINGS
+from tests.test_layout import LEVELS, MODULES, ROOT, SOURCES, module_name, parsed, part_of
 
-ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 OPTION_TABLES = {
     "File": "files.options",
@@ -26,6 +37,21 @@ OPTION_TABLES = {
     "Iceberg": "lake.iceberg.connector",
 }
 SPARK_OWN = ["format", "path", "table", "query"]
+
+PAGE = ROOT / "ARCHITECTURE.md"
+DESIGN = sorted((ROOT / "docs" / "design").glob("*.md"))
+PAGES = [PAGE]
+OPEN_TO_ALL = ("contracts", "values", "basics")
+"""Nodes of the picture that every folder may import: their arrows are left out."""
+
+_PICTURE = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NODE = re.compile(r'^    (\w+)\["[^<"]+<br>([^"]+)"\]$', re.MULTILINE)
+_ARROW = re.compile(r"^    (\w+) --> (\w+)$", re.MULTILINE)
+_LEVEL = re.compile(r"^(\| (\d) \| [^|]+ \| )([^|]+) \|$", re.MULTILINE)
+_PATH = re.compile(
+    r"`((?:engine|planner|connectors|tests|docs|examples|benchmarks)/[\w/.*-]*|(?!__init__)[\w-]+\.(?:py|md|cfg|toml))"
+    r"(?:::([\w.]+))?`"
+)
 
 
 def rows_of(page: str, heading: str) -> dict[str, list[str]]:
@@ -114,3 +140,127 @@ def test_the_glossary_names_modules_and_pages_that_exist() -> None:
         pages = [DOCS / name for name in re.findall(r"\]\(([^)]+)\)", see)]
         assert modules + pages, term
         assert [path for path in (*modules, *pages) if not path.is_file()] == [], term
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Every module of Runnel that a file imports: at its top, in a function or for checkers."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in MODULES else node.module or "" for name in names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def picture() -> str:
+    (found,) = _PICTURE.findall(PAGE.read_text("utf-8"))
+    return str(found)
+
+
+def nodes() -> dict[str, str]:
+    """The node of the picture that shows a part of the package."""
+    return {
+        part: node for node, parts in _NODE.findall(picture()) for part in parts.split(", ") if part
+    }
+
+
+def arrows() -> list[tuple[str, str]]:
+    """The arrows of the picture as the imports are, in the order of its nodes."""
+    node_of = nodes()
+    order = list(dict.fromkeys(node_of.values()))
+    found = set()
+    for path in SOURCES:
+        source = node_of[part_of(module_name(path))]
+        for module in imported(path):
+            if module.split(".")[0] == "runnel":
+                found.add((source, node_of[part_of(module)]))
+    return sorted(
+        ((a, b) for a, b in found if a != b and b not in OPEN_TO_ALL),
+        key=lambda arrow: (order.index(arrow[0]), order.index(arrow[1])),
+    )
+
+
+def test_each_part_is_in_one_node_of_the_picture() -> None:
+    shown = [part for _, parts in _NODE.findall(picture()) for part in parts.split(", ")]
+    assert sorted(shown) == sorted(part for parts in LEVELS.values() for part in parts)
+
+
+def test_the_arrows_of_the_picture_are_the_imports() -> None:
+    if os.environ.get("RUNNEL_REFRESH"):
+        lines = "".join(f"    {a} --> {b}\n" for a, b in arrows())
+        new = _ARROW.sub("", picture()).rstrip() + "\n" + lines
+        PAGE.write_text(PAGE.read_text("utf-8").replace(picture(), new), "utf-8")
+    assert _ARROW.findall(picture()) == arrows()
+
+
+def test_values_and_basics_import_nothing_above_them() -> None:
+    assert [(a, b) for a, b in arrows() if a in ("values", "basics")] == []
+
+
+def test_the_table_of_levels_is_the_one_of_the_imports() -> None:
+    text = PAGE.read_text("utf-8")
+    if os.environ.get("RUNNEL_REFRESH"):
+        text = _LEVEL.sub(lambda row: f"{row[1]}{level_names(int(row[2]))} |", text)
+        PAGE.write_text(text, "utf-8")
+    shown = {int(level): names for _, level, names in _LEVEL.findall(text)}
+    assert shown == {level: level_names(level) for level in LEVELS}
+
+
+def level_names(level: int) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(LEVELS[level]))
+
+
+def test_all_design_pages_are_listed() -> None:
+    listed = re.findall(r"\(docs/design/([\w-]+\.md)\)", PAGE.read_text("utf-8"))
+    assert {path.name for path in DESIGN} == set(listed)
+
+
+@cache
+def names_in(path: Path) -> frozenset[str]:
+    """What a module defines: functions, classes, their methods and attributes, constants."""
+    found: set[str] = set()
+    for node in parsed(path).body:
+        for name in defined(node):
+            found.add(name)
+            if isinstance(node, ast.ClassDef):
+                found |= {f"{name}.{inner}" for item in node.body for inner in defined(item)}
+    return frozenset(found)
+
+
+def defined(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    if isinstance(node, ast.AnnAssign):
+        targets = [node.target]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def missing(page: Path) -> Iterator[str]:
+    text = page.read_text("utf-8")
+    for match in _PATH.finditer(text):
+        name, symbol = match.groups()
+        line = f"{page.name}:{text.count(chr(10), 0, match.start()) + 1}: {name}"
+        path = ROOT / name
+        if not (any(ROOT.glob(name)) if "*" in name else path.exists()):
+            yield line
+        elif symbol is not None and symbol not in names_in(path):
+            yield f"{line}::{symbol}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_paths_and_names_in_pages_exist(page: Path) -> None:
+    assert list(missing(page)) == []
+
+
+def test_a_path_that_does_not_exist_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "`engine/cursor.py::Cursor.execute`, `engine/runtime/`, `planner/rules/*.py`, `setup.cfg`\n"
+        "`engine/gone.py`, `engine/cursor.py::Cursor.gone`, `gone.py`, `SELECT 1`\n"
+    )
+    assert list(missing(page)) == [
+        "page.md:2: engine/gone.py",
+        "page.md:2: engine/cursor.py::Cursor.gone",
+        "page.md:2: gone.py",
+    ]

@@ -1,4 +1,5 @@
-"""Operators: one per file, each with a function that returns its supplier.
+"""Operators. Each has a module, and a function that returns its supplier; modules next to it hold
+what several operators share.
 
 A supplier is part of an immutable plan that many executions share. It does the work that can be
 done once (compiling expressions, building schemas); a processor has the state of one execution.
