@@ -1,10 +1,10 @@
 """`frozen`: frozen dataclasses that are quick to define.
 
 The engine has more than 300 small value classes, and about 200 of them are defined before the first
-statement runs. The standard decorator with `frozen=True` compiles six functions per class, which came to a third of
-the processor time between `import runnel` and the answer to `SELECT 1`. Here only `__init__` is
-compiled per class; the other methods are written once, below, and shared. What comes out is a
-dataclass to `dataclasses.replace`, `dataclasses.fields`, `match` and type checkers.
+statement runs. The standard decorator with `frozen=True` compiles six functions per class, which
+came to a third of the processor time between `import runnel` and the answer to `SELECT 1`. Here
+only `__init__` is compiled per class; the other methods are written once, below, and shared. What
+comes out is a dataclass to `dataclasses.replace`, `dataclasses.fields`, `match` and type checkers.
 """
 
 from __future__ import annotations
