@@ -1,5 +1,5 @@
-"""The part of a predicate that a source of other software understands: comparisons of columns with
-constants."""
+"""Comparisons of columns with constants: the part of a predicate that a foreign source can
+evaluate."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ _MIRRORED = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 @frozen
 class Comparison:
-    """`column operation value`: a column by its index in the table; "eq", "lt", "le", "gt" or "ge";
-    and Python values, of which one must fulfil it (several only with "eq": IN). With None it is
-    never true."""
+    """A condition `column operation value`.
+
+    column: a column of the table, by its index in the table.
+    operation: "eq", "lt", "le", "gt" or "ge".
+    values: Python values. The condition holds if it holds for one of them; several values occur
+        only with "eq" (IN). A comparison with None is never true.
+    """
 
     column: Column
     operation: str
@@ -24,16 +28,18 @@ class Comparison:
 
 
 def comparisons(predicate: Expression | None, context: EvaluationContext) -> list[Comparison]:
-    """The conjuncts of a scan's predicate that are comparisons, the constants being literals or the
-    arguments of the run. A source that reads only the rows for which all of these hold gives all
-    that the query needs: the rest is filtered again."""
+    """The conjuncts of a scan's predicate that compare a column with a constant.
+
+    A constant is a literal or an argument of the run. The query filters the rows again, so a source
+    may return more rows than those that satisfy all comparisons, but not fewer.
+    """
     return [
         found for part in conjuncts(predicate) if (found := comparison(part, context)) is not None
     ]
 
 
 def comparison(conjunct: Expression, context: EvaluationContext) -> Comparison | None:
-    """The conjunct as a comparison; None where it has another form."""
+    """The conjunct as a comparison; None if it has another form."""
     if isinstance(conjunct, InList) and isinstance(conjunct.operand, Column):
         known = [_constant(item, context) for item in conjunct.values]
         values = tuple(item[0] for item in known if item is not None)
@@ -53,7 +59,7 @@ def comparison(conjunct: Expression, context: EvaluationContext) -> Comparison |
 
 
 def _constant(expression: Expression, context: EvaluationContext) -> tuple[Any] | None:
-    """The value of a literal or parameter, in a tuple since it may be None."""
+    """The value of a literal or parameter, in a tuple because the value may be None."""
     if isinstance(expression, Literal):
         return (expression.value,)
     if isinstance(expression, Parameter) and expression.index < len(context.arguments):

@@ -1,5 +1,5 @@
-"""Sources out of Python iterators: the short way for a connector whose rows come from some other
-library."""
+"""Sources built from Python iterators: the short way to a connector whose rows another library
+returns."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from runnel.sqltypes import to_arrow
 
 
 class IteratorSource(Source):
-    """A scan whose batches an iterator gives, in one partition. `start` is called when the scan is
-    split, and should fix then what it sees; its iterator is advanced by another thread and may
-    block. A generator is closed at the end."""
+    """A scan whose batches come from an iterator, in one partition.
+
+    `start` is called when the scan is split, and should fix the version of the data that the scan
+    sees. Another thread advances its iterator, which may block. A generator is closed at the end.
+    """
 
     cooperative = False
 
@@ -32,33 +34,35 @@ class IteratorSource(Source):
 
 
 class IteratorPartition(SourcePartition):
-    """The batches of an iterator, cut to the length that is allowed."""
+    """The batches of an iterator, sliced to at most BATCH_ROWS rows."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
-        self._pieces: Iterator[pa.RecordBatch] = iter(())
+        self._chunks: Iterator[pa.RecordBatch] = iter(())
 
     def read(self) -> pa.RecordBatch | End:
         while True:
-            piece = next(self._pieces, None)
-            if piece is not None:
-                return piece
+            chunk = next(self._chunks, None)
+            if chunk is not None:
+                return chunk
             batch = next(self._batches, None)
             if batch is None:
                 return END
-            self._pieces = slices(batch, BATCH_ROWS)
+            self._chunks = slices(batch, BATCH_ROWS)
 
     def close(self) -> None:
         if isinstance(self._batches, Generator):
             self._batches.close()
-        self._batches = self._pieces = iter(())
+        self._batches = self._chunks = iter(())
 
 
 def batches_of_rows(
     rows: Iterable[Sequence[Any]], columns: Sequence[TableColumn]
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of Python values as batches of these columns; DataError names a value that doesn't fit
-    its column's type."""
+    """Rows of Python values as batches of these columns.
+
+    DataError names a value that does not fit the type of its column.
+    """
     schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in columns])
     source = iter(rows)
     while part := list(islice(source, BATCH_ROWS)):

@@ -1,9 +1,9 @@
 """Typed reading of a mapping's OPTIONS ('name' = 'value', …).
 
 A connector declares its options once, as constants, and lists them in an `OptionSet`. Reading
-checks all of them at a time: an unknown name, a value that isn't allowed and a missing option are
+checks all of them together: an unknown name, a value that is not allowed and a missing option are
 ProgrammingErrors that name the option, the connector and the remedy. Names, and the words of a
-choice, match without regard to case.
+choice, are compared without regard to case.
 """
 
 from __future__ import annotations
@@ -32,8 +32,14 @@ _TRUTHS = {"true": True, "on": True, "1": True, "false": False, "off": False, "0
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
-    """One option: `parse` gives its value, or fails with a ValueError; `allowed` says in words what
-    it takes."""
+    """One option.
+
+    name: the name as the pages and the errors spell it.
+    parse: converts the text to a value; ValueError if the text is not allowed.
+    allowed: describes the allowed texts, for hints and pages.
+    default: the value without the option; None if there is no default.
+    required: whether the statement must set the option.
+    """
 
     name: str
     parse: Callable[[str], T]
@@ -43,7 +49,7 @@ class Option(Generic[T]):
 
 
 def text(name: str, default: str | None = None, *, required: bool = False) -> Option[str]:
-    """Any text that isn't empty."""
+    """Any text that is not empty."""
 
     def parse(value: str) -> str:
         if not value:
@@ -54,7 +60,7 @@ def text(name: str, default: str | None = None, *, required: bool = False) -> Op
 
 
 def free_text(name: str, default: str | None = None) -> Option[str]:
-    """Any text, the empty one too."""
+    """Any text, also the empty one."""
     return Option(name, str, "any text", default)
 
 
@@ -78,7 +84,7 @@ def integer(
     most: int | None = None,
     required: bool = False,
 ) -> Option[int]:
-    """A whole number from `least` to `most` (None: no bound)."""
+    """A whole number from `least` to `most` (None: no upper bound)."""
 
     def parse(value: str) -> int:
         if _INTEGER.fullmatch(value) is None:
@@ -97,8 +103,10 @@ def integer(
 
 
 def duration(name: str, default: int | None = None) -> Option[int]:
-    """A length of time such as '500 ms', '1.5 s', '10 minutes', '1 h', '7 days'; in nanoseconds.
-    '0' needs no unit."""
+    """A length of time such as '500 ms', '1.5 s', '10 minutes', '1 h' or '7 days', in nanoseconds.
+
+    '0' needs no unit.
+    """
 
     def parse(value: str) -> int:
         match = _DURATION.fullmatch(value)
@@ -120,7 +128,7 @@ def duration(name: str, default: int | None = None) -> Option[int]:
 def choice(
     name: str, words: tuple[str, ...], default: str | None = None, *, required: bool = False
 ) -> Option[str]:
-    """One of `words`, in their spelling whatever that of the user."""
+    """One of `words`; the value has the spelling of `words`, whatever the case of the text."""
 
     def parse(value: str) -> str:
         for word in words:
@@ -132,41 +140,43 @@ def choice(
 
 
 class Options:
-    """The options of one mapping, checked."""
+    """The checked options of one mapping."""
 
     def __init__(self, connector: str, values: Mapping[str, Any]) -> None:
         self._connector = connector
         self._values = values
 
     def get(self, option: Option[T]) -> T | None:
-        """The value given, else the default; None where there is neither."""
+        """The value that the statement sets, else the default; None if there is neither."""
         value: T | None = self._values.get(option.name, option.default)
         return value
 
     def require(self, option: Option[T]) -> T:
-        """The value given, else the default; a ProgrammingError where there is neither."""
+        """The value that the statement sets, else the default; ProgrammingError if there is
+        neither."""
         value: T | None = self._values.get(option.name, option.default)
         if value is None:
             raise _missing(self._connector, option)
         return value
 
     def is_given(self, option: Option[Any]) -> bool:
-        """Whether the statement gives the option."""
+        """Whether the statement sets the option."""
         return option.name in self._values
 
 
 class OptionSet:
-    """The options that a connector knows."""
+    """The options of a connector."""
 
     def __init__(self, connector: str, *options: Option[Any]) -> None:
         self.connector = connector
         self.options = options
         self._by_name = {option.name.lower(): option for option in options}
 
-    def read(self, given: Mapping[str, str]) -> Options:
-        """Checks all options given, and that none is missing."""
+    def read(self, options: Mapping[str, str]) -> Options:
+        """Checks all options of a statement: their names and values, and that no required one is
+        missing."""
         values: dict[str, Any] = {}
-        for name, value in given.items():
+        for name, value in options.items():
             option = self._by_name.get(name.lower())
             if option is None:
                 raise self._unknown(name)
@@ -184,7 +194,7 @@ class OptionSet:
         try:
             return option.parse(value)
         except ValueError:
-            hint = f"it takes {option.allowed}"
+            hint = f"it accepts {option.allowed}"
             message = (
                 f"wrong value '{value}' for option \"{option.name}\" of connector {self.connector}"
             )
@@ -200,7 +210,7 @@ class OptionSet:
 
 
 def _missing(connector: str, option: Option[Any]) -> ProgrammingError:
-    hint = f"add OPTIONS ('{option.name}' = '…'); it takes {option.allowed}"
+    hint = f"add OPTIONS ('{option.name}' = '…'); it accepts {option.allowed}"
     return ProgrammingError(
         f'option "{option.name}" of connector {connector} is missing', hint=hint
     )

@@ -1,7 +1,7 @@
-"""Reading the partitions of a source on threads of its own, for a consumer that can't: DuckDB takes
-a stream from one thread.
+"""Reads the partitions of a source on several threads for a consumer that reads one stream.
 
-Only for sources that block. The batches come in no particular order; at most a few wait.
+DuckDB is such a consumer: it reads a stream from a single thread. Use this only for sources that
+block. The batches come in no particular order; the number of waiting batches is bounded.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ import pyarrow as pa
 from runnel.connector import SourcePartition
 
 WAITING = 2
-"""So many batches wait per thread."""
+"""The number of batches that may wait per thread."""
 
 ReadRows = Callable[[SourcePartition], Iterator[pa.RecordBatch]]
 """Opens a partition and reads it to its end."""
 
 
 class ParallelReading:
-    """The rows of some partitions, read by `threads` at a time. The partitions stay the caller's to
-    close, after `stop`."""
+    """The rows of some partitions, of which `threads` are read at the same time.
+
+    The caller closes the partitions, after `stop`.
+    """
 
     def __init__(self, partitions: Sequence[SourcePartition], read: ReadRows, threads: int) -> None:
         self._left = deque(partitions)
@@ -40,8 +42,10 @@ class ParallelReading:
         self._running = 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Starts the threads and gives what they read. Raises the first error of one, after which
-        nothing follows."""
+        """Starts the threads and yields the batches that they read.
+
+        Raises the first error of a thread; no batch follows it.
+        """
         self._running = len(self._threads)
         for thread in self._threads:
             thread.start()
@@ -63,14 +67,14 @@ class ParallelReading:
             yield batch
 
     def end(self) -> None:
-        """Has the threads end soon."""
+        """Asks the threads to end, without waiting for them."""
         with self._changed:
             self._stopped = True
             self._batches.clear()
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Ends the threads; they are gone when it returns."""
+        """Ends the threads, and returns when they have ended."""
         self.end()
         for thread in self._threads:
             if thread.ident is not None:
@@ -95,7 +99,8 @@ class ParallelReading:
                 self._changed.notify_all()
 
     def _put(self, batch: pa.RecordBatch) -> bool:
-        """Whether it is still wanted. Waits for room."""
+        """Adds a batch, after waiting for room. False: the reading was stopped, the batch is not
+        needed."""
         with self._changed:
             while len(self._batches) >= self._most and not self._stopped and self._error is None:
                 self._changed.wait()

@@ -1,9 +1,9 @@
-"""Which connectors there are: the explicit list of our own, and those that other packages bring.
+"""The known connectors: the list of the built-in ones, and those of other packages.
 
-A connector's module is imported when it is first used, so that a statement that doesn't touch it
-doesn't pay for it. An outside package declares an entry point in the group "runnel.connectors"
-whose name is the connector's type name and whose value is a callable that makes a `Connector`;
-these are looked for only when a name isn't one of ours.
+A connector's module is imported when the connector is first used, so that statements without it do
+not pay for the import. Another package declares an entry point in the group "runnel.connectors".
+Its name is the connector's type name and its value is a callable that makes a `Connector`. Entry
+points are only searched for a name that is not built in.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ ENTRY_POINTS = "runnel.connectors"
 
 @frozen
 class Home:
-    """What connectors share with the connection that they belong to: its directory (None for one in
-    memory), and its DuckDB, which is made when it is first asked for."""
+    """What the connectors of one connection share.
+
+    directory: the connection's directory; None for a connection in memory.
+    kernel: returns the connection's DuckDB, and creates it on the first call.
+    """
 
     directory: Path | None
     kernel: Callable[[], DuckDBKernel]
@@ -92,7 +95,7 @@ CONNECTORS: Mapping[str, ConnectorFactory] = {
     "Delta": _delta_connector,
     "Iceberg": _iceberg_connector,
 }
-"""Our own connectors, by type name."""
+"""The built-in connectors, by type name."""
 
 
 def _no_kernel() -> DuckDBKernel:
@@ -100,7 +103,7 @@ def _no_kernel() -> DuckDBKernel:
 
 
 class Registry:
-    """The connectors of one connection, each made when first asked for. Safe for threads."""
+    """The connectors of one connection, each created on first use. Safe for threads."""
 
     def __init__(
         self, directory: Path | None = None, kernel: Callable[[], DuckDBKernel] | None = None
@@ -110,8 +113,10 @@ class Registry:
         self._lock = Lock()
 
     def get(self, name: str, position: Position | None = None) -> Connector:
-        """The connector of that type name, whatever its case; ProgrammingError with the nearest
-        known name if there is none."""
+        """The connector of that type name, in any case.
+
+        ProgrammingError with the nearest known name if there is none.
+        """
         lower = name.lower()
         with self._lock:
             made = self._made.get(lower)
@@ -121,14 +126,14 @@ class Registry:
             return made
 
     def add(self, connector: Connector) -> None:
-        """Makes a connector known under its name; ProgrammingError where that is taken."""
+        """Registers a connector under its name; ProgrammingError if the name is in use."""
         if not isinstance(connector, Connector) or not getattr(connector, "name", None):
             raise InterfaceError(f"{connector!r:.60} is no Connector with a name")
         lower = connector.name.lower()
         with self._lock:
             if lower in self._made or any(known.lower() == lower for known in CONNECTORS):
                 raise ProgrammingError(
-                    f'connector type "{connector.name}" exists already', hint="take another name"
+                    f'connector type "{connector.name}" exists already', hint="use another name"
                 )
             self._made[lower] = connector
 
@@ -138,7 +143,7 @@ class Registry:
             return tuple(self._made.values())
 
     def close(self) -> None:
-        """Closes all connectors in use. The first error is raised when all are closed."""
+        """Closes all connectors in use, then raises the first error of them, if any."""
         with self._lock:
             made, self._made = list(self._made.values()), {}
         errors = []
@@ -188,6 +193,6 @@ def _load(name: str, load: Callable[[], object]) -> Connector:
         ) from error
     if not isinstance(made, Connector):
         raise OperationalError(
-            f'connector "{name}" of another package gives a {type(made).__name__}, not a Connector'
+            f'connector "{name}" of another package is a {type(made).__name__}, not a Connector'
         )
     return made

@@ -25,7 +25,7 @@ _FORMATS = {
     "avro": ("files.columnar.avro", "AvroFormat"),
     "lines": ("files.records.lines", "LinesFormat"),
 }
-"""Where each format is; imported when first used."""
+"""The module and class of each format; imported on first use."""
 
 TABLE_FUNCTIONS: Mapping[str, str] = {
     "csv_file": "csv",
@@ -36,11 +36,11 @@ TABLE_FUNCTIONS: Mapping[str, str] = {
     "avro_file": "avro",
     "lines_file": "lines",
 }
-"""The formats that the table functions read."""
+"""The format that each table function reads."""
 
 
 class FileConnector(Connector):
-    """Files of the local file system."""
+    """Data files on the local disk or at a URL."""
 
     name = "File"
     keeps_bounds = True
@@ -59,10 +59,13 @@ class FileConnector(Connector):
 def file_table(
     function: str, positional: Sequence[Any], named: Mapping[str, Any], access: Access | None = None
 ) -> ReadableTable:
-    """The table of a table function: CSV_FILE, JSON_FILE, JSON_FLAT_FILE, PARQUET_FILE, ARROW_FILE,
-    AVRO_FILE or LINES_FILE with a path, a glob and further options of a File mapping, by position
-    (path, glob) or by name. Its columns are those of the files. `access`: the bounds of what is
-    opened."""
+    """The table of a call to a table function.
+
+    The functions are CSV_FILE, JSON_FILE, JSON_FLAT_FILE, PARQUET_FILE, ARROW_FILE, AVRO_FILE and
+    LINES_FILE. Their arguments are the path and the glob, by position or by name, and further
+    options of a File mapping by name. The columns are found in the files. `access` restricts what
+    may be opened.
+    """
     format_name = TABLE_FUNCTIONS.get(function.lower())
     if format_name is None:
         raise ProgrammingError(
@@ -72,7 +75,7 @@ def file_table(
     options = dict(zip(("path", "glob"), positional, strict=False))
     if len(positional) > len(options):
         raise ProgrammingError(
-            f"{function.upper()} takes at most 2 arguments by position (path, glob), not "
+            f"{function.upper()} accepts at most 2 arguments by position (path, glob), not "
             f"{len(positional)}",
             hint="give further options by name, such as header => false",
         )
@@ -107,7 +110,7 @@ def _option_text(function: str, name: str, value: object) -> str:
 
 
 def open_table(definition: MappingDefinition, options: FileOptions) -> FileTable:
-    """The table of a mapping: its format and columns, declared or found out."""
+    """The table of a mapping, with its format and its columns, declared or inferred."""
     path = file_path(
         options.path,
         options.glob,
@@ -125,7 +128,7 @@ def open_table(definition: MappingDefinition, options: FileOptions) -> FileTable
         or options.partition_by
         or (options.hive is None and not options.follow and _looks_partitioned(path))
     ):
-        # Loaded on first use: few mappings are partitioned.
+        # Loaded on first use, because few mappings are partitioned.
         from runnel.connectors.files.hive.mapping import open_partitioned
 
         return open_partitioned(
@@ -154,7 +157,7 @@ def open_table(definition: MappingDefinition, options: FileOptions) -> FileTable
 
 
 def _looks_partitioned(path: FilePath) -> bool:
-    """Whether a folder has folders in it that are named key=value."""
+    """Whether a folder contains folders named key=value."""
     with reading(path.text):
         if path.glob is not None or path.is_pattern or not path.is_folder():
             return False

@@ -1,9 +1,9 @@
-"""Bringing what files hold to the columns' types, and finding the value that doesn't fit.
+"""Converts the values of files to the types of columns, and finds a value that does not fit.
 
-A conversion means what CAST means. Where Arrow's own cast gives the same it is tried first, since
-it is several times faster; when it refuses a batch, the whole batch goes through CAST, and if that
-refuses too, the first value to blame is found by halving. Blank text in a column that isn't text is
-NULL.
+A conversion has the semantics of CAST. Where Arrow's own cast has the same result it is tried
+first, because it is several times faster. If Arrow rejects a batch, the whole batch goes through
+CAST; if CAST fails too, bisection finds the first value that fails. Blank text in a column that is
+not text is NULL.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from runnel.expressions.nodes import Cast, Column
 from runnel.sqltypes import VARCHAR, Kind, SqlType, from_arrow, to_arrow
 
 Converter = Callable[[pa.Array], pa.Array]
-"""Converts one array, or fails with an Arrow exception or a DataError."""
+"""Converts one array; fails with an Arrow exception or a DataError."""
 
 _CONTEXT = EvaluationContext()
 _BY_ARROW = frozenset(
@@ -44,15 +44,15 @@ _BY_ARROW = frozenset(
         Kind.TIMESTAMP_TZ,
     }
 )
-"""Types for which text that Arrow's cast takes means the same to CAST."""
+"""Types for which any text that Arrow's cast accepts has the same value by CAST."""
 
 SHOWN_CHARACTERS = 80
-"""How much of a value an error shows."""
+"""How many characters of a value an error shows."""
 
 
 @lru_cache(maxsize=1024)
 def converter(source: SqlType, target: SqlType) -> Converter | None:
-    """From the canonical array of one type to that of another; None where nothing is to be done."""
+    """Converts a canonical array of one type to one of another; None if the types are equal."""
     if source == target:
         return None
     if source.kind is Kind.NULL:
@@ -64,7 +64,7 @@ def converter(source: SqlType, target: SqlType) -> Converter | None:
 
 
 def convert_arrow(array: pa.Array, target: SqlType) -> pa.Array:
-    """An array of any Arrow type to the canonical array of `target`."""
+    """Converts an array of any Arrow type to the canonical array of `target`."""
     source = from_arrow(array.type)
     if source.kind is not Kind.NULL:
         array = canonical(array, source)
@@ -75,8 +75,7 @@ def convert_arrow(array: pa.Array, target: SqlType) -> pa.Array:
 def convert_or_fail(
     array: pa.Array, convert: Converter, fault: Callable[[int], Exception]
 ) -> pa.Array:
-    """The converted array; where a value doesn't fit, raises what `fault` gives for the index of
-    the first one."""
+    """The converted array; raises `fault(index)` for the first value that does not fit."""
     try:
         return convert(array)
     except (pa.ArrowException, DataError):
@@ -85,17 +84,23 @@ def convert_or_fail(
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value stands in a file: `where` is "line 17", "row 3" or "element 5"."""
+    """The location of a value in a file.
+
+    path: the file.
+    where: "line 17", "row 3" or "element 5".
+    """
 
     path: str
     where: str
 
 
 def unfit(
-    value: object, column: str, target: SqlType, place: Place | None, *, is_inferred: bool
+    value: object, column: str, target: SqlType, location: Place | None, *, is_inferred: bool
 ) -> DataError:
-    """The error for a value that doesn't fit its column's type; without a place where the caller
-    adds it."""
+    """The error for a value that does not fit the type of its column.
+
+    `location` is None if the caller adds the location.
+    """
     text = str(value).encode("utf-8", "backslashreplace").decode()
     is_code = is_inferred and target.is_numeric and re.match(_CODE, text) is not None
     shown = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
@@ -104,30 +109,32 @@ def unfit(
         hint = "correct the file"
     elif is_inferred:
         hint = (
-            f"{target} was found out from a sample of the data; declare the column as VARCHAR in "
+            f"{target} was inferred from a sample of the data; declare the column as VARCHAR in "
             "CREATE MAPPING"
         )
         if is_code:
             hint = f"digits with a leading zero or a plus sign stay text, but {hint}"
     return DataError(
         f"value '{shown}' doesn't fit column \"{column}\" of type {target}",
-        detail=None if place is None else f'file "{place.path}", {place.where}',
+        detail=None if location is None else f'file "{location.path}", {location.where}',
         hint=hint,
     )
 
 
 _CODE = r"^\s*(\+|-?0[0-9])"
-"""Digits that inference takes for text, since a number would lose how they are written."""
+"""Digits that inference treats as text, since a number would lose their spelling."""
 _CODE_STARTS = ("0", "-0", "+", " ", "\t")
 
 
 def numbers_only(convert: Converter) -> Converter:
-    """The converter of a column that was found to be numeric by a sample: it refuses what would
-    have made it text."""
+    """The converter of a column that was inferred as numeric from a sample.
+
+    It rejects values that would have made the column text.
+    """
 
     def run(array: pa.Array) -> pa.Array:
-        # Few values begin like that, and a plain comparison is several times faster than the
-        # pattern.
+        # Few values start with these characters, and a plain comparison is several times faster
+        # than the pattern.
         for start in _CODE_STARTS:
             suspects = array.filter(pc.starts_with(array, start))
             if len(suspects) and pc.any(pc.match_substring_regex(suspects, _CODE)).as_py():
@@ -149,7 +156,7 @@ def _text_converter(target: SqlType) -> Converter:
         except pa.ArrowException:
             return _cast(VARCHAR, target)(blank_to_null(array))
         if is_float and pc.any(pc.is_inf(converted)).as_py():
-            # To Arrow a number too large is infinite, to CAST an error.
+            # Arrow reads a number that is too large as infinity; for CAST it is an error.
             return _cast(VARCHAR, target)(blank_to_null(array))
         return converted
 
@@ -162,7 +169,7 @@ def _text_converter(target: SqlType) -> Converter:
 
 
 def blank_to_null(array: pa.Array) -> pa.Array:
-    """Text without the blanks around it; NULL where nothing is left."""
+    """Trimmed text; NULL if nothing is left."""
     trimmed = pc.utf8_trim_whitespace(array)
     has_text = pc.cast(pc.binary_length(trimmed), pa.bool_())
     return pc.if_else(has_text, trimmed, pa.nulls(len(array), pa.string()))
@@ -181,7 +188,11 @@ def _cast(source: SqlType, target: SqlType) -> Converter:
 
 
 def _first_unfit(array: pa.Array, convert: Converter) -> int:
-    """The index of the first value that `convert` refuses, given that it refuses the array."""
+    """The index of the first value that `convert` rejects; `convert` rejects the array as a
+    whole."""
+    # Bisection; everything before `low` converts, array[low:high] contains the first value that
+    # fails. Example: ["1", "x", "3"] to INTEGER. [0, 3): middle 1, ["1"] converts, low = 1. [1, 3):
+    # middle 2, ["x"] fails, high = 2. [1, 2) has one value: the result is 1.
     low, high = 0, len(array)
     while high - low > 1:
         middle = (low + high) // 2

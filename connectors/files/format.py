@@ -1,4 +1,5 @@
-"""What a file format does: it finds out columns and reads files. One subclass per format."""
+"""The contract of a file format: infer columns, read files, write a file. One subclass per
+format."""
 
 from __future__ import annotations
 
@@ -22,15 +23,15 @@ from runnel.expressions.nodes import Expression
 from runnel.sqltypes import SqlType
 
 SMALL_BYTES = 4 << 20
-"""Files of at most this size in all are read whole to find out their columns; of larger ones a
-sample of this size."""
+"""Total size in bytes up to which all files are read to infer their columns; of larger ones, a
+sample of this size is read."""
 
 SAMPLE_FILES = 64
-"""From how many files, evenly spread, a sample is taken."""
+"""The number of files, evenly spread, in a sample."""
 
 
 Batches = Generator[pa.RecordBatch, None, None]
-"""Batches that are read as they are asked for. Closing it closes the files."""
+"""Batches that are read on demand. Closing the generator closes the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,15 @@ class FileColumn:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a scan reads: columns of the table in the order wanted; `table_columns` are all, for
-    formats where the position counts. The predicate (over the table's columns) is advice.
-    `is_inferred`: the types were found out by us, not declared, which errors should say."""
+    """What a scan reads.
+
+    columns: indexes in `table_columns`, in the requested order.
+    table_columns: all columns of the table, for formats in which the position counts.
+    predicate: a condition over the table's columns; applying it is optional.
+    evaluation: the context in which to evaluate the predicate.
+    limit: the number of rows after which the reader may stop; None for all.
+    is_inferred: whether the types were inferred rather than declared, which errors report.
+    """
 
     columns: tuple[int, ...]
     table_columns: tuple[TableColumn, ...]
@@ -55,18 +62,22 @@ class Reading:
     is_inferred: bool = False
 
     @property
-    def wanted(self) -> tuple[TableColumn, ...]:
+    def requested(self) -> tuple[TableColumn, ...]:
         return tuple(self.table_columns[i] for i in self.columns)
 
     @property
     def names(self) -> list[str]:
-        return [column.name for column in self.wanted]
+        return [column.name for column in self.requested]
 
 
 @dataclass(frozen=True, slots=True)
 class FileShare:
-    """What one partition reads: some files, and of a file cut into parts (`parts`, in the format's
-    own units) some."""
+    """What one partition reads.
+
+    files: the files, read one after the other.
+    parts: the numbers of the chunks of the file to read, in units of the format (row groups, record
+        batches); None for whole files.
+    """
 
     files: tuple[DataFile, ...]
     parts: tuple[int, ...] | None = None
@@ -84,37 +95,42 @@ class FileFormat(ABC):
 
     @abstractmethod
     def discover(self, files: Sequence[DataFile]) -> tuple[FileColumn, ...]:
-        """The columns of the files, united by name in the order they are met. Reads a sample; names
-        the file that can't be read. At least one file is given."""
+        """The columns of the files, merged by name, in the order in which they occur first.
+
+        Reads a sample. An error names the file that cannot be read. There is at least one file.
+        """
 
     @abstractmethod
     def read(self, share: FileShare, asked: Reading) -> Batches:
-        """The rows, in batches of any size, in canonical Arrow types. A generator: nothing is
-        opened before the first batch is asked for, and closing it closes the files."""
+        """The rows, in batches of any size, in canonical Arrow types.
+
+        A generator: it opens nothing before the first batch is requested, and closing it closes the
+        files.
+        """
 
     @abstractmethod
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
         """A writer of a new file with these columns."""
 
     def check_declared(self, columns: Sequence[TableColumn], files: Sequence[DataFile]) -> None:
-        """Fails where declared columns can't be read from this format, or are in none of the
-        files."""
+        """Fails if this format cannot read the declared columns, or if no file has them."""
 
-    def divide(self, file: DataFile, pieces: int) -> list[FileShare]:
-        """A large file cut into about so many shares, if the format can."""
+    def divide(self, file: DataFile, chunks: int) -> list[FileShare]:
+        """A large file as about this number of shares; as one share if the format cannot divide
+        it."""
         return [FileShare((file,))]
 
     def hidden_columns(self) -> tuple[TableColumn, ...]:
-        """Columns beside those found in the files, which are not part of `*`."""
+        """Columns in addition to those of the files, which `*` does not select."""
         return ()
 
     def row_count(self, path: FilePath) -> int | None:
-        """How many rows the files have, if that can be told cheaply."""
+        """The number of rows of the files, if it is cheap to find; else None."""
         return None
 
 
 def files_now(path: FilePath) -> list[DataFile]:
-    """The files that are there; none is no error, since a sink may write them later."""
+    """The current files; having none is no error, since a sink may write them later."""
     return replace(path, ignore_missing=True).files()
 
 
@@ -133,37 +149,42 @@ def discovered(
         why = "are empty"
     where = f'"{path.text}" {why}' if not files else f'the files of "{path.text}" {why}'
     raise ProgrammingError(
-        f'the columns of "{definition.name}" can\'t be found out: {where}',
+        f'the columns of "{definition.name}" can\'t be inferred: {where}',
         hint=f"declare them: CREATE MAPPING {as_written(definition.name)} (column type, …) …",
     )
 
 
 def sample_of(files: Sequence[DataFile]) -> list[DataFile]:
-    """The files from which columns are found out: all if they are few, else some evenly spread."""
+    """The files from which columns are inferred: all if they are few, else an evenly spread
+    sample."""
     if len(files) <= SAMPLE_FILES:
         return list(files)
     return [files[i * len(files) // SAMPLE_FILES] for i in range(SAMPLE_FILES)]
 
 
 def external_name(column: TableColumn) -> str:
-    """What a column is called in the files."""
+    """The name of a column in the files."""
     return column.name if column.external_name is None else column.external_name
 
 
-def match_names(wanted: Sequence[str], found: Sequence[str]) -> list[int | None]:
-    """Where each wanted column is among those of a file: by its exact name, else without regard to
-    case; None where it isn't there."""
+def match_names(requested: Sequence[str], found: Sequence[str]) -> list[int | None]:
+    """The index in `found` of each requested name; None for a name that is missing.
+
+    The exact name is preferred to one that differs in case.
+    """
     exact: dict[str, int] = {}
     folded: dict[str, int] = {}
     for i, name in enumerate(found):
         exact.setdefault(name, i)
         folded.setdefault(name.lower(), i)
-    return [exact.get(name, folded.get(name.lower())) for name in wanted]
+    return [exact.get(name, folded.get(name.lower())) for name in requested]
 
 
 def format_name_of(path: str, files: Sequence[DataFile]) -> str:
-    """The format that the path's or the files' extensions tell; ProgrammingError where they don't,
-    or not with one voice."""
+    """The format that the extensions of the files, or of the path, imply.
+
+    ProgrammingError if they imply none, or several.
+    """
     known = (
         {format_of(Path(file.path).name) for file in files}
         if files
@@ -173,9 +194,7 @@ def format_name_of(path: str, files: Sequence[DataFile]) -> str:
         only = known.pop()
         if only is not None:
             return only
-    said = (
-        "have different extensions" if len(known) > 1 else "has no extension that tells its format"
-    )
+    said = "have different extensions" if len(known) > 1 else "has no extension of a known format"
     raise ProgrammingError(
         f'the format of "{path}" is not known: it {said}'
         if len(known) < 2
@@ -185,7 +204,7 @@ def format_name_of(path: str, files: Sequence[DataFile]) -> str:
 
 
 def batch_of(arrays: Sequence[pa.Array], names: Sequence[str], rows: int) -> pa.RecordBatch:
-    """A batch that knows its number of rows even without columns."""
+    """A batch that has its number of rows even without columns."""
     if arrays:
         return pa.RecordBatch.from_arrays(list(arrays), names=list(names))
     return empty_columns(rows)

@@ -1,8 +1,8 @@
-"""Finding out column types from what is in files: of text, and of columns that several files have.
+"""Infers the types of columns: of text, and of columns that several files have.
 
-Text is a number, a date or a truth value only if all of the sample is, in a spelling that loses
-nothing: digits with a leading zero or a plus sign stay text, since they are codes and not
-quantities.
+Text is read as a number, a date or a truth value only if this holds for the whole sample, in a
+spelling that loses nothing. Digits with a leading zero or a plus sign stay text, since they are
+codes and not quantities.
 """
 
 from __future__ import annotations
@@ -55,26 +55,28 @@ _WHOLE_DECIMAL = decimal(MAX_PRECISION, 0)
 
 
 class TextColumns:
-    """Types of a file's columns of text, found out batch by batch."""
+    """The types of a file's text columns, inferred batch by batch."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._types: dict[str, SqlType] = dict.fromkeys(names, NULL)
 
     def add(self, texts: Sequence[pa.Array]) -> None:
-        """Takes a batch of all columns into account."""
+        """Adds a batch with all columns to the evidence."""
         for name, text in zip(self._types, texts, strict=True):
             known = self._types[name]
             if known != VARCHAR:
                 self._types[name] = united_type(known, type_of_text(text))
 
     def columns(self) -> tuple[FileColumn, ...]:
-        """The columns so far; one without any value is of type NULL."""
+        """The columns so far; a column without any value has the type NULL."""
         return tuple(FileColumn(name, item) for name, item in self._types.items())
 
 
 def type_of_text(text: pa.Array) -> SqlType:
-    """The narrowest type that all values of a text column can be read as; NULL where there is none.
-    Blank text in a column of another type is NULL."""
+    """The narrowest type that all values of a text column can be read as.
+
+    NULL if there is no value. Blank text in a column of another type is NULL.
+    """
     trimmed = pc.utf8_trim_whitespace(text)
     values = trimmed.filter(pc.cast(pc.binary_length(trimmed), pa.bool_()))
     if len(values) == 0:
@@ -90,14 +92,16 @@ def type_of_text(text: pa.Array) -> SqlType:
 
 
 def _checked(values: pa.Array, candidate: SqlType) -> SqlType | None:
-    """The candidate if every value, which looks right, is right (no 30th of February); a wider type
-    if that is."""
+    """The candidate if all values, which match its pattern, are valid (no 30th of February).
+
+    A wider type if they are valid in that one; None if they are not valid.
+    """
     if candidate == DOUBLE:
-        # A column of "nan" alone is more likely a way to say that there is nothing.
+        # A column with only "nan" more likely marks missing values.
         has_number = pc.any(pc.match_substring_regex(values, f"^{_NUMBER}$")).as_py()
         return DOUBLE if has_number and not _has_overflow(values) else None
     if candidate == TIMESTAMP_TZ:
-        # CAST takes offsets that Arrow's own cast doesn't, such as +02.
+        # CAST accepts offsets such as +02 that Arrow's own cast rejects.
         return candidate
     try:
         values.cast(to_arrow(candidate))
@@ -112,7 +116,7 @@ def _checked(values: pa.Array, candidate: SqlType) -> SqlType | None:
 
 
 def _has_overflow(values: pa.Array) -> bool:
-    """Whether one of the numbers is beyond what a DOUBLE holds."""
+    """Whether a number is beyond the range of DOUBLE."""
     try:
         is_infinite = pc.is_inf(values.cast(pa.float64()))
     except pa.ArrowInvalid:
@@ -127,9 +131,12 @@ def _all_match(values: pa.Array, pattern: str) -> bool:
 
 
 def united_type(first: SqlType, second: SqlType) -> SqlType:
-    """The type that holds the values of both as they are: numbers meet in the wider, a date and a
-    timestamp in the timestamp, rows field by field by name, text and anything else in VARCHAR,
-    nested and not nested in JSON."""
+    """The type that represents the values of both types without a change.
+
+    Numbers are merged to the wider type, a date and a timestamp to the timestamp, rows field by
+    field by name. Text and anything else become VARCHAR; a nested type and one that is not nested
+    become JSON.
+    """
     if first == second or second.kind is Kind.NULL:
         return first
     if first.kind is Kind.NULL:
@@ -159,7 +166,7 @@ def _united_rows(first: SqlType, second: SqlType) -> SqlType:
 
 
 def settled(found: SqlType) -> SqlType:
-    """A type for a column of which no value was seen: VARCHAR, inside nested types too."""
+    """The type with VARCHAR for each NULL, also inside nested types: no value of it was found."""
     if found.kind is Kind.NULL:
         return VARCHAR
     if found.kind is Kind.ARRAY and found.element is not None:
@@ -170,8 +177,11 @@ def settled(found: SqlType) -> SqlType:
 
 
 def united_columns(tables: Sequence[Sequence[FileColumn]]) -> tuple[FileColumn, ...]:
-    """The columns of several files, united by name (exactly, else without regard to case) in the
-    order they are met; one without any value is VARCHAR."""
+    """The columns of several files, merged by name, in the order in which they occur first.
+
+    Names are compared exactly, and else without regard to case. A column without any value is
+    VARCHAR.
+    """
     types: dict[str, SqlType] = {}
     spelling: dict[str, str] = {}
     for columns in tables:

@@ -1,7 +1,7 @@
-"""Opening data files: compression, text decoding, and errors in the words of the system.
+"""Opens data files: decompression, decoding of text, and errors with the system's message.
 
-A compressed file that was cut off fails when its end is reached; so does one that isn't of the
-compression named.
+Reading a compressed file fails at the end of the data if the file was cut off, and also if the file
+does not have the named compression.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from runnel.connectors.files.storage import RemotePath, opened
 from runnel.errors import DataError, Error
 
 BLOCK_BYTES = 1 << 20
-"""How much is read at a time."""
+"""How many bytes are read at a time."""
 
 
 @contextmanager
 def reading(path: str) -> Iterator[None]:
-    """Turns what the system and Arrow raise inside into errors that name the file."""
+    """Converts exceptions of the system and of Arrow into errors that name the file."""
     try:
         yield
     except Error:
@@ -37,13 +37,13 @@ def reading(path: str) -> Iterator[None]:
         raise not_utf8(path) from error
     except Exception as error:
         if isinstance(path, RemotePath):
-            # Each file system has exceptions of its own.
+            # Each remote file system has exception classes of its own.
             raise unreadable(path, error) from error
         raise
 
 
 def not_utf8(path: str, line: int | None = None) -> DataError:
-    """The error for bytes that are no UTF-8."""
+    """The error for bytes that are not UTF-8."""
     where = "" if line is None else f", line {line},"
     return DataError(
         f'file "{path}"{where} is not valid UTF-8',
@@ -52,7 +52,7 @@ def not_utf8(path: str, line: int | None = None) -> DataError:
 
 
 def open_bytes(path: str, compression: str) -> pa.NativeFile:
-    """The bytes of a file, decompressed. The caller closes it."""
+    """The bytes of a file, decompressed. The caller closes the stream."""
     kind = compression_of(path, compression)
     stream = opened(path)
     if kind is None:
@@ -65,7 +65,7 @@ def open_bytes(path: str, compression: str) -> pa.NativeFile:
 
 
 class ReplacingStream(io.RawIOBase):
-    """A stream whose invalid UTF-8 is replaced by U+FFFD. It owns the stream below."""
+    """A stream whose invalid UTF-8 is replaced by U+FFFD. It owns the underlying stream."""
 
     def __init__(self, stream: pa.NativeFile) -> None:
         self._stream = stream
@@ -77,13 +77,13 @@ class ReplacingStream(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         if size < 0:
-            parts = [self._left, self._text.read().encode()]
+            chunks = [self._left, self._text.read().encode()]
             self._left = b""
-            return b"".join(parts)
+            return b"".join(chunks)
         if not self._left:
             self._left = self._text.read(max(size, 1)).encode()
-        piece, self._left = self._left[:size], self._left[size:]
-        return piece
+        chunk, self._left = self._left[:size], self._left[size:]
+        return chunk
 
     def close(self) -> None:
         if not self.closed:
@@ -92,7 +92,7 @@ class ReplacingStream(io.RawIOBase):
 
 
 class WatchedStream(io.RawIOBase):
-    """A stream that shows `watch` every piece that is read. It owns the stream below."""
+    """A stream that passes each chunk to `watch` as it is read. It owns the underlying stream."""
 
     def __init__(
         self, stream: pa.NativeFile | io.RawIOBase, watch: Callable[[bytes], None]
@@ -104,9 +104,9 @@ class WatchedStream(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        piece: bytes = self._stream.read(size)
-        self._watch(piece)
-        return piece
+        chunk: bytes = self._stream.read(size)
+        self._watch(chunk)
+        return chunk
 
     def close(self) -> None:
         if not self.closed:
@@ -121,8 +121,10 @@ def open_input(
     replace_invalid: bool,
     watch: Callable[[bytes], None] | None = None,
 ) -> pa.NativeFile:
-    """The bytes of a file, decompressed and, if asked for, made valid UTF-8; `watch` sees all of
-    them. The caller closes it."""
+    """The bytes of a file, decompressed and, if requested, made valid UTF-8.
+
+    `watch` is called with all of them. The caller closes the stream.
+    """
     stream = open_bytes(path, compression)
     if replace_invalid:
         stream = ReplacingStream(stream)
@@ -132,7 +134,7 @@ def open_input(
 
 
 def open_text(path: str, compression: str, *, replace_invalid: bool) -> io.TextIOWrapper:
-    """The text of a file with its line ends kept, without a byte order mark. The caller closes
+    """The text of a file, with its line ends but without a byte order mark. The caller closes
     it."""
     errors = "replace" if replace_invalid else "strict"
     return io.TextIOWrapper(
@@ -141,12 +143,12 @@ def open_text(path: str, compression: str, *, replace_invalid: bool) -> io.TextI
 
 
 def undecodable(path: str, compression: str) -> DataError:
-    """The error for a file that isn't UTF-8, with the line. Reads the file again."""
+    """The error for a file that is not UTF-8, with the line. Reads the file again."""
     with open_bytes(path, compression) as stream:
         line = 1
         rest = b""
-        while piece := stream.read(BLOCK_BYTES):
-            lines = (rest + piece).split(b"\n")
+        while chunk := stream.read(BLOCK_BYTES):
+            lines = (rest + chunk).split(b"\n")
             rest = lines.pop()
             for item in lines:
                 if not _is_utf8(item):
@@ -164,14 +166,15 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def split_lines(data: bytes) -> pa.Array:
-    """Bytes in which every line has its end, as a text array of the lines; ArrowInvalid where they
-    aren't UTF-8."""
+    """Lines as a text array; each line must have its end. ArrowInvalid if the bytes are not
+    UTF-8."""
+    # Example, data = b"ab\nc\n\n": the line feeds are at ends = [2, 4, 5]. Without line feeds the
+    # data are b"abc"; the line with index i ends i bytes earlier there, since i line feeds precede
+    # it: ends - [0, 1, 2] = [2, 3, 3]. The offsets [0, 2, 3, 3] cut it into "ab", "c", "".
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
     ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
     offsets = np.zeros(len(ends) + 1, np.int32)
-    # Without the line feeds, each line ends earlier by as many bytes as there were line feeds
-    # before its own.
     np.subtract(ends, np.arange(len(ends)), out=offsets[1:], casting="unsafe")
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data.replace(b"\n", b""))]
     return pa.Array.from_buffers(pa.binary(), len(ends), buffers).cast(pa.string())

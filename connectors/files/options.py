@@ -1,7 +1,7 @@
 """The options of a file mapping, read and checked once.
 
-Which format a path has is told by the `format` option or, without it, by the file names'
-extensions.
+The option `format`, or without it the extensions of the file names, determines the format of a
+path.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ON_ERROR = on_error("onError")
 FOLLOW = boolean("follow", False)
 POLL_MILLIS = integer("pollMillis", 100, least=1, most=3_600_000)
 STORAGE = "storage."
-"""How the names of options begin that are meant for the file system behind a URL."""
+"""The prefix of options that are passed to the file system of a URL."""
 
 OPTIONS = OptionSet(
     "File",
@@ -82,7 +82,7 @@ _EXTENSIONS = {
 }
 _COMPRESSED = {".gz": "gz", ".bz2": "bz2", ".zst": "zst", ".lz4": "lz4"}
 CODECS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
-"""What Arrow calls the compressions."""
+"""Arrow's names of the compressions."""
 SUFFIXES = {
     "csv": ".csv",
     "json": ".json",
@@ -96,8 +96,14 @@ SUFFIXES = {
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """How a CSV file is written: `quote` and `escape` are one character or "" for none; `null` is
-    the text, outside of quotes, that stands for NULL."""
+    """The syntax of a CSV file.
+
+    header: whether the first row has the names of the columns.
+    delimiter: the character between two values.
+    quote: the character around quoted values; "" for none.
+    escape: the character before an escaped one; "" for none.
+    null: the unquoted text that stands for NULL.
+    """
 
     header: bool = True
     delimiter: str = ","
@@ -108,12 +114,24 @@ class CsvDialect:
 
 @dataclass(frozen=True, slots=True)
 class FileOptions:
-    """The options of a file mapping. `format` is None where it is to be told from the files found;
-    "json-flat" is read as "json", since a JSON column can be named like any other. `hive`: whether
-    folders named key=value give columns (None: if the path looks like it); `partition_by` are the
-    columns by which new rows are put in such folders. `storage` are the options of the file system
-    behind a URL. `follow`: the files are a stream, looked at every `poll_millis`. `access`: the
-    bounds of what is opened."""
+    """The options of a file mapping.
+
+    path: a path, a pattern or a URL.
+    format: None if it is to be derived from the files. "json-flat" becomes "json", since a JSON
+        column can have any name.
+    glob: a pattern of names below `path`.
+    compression: one of COMPRESSIONS.
+    ignore_file_not_found: whether a path without files counts as empty.
+    replace_invalid: whether invalid UTF-8 is replaced by U+FFFD; else it is an error.
+    dialect: the syntax of CSV files.
+    hive: whether folders named key=value are columns; None: if the path has such folders.
+    partition_by: the columns whose values name the folders of new rows.
+    storage: the options of the file system of a URL.
+    on_error: the policy for malformed records.
+    follow: whether the files are read as a stream.
+    poll_millis: the interval in milliseconds at which followed files are listed.
+    access: restricts what may be opened; None: no restriction.
+    """
 
     path: str
     format: str | None
@@ -131,16 +149,18 @@ class FileOptions:
     access: Access | None = None
 
 
-def read_options(given: Mapping[str, str], access: Access | None = None) -> FileOptions:
-    """Checks the OPTIONS of a CREATE MAPPING; ProgrammingError names the one that is wrong.
-    `access`: the bounds of the mapping."""
+def read_options(settings: Mapping[str, str], access: Access | None = None) -> FileOptions:
+    """Checks the OPTIONS of a CREATE MAPPING; ProgrammingError names the option that is wrong.
+
+    `access` restricts what the mapping may open.
+    """
     storage = {
         name[len(STORAGE) :]: value
-        for name, value in given.items()
+        for name, value in settings.items()
         if name.lower().startswith(STORAGE)
     }
     options = OPTIONS.read(
-        {name: value for name, value in given.items() if not name.lower().startswith(STORAGE)}
+        {name: value for name, value in settings.items() if not name.lower().startswith(STORAGE)}
     )
     format_name = options.get(FORMAT)
     if format_name is not None and format_name != "csv":
@@ -173,7 +193,7 @@ def _names(options: Options) -> tuple[str, ...]:
     if not all(names) or len({name.lower() for name in names}) < len(names):
         raise ProgrammingError(
             f"wrong value '{given}' for option \"partitionBy\" of connector File",
-            hint="it takes names of columns: 'year, month'",
+            hint="it accepts names of columns: 'year, month'",
         )
     if names and options.get(HIVE_PARTITIONING) is False:
         raise ProgrammingError(
@@ -209,12 +229,15 @@ def _check_character(option: Option[str], value: str) -> None:
     if len(value) != 1 or not value.isascii() or value in "\r\n\0":
         raise ProgrammingError(
             f"wrong value '{value}' for option \"{option.name}\" of connector File",
-            hint="it takes one ASCII character that doesn't end a line",
+            hint="it accepts one ASCII character that doesn't end a line",
         )
 
 
 def format_of(name: str) -> str | None:
-    """The format that a file name's extension tells (before that of a compression), or None."""
+    """The format that the extension of a file name implies, or None.
+
+    The extension of a compression is skipped.
+    """
     stem, dot, last = name.rpartition(".")
     if dot and "." + last.lower() in _COMPRESSED:
         stem, dot, last = stem.rpartition(".")
@@ -222,8 +245,10 @@ def format_of(name: str) -> str | None:
 
 
 def compression_of(name: str, option: str) -> str | None:
-    """The compression of a file ("gz", …) by the option, or for "auto" by its extension; None for
-    none."""
+    """The compression of a file ("gz", …); None if it is not compressed.
+
+    It is the value of the option, or with "auto" the file's extension decides.
+    """
     if option != "auto":
         return None if option == "none" else option
     dot = name.rfind(".")

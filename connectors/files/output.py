@@ -1,4 +1,4 @@
-"""Writing one data file: what a format's writer looks like, and where its bytes go."""
+"""Writes one data file: the contract of a format's writer, and the file that it writes to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runnel.storage.durable_files import sync_file
 
 @contextmanager
 def writing(path: str) -> Iterator[None]:
-    """Turns what the system raises inside into an error that names the file or folder."""
+    """Converts exceptions of the system into an error that names the file or folder."""
     try:
         yield
     except Exception as error:
@@ -34,13 +34,12 @@ def writing(path: str) -> Iterator[None]:
 
 
 def _remote_errors(path: str) -> type[Exception]:
-    """Each remote file system has exceptions of its own."""
+    """The base class of the errors of a file system: each remote one has exceptions of its own."""
     return Exception if isinstance(path, RemotePath) else OSError
 
 
 class FileOutput:
-    """A new file, written through a compression if asked for. `finish` makes it safe on the disk;
-    `discard` removes it."""
+    """A new file, compressed if requested. `finish` makes it durable; `discard` removes it."""
 
     def __init__(self, path: str, compression: str | None) -> None:
         self.path = path
@@ -55,15 +54,15 @@ class FileOutput:
             self.stream.write(data)
 
     def finish(self) -> None:
-        """All bytes are on the disk when it returns."""
+        """Makes all bytes durable."""
         with writing(self.path):
             if isinstance(self.stream, pa.CompressedOutputStream):
                 self.stream.close()
             if isinstance(self.path, RemotePath):
                 self._raw.close()
             elif self._raw.closed:
-                # Closing the compression closed the file too: any descriptor of it will do to make
-                # it safe.
+                # Closing the compression closed the file too. Any descriptor of the file serves to
+                # sync it.
                 descriptor = os.open(local(self.path), os.O_RDONLY)
                 try:
                     sync_file(descriptor)
@@ -75,7 +74,7 @@ class FileOutput:
                 self._raw.close()
 
     def discard(self) -> None:
-        # The stream may still hold bytes that can't be written: that is no news here.
+        # The stream may still buffer bytes that cannot be written, which no longer matters.
         with suppress(OSError, ValueError):
             self.stream.close()
         with suppress(OSError):
@@ -89,15 +88,15 @@ class RowWriter(ABC):
 
     @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None:
-        """Takes rows; DataError where the format can't hold a value."""
+        """Writes rows; DataError if the format cannot represent a value."""
 
     def finish(self) -> None:
-        """Writes what comes after the rows. The output is finished by its owner."""
+        """Writes what follows the rows. The caller finishes the output."""
 
 
 def text_buffer(text: pa.Array) -> pa.Buffer:
-    """The bytes of all values of a VARCHAR array, one after the other."""
+    """The bytes of all values of a VARCHAR array, concatenated."""
     _, offsets, data = text.buffers()
-    places = memoryview(offsets).cast("i")
-    start, end = places[text.offset], places[text.offset + len(text)]
+    positions = memoryview(offsets).cast("i")
+    start, end = positions[text.offset], positions[text.offset + len(text)]
     return data.slice(start, end - start)

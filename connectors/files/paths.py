@@ -1,8 +1,8 @@
-"""Which files a path names: one file, the files of a folder, or those that match a pattern.
+"""The files that a path names: one file, the files of a folder, or those that match a pattern.
 
-Names that start with a dot are never read: among them are the files that a sink hasn't finished. In
-a folder without a `glob`, names that start with an underscore are left out too, as markers of other
-systems (`_SUCCESS`). Nothing outside the given path is looked at.
+Names that start with a dot are never read; unfinished files of a sink have such names. In a folder
+without a `glob`, names that start with an underscore are not read either, since other systems use
+them as markers (`_SUCCESS`). Nothing outside the given path is read.
 """
 
 from __future__ import annotations
@@ -23,8 +23,12 @@ WILDCARDS = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True)
 class FilePath:
-    """The `path` and `glob` options: `text` is absolute, or a URL. With `ignore_missing` a path
-    that names nothing is no error."""
+    """The options `path` and `glob`.
+
+    text: an absolute path, or a URL.
+    glob: a pattern of names below the folder `text`.
+    ignore_missing: whether a path without files is no error.
+    """
 
     text: str
     glob: str | None = None
@@ -32,11 +36,11 @@ class FilePath:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether the path itself has wildcards (and isn't the name of something that exists)."""
+        """Whether the path itself has wildcards, and is not the name of an existing file."""
         return bool(WILDCARDS & set(self.text)) and not file_system.exists(self.text)
 
     def is_folder(self) -> bool:
-        """Whether the path is that of a folder."""
+        """Whether the path is a folder."""
         return file_system.is_folder(self.text)
 
     def base(self) -> str:
@@ -44,7 +48,7 @@ class FilePath:
         return file_system.split_pattern(self.text, WILDCARDS)[0] if self.is_pattern else self.text
 
     def files(self) -> list[DataFile]:
-        """The files as they are now, by name; OperationalError where there are none."""
+        """The current files, sorted by name; OperationalError if there are none."""
         try:
             found = self._find()
         except OSError as error:
@@ -71,7 +75,7 @@ class FilePath:
         if not file_system.exists(self.text):
             return []
         if self.is_folder():
-            return self._find()  # it was made in between
+            return self._find()  # it was created after the first check
         if self.glob is not None:
             raise ProgrammingError(
                 f'option "glob" is given, but "{self.text}" is not a folder',
@@ -108,20 +112,22 @@ def file_path(
     storage: Mapping[str, str] | None = None,
     access: Access | None = None,
 ) -> FilePath:
-    """The options as an absolute path, checked as far as that goes without looking at the disk,
-    and, where there are bounds, for being within them."""
+    """The options as an absolute path, checked as far as possible without reading the disk.
+
+    With `access`, the path must be one that it allows.
+    """
     if "\0" in text:
         raise ProgrammingError('option "path" of connector File has a NUL character')
     if glob is not None and (Path(glob).is_absolute() or ".." in Path(glob).parts or "\0" in glob):
         raise ProgrammingError(
             f"wrong value '{glob}' for option \"glob\" of connector File",
-            hint="it takes a pattern of names below the path, such as '*.csv' or '**/*.csv'",
+            hint="it accepts a pattern of names below the path, such as '*.csv' or '**/*.csv'",
         )
     return FilePath(file_system.absolute_path(text, storage or {}, access), glob, ignore_missing)
 
 
 def missing(path: str) -> OperationalError:
-    """The error for a path that isn't there, with the nearest name in its folder."""
+    """The error for a path that does not exist, with the nearest name in its folder."""
     if isinstance(path, RemotePath):
         return OperationalError(
             f'file or folder "{path}" not found', code=ErrorCode.OBJECT_NOT_FOUND
@@ -145,7 +151,7 @@ def missing(path: str) -> OperationalError:
 
 
 def unreadable(path: str, error: Exception) -> OperationalError:
-    """The error for a file that can't be read, in the words of the system."""
+    """The error for a file that cannot be read, with the system's message."""
     reason = getattr(error, "strerror", None)
     if isinstance(path, RemotePath):
         detail = str(error) or type(error).__name__

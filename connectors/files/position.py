@@ -1,5 +1,7 @@
-"""Where reading of a share of files is, so that another process can go on there: the files as they
-were, and how many rows."""
+"""The position of a share of files, from which another process can resume reading.
+
+It consists of the files with marks that identify their version, and the number of rows read.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ from runnel.connectors.files.format import FileShare
 from runnel.connectors.files.storage import DataFile, RemotePath, exists, like, local, size_of
 
 Marks = list[list[Any]]
-"""Of each file the path, and what tells that it changed: the size, and on the disk the time of the
-last change."""
+"""For each file its path, and values that change with the file: the size and, on the disk, the time
+of the last change in nanoseconds."""
 
 
 def share_name(share: FileShare) -> str:
@@ -39,7 +41,7 @@ def _mark(file: DataFile) -> list[int]:
 
 
 def check_marks(share: FileShare, marks: Marks) -> None:
-    """Fails where a file isn't what it was."""
+    """Fails if a file has changed."""
     for file, (path, *was) in zip(share.files, marks, strict=True):
         try:
             now = _mark(file)
@@ -53,13 +55,13 @@ def check_marks(share: FileShare, marks: Marks) -> None:
                 f'file "{path}" was changed after a job has read it in part',
                 detail=f"it has {now[0]} bytes, and had {was[0]}"
                 if now[0] != was[0]
-                else "it was written anew",
+                else "it was written again",
                 hint="bring it back as it was",
             )
 
 
 def still_there(share: FileShare) -> FileShare:
-    """The share as its files are now, without those that are gone."""
+    """The share with the current sizes of its files, without the deleted ones."""
     files = []
     for file in share.files:
         if isinstance(file.path, RemotePath):
@@ -70,8 +72,10 @@ def still_there(share: FileShare) -> FileShare:
 
 
 def share_of_marks(marks: Marks, parts: list[int] | None, base: str = "") -> FileShare | None:
-    """The share that a position is of; None where its files aren't on the disk. `base`: the path
-    with whose bounds they are opened."""
+    """The share of a position; None if its files are not on the disk.
+
+    `base` is the path whose access rules apply to the files.
+    """
     if any("://" in path for path, *_ in marks):
         return None
     return FileShare(

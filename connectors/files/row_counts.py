@@ -1,8 +1,7 @@
-"""About how many records text files have, for the planner: told by their sizes and by the start of
-a few of them.
+"""Estimates the number of records of text files for the planner, from sizes and a sample.
 
-A file that fits in the sample is counted. How long the records of a file are is remembered while
-its size stays the same, so that planning and starting a statement don't read it each time.
+A file that fits in the sample is counted. The estimate of a file is cached while its size stays the
+same, so that planning and starting a statement do not read the file each time.
 """
 
 from __future__ import annotations
@@ -18,22 +17,24 @@ from runnel.connectors.files.storage import DataFile, RemotePath, opened
 from runnel.errors import Error
 
 SAMPLE_BYTES = 64 << 10
-"""How much is read of the start of a file."""
+"""How many bytes are read from the start of a file."""
 
 SAMPLED_FILES = 4
-"""So many files, evenly spread, stand for all of a mapping."""
+"""The number of files, evenly spread, in the sample."""
 
 UNCOMPRESSED = 4
-"""Text that is compressed is taken to be so many times as long."""
+"""The assumed ratio of the length of a text to its compressed length."""
 
 Counter = Callable[[bytes], int]
-"""How many records begin in the text at the start of a file. Called with whole files and with their
-starts."""
+"""Counts the records that begin in the text at the start of a file; also called with whole files.
+"""
 
 
 def estimated_rows(path: FilePath, compression: str, count: Counter) -> int | None:
-    """About how many records the files have; None for those behind a URL, and where that can't be
-    told. `count` must be the same object for the same way of counting."""
+    """The approximate number of records of the files; None for a URL, or if it cannot be estimated.
+
+    `count` must be the same object for the same way of counting, since it is a key of the cache.
+    """
     if isinstance(path.text, RemotePath):
         return None
     try:
@@ -42,7 +43,7 @@ def estimated_rows(path: FilePath, compression: str, count: Counter) -> int | No
         sample = files[::step]
         rows = sum(_rows_of(file, compression, count) for file in sample)
     except (Error, OSError, EOFError, pa.ArrowException, ValueError):
-        # Asked for only to plan well; reading will report it.
+        # Only the plan's quality depends on this. Reading will report the error.
         return None
     if step == 1:
         return rows
@@ -64,18 +65,19 @@ def _rows_of(file: DataFile, compression: str, count: Counter) -> int:
 
 
 def line_count(text: bytes) -> int:
-    """The lines that begin in a text."""
+    """The number of lines that begin in a text."""
     return text.count(b"\n") + bool(text and not text.endswith(b"\n"))
 
 
 def csv_count(text: bytes) -> int:
-    """The rows after a header; a quoted line feed counts as an end, since this is an estimate."""
+    """The number of rows after a header; a quoted line feed counts as an end, as this is an
+    estimate."""
     return max(0, line_count(text) - 1)
 
 
 def json_count(text: bytes) -> int:
-    """The records of lines, or the elements of an array."""
-    # Its arrays are cut with numpy, which a process without JSON files doesn't load.
+    """The number of records, one per line, or of the elements of an array."""
+    # ArrayCutter uses numpy, which a process without JSON files does not load.
     from runnel.connectors.files.json.json_records import BYTE_ORDER_MARK, ArrayCutter, begins_array
 
     if not begins_array(text):

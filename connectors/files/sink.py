@@ -1,11 +1,10 @@
-"""Writing to a file mapping: each statement (or snapshot) adds one file, which is seen only when it
-is complete.
+"""Writes to a file mapping. Each statement (or snapshot) adds one file, visible only when complete.
 
-Rows go to a file whose name starts with '.', in the folder where it will be; `stage` makes it safe
-on the disk; `commit` gives it its name, at once and for all. So a reader never meets a half-written
-file, and what a dead process left behind is never read. The unfinished files of a durable job have
-its mark in their names: its next execution gives those their names that the snapshot counts, and
-removes the others.
+Rows go to a file whose name starts with '.', in the folder of the final file. `stage` makes it
+durable; `commit` renames it atomically. So a reader never sees a half-written file, and it never
+reads the remains of a dead process. The names of a durable job's unfinished files contain the job's
+mark. When the job resumes, it renames the files that the snapshot lists, and removes the other
+files with its mark.
 """
 
 from __future__ import annotations
@@ -37,8 +36,13 @@ logger = logging.getLogger("runnel.connectors.files.connector")
 
 @dataclass(frozen=True, slots=True)
 class SinkTarget:
-    """Where a sink writes: a folder, and the one name in it or, with None, a new name for each
-    file."""
+    """The target of a sink.
+
+    folder: the folder of new files.
+    name: the name of the one file; None: each file gets a new name.
+    suffix: the extension of new names.
+    compression: "gz", …; None for none.
+    """
 
     folder: str
     name: str | None
@@ -47,8 +51,11 @@ class SinkTarget:
 
 
 def sink_target(path: FilePath, file_format: FileFormat) -> SinkTarget:
-    """Where to write for a path: a folder (also one that isn't there, if its name has no extension
-    of a data file), or a file, which mustn't exist. ProgrammingError for a pattern."""
+    """The target of writing to a path.
+
+    The path is a folder, which need not exist if its name does not have the extension of a data
+    file; or a file, which must not exist. ProgrammingError for a pattern.
+    """
     option = file_format.options.compression
     text = path.text
     if path.is_pattern:
@@ -82,7 +89,7 @@ def sink_target(path: FilePath, file_format: FileFormat) -> SinkTarget:
 
 
 def _new_name(target: SinkTarget) -> str:
-    # The time first, so that files sort by age.
+    # The time comes first, so that files sort by age.
     return f"{file_system.OWN_NAME}{time.time_ns():019d}-{uuid4().hex[:12]}{target.suffix}"
 
 
@@ -99,7 +106,7 @@ class FileSink(Sink):
         self._format = file_format
         self._target = target
         self._columns = tuple(column for column in columns if not column.hidden)
-        self._places = _places(columns, self._columns, request)
+        self._positions = _positions(columns, self._columns, request)
         self._mark = mark_of(request.owner)
         if self._mark and target.name is not None:
             raise one_file_only(file_system.below(target.folder, target.name))
@@ -123,9 +130,9 @@ class FileSink(Sink):
         assert self._writer is not None and self._output is not None
         arrays = [
             pa.nulls(batch.num_rows, to_arrow(column.type))
-            if place is None
-            else batch.column(place)
-            for column, place in zip(self._columns, self._places, strict=True)
+            if position is None
+            else batch.column(position)
+            for column, position in zip(self._columns, self._positions, strict=True)
         ]
         full = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._columns])
         with writing(self._final):
@@ -139,7 +146,7 @@ class FileSink(Sink):
             writer.finish()
             output.finish()
             if self._mark:
-                # The file outlives the process only where its name does.
+                # The file survives a power loss only if its name does.
                 file_system.keep_names(self._target.folder)
         self._output = self._writer = None
         self._staged.append(output.path)
@@ -188,7 +195,7 @@ class FileSink(Sink):
         self._staged = []
 
     def _pair(self, texts: Sequence[str]) -> tuple[str, str]:
-        """Both paths of a token's renaming, which may be from before a restart."""
+        """Both paths of a rename in a token, which may be from before a restart."""
         unfinished, final = texts
         return self._path(unfinished), self._path(final)
 
@@ -199,7 +206,7 @@ class FileSink(Sink):
 
 
 def mark_of(owner: str) -> str:
-    """What the names of a durable job's unfinished files have in them; "" for a light job."""
+    """The mark in the names of a durable job's unfinished files; "" for a light job."""
     return hashlib.sha256(owner.encode()).hexdigest()[:16] + "-" if owner else ""
 
 
@@ -211,8 +218,11 @@ def one_file_only(path: str) -> ProgrammingError:
 
 
 def recover_files(folder: str, mark: str, counted: Sequence[tuple[str, str]]) -> None:
-    """Gives the staged files that a snapshot counts their names, and removes the others with that
-    mark below the folder."""
+    """Renames the staged files that a snapshot lists, and removes the job's other unfinished files.
+
+    `counted` has pairs of the unfinished and the final path; files with `mark` below `folder`
+    belong to the job.
+    """
     for unfinished, final in counted:
         with writing(final):
             if file_system.exists(unfinished) or file_system.exists(final):
@@ -235,14 +245,14 @@ def recover_files(folder: str, mark: str, counted: Sequence[tuple[str, str]]) ->
                 file_system.remove(path)
 
 
-def _places(
+def _positions(
     columns: tuple[TableColumn, ...], visible: tuple[TableColumn, ...], request: SinkRequest
 ) -> list[int | None]:
-    """Where each visible column is in the batches; None for those that become NULL."""
-    given = {columns[index].name: place for place, index in enumerate(request.columns)}
+    """The index of each visible column in the batches; None for a column that is set to NULL."""
+    written = {columns[index].name: position for position, index in enumerate(request.columns)}
     for index in request.columns:
         if columns[index].hidden:
             raise ProgrammingError(
-                f'column "{columns[index].name}" can\'t be written: it tells where a row is'
+                f'column "{columns[index].name}" can\'t be written: it is the position of a row'
             )
-    return [given.get(column.name) for column in visible]
+    return [written.get(column.name) for column in visible]

@@ -1,9 +1,8 @@
-"""Where files are: on the local disk, or behind a URL that fsspec opens (`s3://…`, `gs://…`,
-`memory://…`).
+"""File systems: the local disk, and those that fsspec opens for a URL (`s3://…`, `memory://…`).
 
-A path is a `str` throughout. A `RemotePath` is the URL, and knows the file system behind it; a
-`ConfinedPath` is one of the disk that is used within bounds. The functions here do the same for all
-kinds; what opens a file by itself asks `local` first.
+A path is always a `str`. A `RemotePath` is a URL with its file system; a `ConfinedPath` is a local
+path that access rules restrict. The functions of this module treat all kinds alike. Code that opens
+a file in another way calls `local` first.
 """
 
 from __future__ import annotations
@@ -26,22 +25,30 @@ from runnel.errors import OperationalError, ProgrammingError, without_password
 from runnel.storage.durable_files import sync_folder
 
 OWN_NAME = "part-"
-"""How names begin that are given to one file only, ever."""
+"""The prefix of file names that are unique: a name with it is never used for a second file."""
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(::[A-Za-z][A-Za-z0-9+.-]+)*://")
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file to read, and how many bytes it had when it was found."""
+    """A file to read.
+
+    path: its path.
+    size: its size in bytes at the time of the listing.
+    """
 
     path: str
     size: int
 
 
 class RemotePath(str):
-    """A URL; `system` is its fsspec file system, `inner` the path within it, `access` the bounds of
-    what is opened by it."""
+    """A URL.
+
+    system: its fsspec file system.
+    inner: the path within `system`.
+    access: restricts what is opened through it; None: no restriction.
+    """
 
     __slots__ = ("access", "inner", "system")
 
@@ -49,9 +56,11 @@ class RemotePath(str):
     inner: str
     access: Access | None
 
-    def beside(self, inner: str) -> RemotePath:
-        """Another path of the same file system, within the same bounds: a listing may name what is
-        outside."""
+    def sibling(self, inner: str) -> RemotePath:
+        """Another path of the same file system, under the same access rules.
+
+        The rules are checked unless `inner` is below this path: a listing may name paths outside.
+        """
         made = RemotePath(self.system.unstrip_protocol(inner))
         made.system, made.inner, made.access = self.system, inner, self.access
         if self.access is not None and not is_name_below(inner, self.inner):
@@ -60,9 +69,10 @@ class RemotePath(str):
 
 
 def absolute_path(text: str, storage: Mapping[str, str], access: Access | None = None) -> str:
-    """The path that a text names: an absolute one of the disk, or a RemotePath. `storage` are the
-    file system's options, `access` the bounds of what is opened by it; ProgrammingError where it is
-    outside of them."""
+    """The path that a text names: an absolute local path, or a RemotePath.
+
+    `storage` has the options of the file system. ProgrammingError if `access` forbids the path.
+    """
     if is_remote(text):
         if access is not None:
             access.check_url(text)
@@ -84,18 +94,17 @@ def absolute_path(text: str, storage: Mapping[str, str], access: Access | None =
 
 
 _NO_REDIRECTS: Mapping[str, Any] = {"allow_redirects": False}
-"""An address that is within the bounds could lead out of them."""
+"""Following a redirect could leave the addresses that the access rules allow."""
 
 
 def local(path: str) -> str:
-    """What the system is to open for a path of the disk: the real path, found to be within its
-    bounds, where it has some."""
+    """The path that the system may open: the real path, checked, if access rules restrict it."""
     return path.real() if isinstance(path, ConfinedPath) else path
 
 
 def like(origin: str, path: str) -> str:
-    """A path of the disk within the bounds of another one, if that has some."""
-    return origin.beside(path) if isinstance(origin, ConfinedPath) else path
+    """A local path with the access rules of `origin`, if that has some."""
+    return origin.sibling(path) if isinstance(origin, ConfinedPath) else path
 
 
 def _url_path(text: str) -> str:
@@ -137,14 +146,14 @@ def _remote(text: str, storage: Mapping[str, Any]) -> RemotePath:
         raise ProgrammingError(
             f'path "{without_password(text)}" can\'t be used', detail=detail
         ) from error
-    # What is opened is `inner`: the text is for messages.
+    # `inner` is the path that is opened; the text is for messages.
     made = RemotePath(without_password(text))
     made.system, made.inner = system, inner
     return made
 
 
 def is_remote(text: str) -> bool:
-    """Whether a text names a path of another file system than the disk's."""
+    """Whether a text is a path of another file system than the local disk."""
     return _URL.match(text) is not None and text.partition("://")[0].lower() not in LOCAL_SCHEMES
 
 
@@ -171,15 +180,15 @@ def size_of(path: str) -> int:
 
 
 def below(folder: str, name: str) -> str:
-    """The path of something in a folder."""
+    """The path of a name in a folder."""
     if isinstance(folder, RemotePath):
-        return folder.beside(f"{folder.inner.rstrip('/')}/{name}")
+        return folder.sibling(f"{folder.inner.rstrip('/')}/{name}")
     return like(folder, str(Path(folder, name)))
 
 
 def parent_of(path: str) -> str:
     if isinstance(path, RemotePath):
-        return path.beside(path.inner.rpartition("/")[0])
+        return path.sibling(path.inner.rpartition("/")[0])
     return like(path, str(Path(path).parent))
 
 
@@ -188,11 +197,11 @@ def split_pattern(path: str, wildcards: frozenset[str]) -> tuple[str, str]:
     parts = PurePosixPath(path.inner).parts if isinstance(path, RemotePath) else Path(path).parts
     first = next(i for i, part in enumerate(parts) if wildcards & set(part))
     base, pattern = str(PurePosixPath(*parts[:first])), str(PurePosixPath(*parts[first:]))
-    return (path.beside(base) if isinstance(path, RemotePath) else like(path, base)), pattern
+    return (path.sibling(base) if isinstance(path, RemotePath) else like(path, base)), pattern
 
 
 def matching(base: str, pattern: str) -> list[DataFile]:
-    """The files below `base` that match, by name, without those hidden in it."""
+    """The files below `base` that match, sorted by name, without hidden ones."""
     if isinstance(base, RemotePath):
         return _matching_remote(base, pattern)
     local(base)
@@ -214,31 +223,33 @@ def _matching_remote(base: RemotePath, pattern: str) -> list[DataFile]:
     for inner, info in sorted(base.system.glob(f"{start}/{pattern}", detail=True).items()):
         hidden = any(part.startswith(".") for part in inner[len(start) :].split("/"))
         if info.get("type") != "directory" and not hidden:
-            found.append(DataFile(base.beside(inner), int(info.get("size") or 0)))
+            found.append(DataFile(base.sibling(inner), int(info.get("size") or 0)))
     return found
 
 
 def named_like(folder: str, prefix: str) -> list[str]:
-    """The files in a folder, and in those below it, whose names begin so."""
+    """The files in a folder, and below it, whose names start with `prefix`."""
     if isinstance(folder, RemotePath):
         if not exists(folder):
             return []
         found = folder.system.find(folder.inner)
         return [
-            folder.beside(inner) for inner in found if inner.rpartition("/")[2].startswith(prefix)
+            folder.sibling(inner) for inner in found if inner.rpartition("/")[2].startswith(prefix)
         ]
     local(folder)
     return [like(folder, str(path)) for path in Path(folder).rglob(f"{prefix}*") if path.is_file()]
 
 
 def may_be_away(folder: str) -> bool:
-    """Whether a folder that was there is not: its disk isn't mounted, say. Object stores have no
-    folders that could be."""
+    """Whether a folder that existed is missing, for instance because its disk is not mounted.
+
+    False for object stores, since they have no folders.
+    """
     return not isinstance(folder, RemotePath) and not Path(local(folder)).is_dir()
 
 
 def keep_names(folder: str) -> None:
-    """The names in a folder, and its own, survive a loss of power when it returns."""
+    """Makes the names in a folder, and the folder's own name, survive a power loss."""
     if not isinstance(folder, RemotePath):
         sync_folder(local(folder))
         sync_folder(Path(local(folder)).parent)
@@ -257,7 +268,7 @@ def subfolders(path: str) -> list[str]:
 
 
 def opened(path: str) -> pa.NativeFile:
-    """The bytes of a file. The caller closes it."""
+    """Opens a file for reading. The caller closes it."""
     if isinstance(path, RemotePath):
         return pa.PythonFile(path.system.open(path.inner, "rb"), mode="r")
     if isinstance(path, ConfinedPath):
@@ -266,7 +277,7 @@ def opened(path: str) -> pa.NativeFile:
 
 
 def created(path: str) -> io.IOBase:
-    """A new file, to be written. FileExistsError where there is one on the disk."""
+    """Creates a file and opens it for writing. FileExistsError if it exists on the disk."""
     if isinstance(path, RemotePath):
         stream: io.IOBase = path.system.open(path.inner, "wb")
         return stream
@@ -276,20 +287,19 @@ def created(path: str) -> io.IOBase:
 
 
 def make_folder(path: str) -> None:
-    """Makes a folder and those above it, unless they are there; their names survive a loss of
-    power."""
+    """Creates a folder and its parents, unless they exist. Their names survive a power loss."""
     if isinstance(path, RemotePath):
         path.system.makedirs(path.inner, exist_ok=True)
     else:
         folder = Path(local(path))
-        new = [place for place in (folder, *folder.parents) if not place.exists()]
+        new = [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True)
-        for place in new:
-            sync_folder(place.parent)
+        for created_folder in new:
+            sync_folder(created_folder.parent)
 
 
 def remove(path: str) -> None:
-    """Removes a file, if it is there."""
+    """Removes a file, if it exists."""
     if not isinstance(path, RemotePath):
         Path(local(path)).unlink(missing_ok=True)
     elif path.system.exists(path.inner):
@@ -297,8 +307,10 @@ def remove(path: str) -> None:
 
 
 def publish(unfinished: str, final: str) -> None:
-    """Gives a finished file its name, unless that was done before. A file of that name is never
-    replaced."""
+    """Renames a finished file to its final name, unless this was done before.
+
+    Never replaces a file.
+    """
     if not exists(unfinished):
         if exists(final):
             return
@@ -311,9 +323,8 @@ def publish(unfinished: str, final: str) -> None:
         elif size_of(final) == size_of(unfinished) and final.rpartition("/")[2].startswith(
             OWN_NAME
         ):
-            remove(
-                unfinished
-            )  # moving is copying there, and the process died before it removed the first
+            # A move is a copy there, and the process died before it removed the original.
+            remove(unfinished)
         else:
             raise FileExistsError(17, "File exists", final)
         return
@@ -324,7 +335,7 @@ def publish(unfinished: str, final: str) -> None:
         if not Path(final).samefile(unfinished):
             raise
     except OSError:
-        # A file system without links: the check and the renaming are two steps there.
+        # A file system without links: the check and the rename are two steps.
         if Path(final).exists():
             raise FileExistsError(17, "File exists", final) from None
         Path(unfinished).rename(final)

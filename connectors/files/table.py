@@ -1,8 +1,7 @@
-"""The table of a File mapping, and reading it: files are dealt out to partitions when a query
-starts.
+"""The table of a File mapping and its scans, which distribute the files to partitions.
 
-Small files are read many to a partition, and their rows gathered into batches of a good size. A
-query sees the files that are there when it starts.
+A partition reads many small files and gathers their rows into batches of a good size. A query reads
+the files that exist when it starts.
 """
 
 from __future__ import annotations
@@ -51,17 +50,17 @@ if TYPE_CHECKING:
     from runnel.connectors.files.records.malformed import Malformed
 
 MOST_PARTITIONS = 16
-"""Into how many partitions a scan is divided at most: enough for the load to even out."""
+"""The maximum number of partitions of a scan: enough to balance the load."""
 
 PARTITION_BYTES = 1 << 20
-"""Less than this isn't worth a partition of its own."""
+"""The minimum size in bytes of a partition."""
 
 LARGE_BYTES = 64 << 20
-"""A file of at least this size is cut into parts where its format can be."""
+"""The size in bytes from which a file is divided among partitions, if its format can be."""
 
 GATHERED_ROWS = 16_384
 GATHERED_NANOSECONDS = 50_000_000
-"""Batches are gathered until they have so many rows, or took so long."""
+"""Batches are gathered until they have GATHERED_ROWS rows or GATHERED_NANOSECONDS have passed."""
 
 
 class FileTable(ReadableTable, WritableTable):
@@ -102,7 +101,7 @@ class FileTable(ReadableTable, WritableTable):
 
 
 class FileSource(Source):
-    """A scan of files. Blocking: each partition is read on a thread of its own."""
+    """A scan of files. Blocking: a thread of its own reads each partition."""
 
     cooperative = False
 
@@ -154,8 +153,10 @@ class FileSource(Source):
             return ()
 
     def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
-        """Files that came since have other shares made of them: what a job reads is what it began
-        with."""
+        """The partition of a stored position, with the files that the job began with.
+
+        New files would change how files are divided into shares, so the share comes from the token.
+        """
         share = (
             None
             if token is None
@@ -167,7 +168,7 @@ class FileSource(Source):
 
 
 def divide(file_format: FileFormat, files: Sequence[DataFile]) -> list[FileShare]:
-    """Files dealt out to at most about MOST_PARTITIONS shares of like size; neighbours stay
+    """Distributes files to shares of similar size, at most about MOST_PARTITIONS. Neighbours stay
     together."""
     shares: list[FileShare] = []
     total = sum(file.size for file in files)
@@ -189,8 +190,10 @@ def divide(file_format: FileFormat, files: Sequence[DataFile]) -> list[FileShare
 
 
 class FilePartition(SourcePartition):
-    """Reads one share; closes its files when it comes to the end. `read_share` reads another one in
-    its place."""
+    """Reads one share, and closes its files at the end.
+
+    `read_share` reads another share in its place.
+    """
 
     def __init__(
         self,
@@ -209,11 +212,11 @@ class FilePartition(SourcePartition):
         self._names = asked.names
         self._left: list[pa.RecordBatch] = []
         self._limit = asked.limit
-        self._given = 0
+        self._emitted = 0
         self._most: int | None = None
 
     def open(self, wake: Callable[[], None]) -> None:
-        """Nothing to do: files are opened one at a time as they are read."""
+        """Does nothing: files are opened one at a time as they are read."""
 
     def read(self) -> pa.RecordBatch | Pause | End:
         if self._to_skip and not self._skip():
@@ -249,7 +252,7 @@ class FilePartition(SourcePartition):
         if self._marks is None:
             self._marks = marks_of(self._share)
         parts = None if self._share.parts is None else list(self._share.parts)
-        rows = self._given - sum(batch.num_rows for batch in self._left) + self._to_skip
+        rows = self._emitted - sum(batch.num_rows for batch in self._left) + self._to_skip
         return {"files": self._marks, "parts": parts, "rows": rows}
 
     def seek(self, token: Token) -> None:
@@ -271,10 +274,10 @@ class FilePartition(SourcePartition):
         if choice is ExpiredPosition.LATEST or not share.files:
             return Skipped("the end of it")
         self._share, self._marks, self._batches = share, None, self._read_share(share)
-        return Skipped("the beginning of what there is of it")
+        return Skipped("the beginning of the remaining files of it")
 
     def _skip(self) -> bool:
-        """Reads over rows that were given before. False: there are more."""
+        """Reads past rows that were emitted before. False: there are more of them."""
         until = monotonic_ns() + GATHERED_NANOSECONDS
         while self._to_skip and monotonic_ns() < until:
             batch = None if self._batches is None else next(self._batches, None)
@@ -283,20 +286,22 @@ class FilePartition(SourcePartition):
                 break
             skipped = min(batch.num_rows, self._to_skip)
             self._to_skip -= skipped
-            self._given += batch.num_rows
+            self._emitted += batch.num_rows
             if skipped < batch.num_rows:
                 self._left = [batch.slice(skipped)]
         return not self._to_skip
 
     def _gather(self) -> None:
-        """Reads until there are rows enough for a batch, and puts small ones together."""
+        """Reads until there are enough rows for a batch, and concatenates small batches."""
         if self._batches is None:
             return
         gathered: list[pa.RecordBatch] = []
         rows = 0
         until = monotonic_ns() + GATHERED_NANOSECONDS
         enough = (
-            GATHERED_ROWS if self._limit is None else min(GATHERED_ROWS, self._limit - self._given)
+            GATHERED_ROWS
+            if self._limit is None
+            else min(GATHERED_ROWS, self._limit - self._emitted)
         )
         while rows < enough and (not gathered or monotonic_ns() < until):
             batch = next(self._batches, None)
@@ -306,8 +311,8 @@ class FilePartition(SourcePartition):
             if batch.num_rows:
                 gathered.append(batch)
                 rows += batch.num_rows
-        self._given += rows
-        if self._limit is not None and self._given >= self._limit:
+        self._emitted += rows
+        if self._limit is not None and self._emitted >= self._limit:
             self.close()
         if gathered:
             self._left = gathered if len(gathered) == 1 else [self._together(gathered, rows)]

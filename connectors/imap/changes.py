@@ -1,8 +1,8 @@
 """TABLE(CHANGES(TABLE m)): the changes of a map as a stream.
 
-A row has the columns of the mapping as the change left them (of a deleted row the key alone), those
-of the value as they were before, called old_…, the operation, a sequence that rises by one, and the
-time. A query sees the changes made after it started.
+A row has the columns of the mapping after the change (of a deleted row only the key), the columns
+of the value before the change, named old_…, the operation, a sequence number that increases by one,
+and the time. A query sees the changes that are made after it started.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from runnel.sqltypes import BIGINT, TIMESTAMP_TZ, VARCHAR
 
 
 class MapChanges(ReadableTable):
-    """The change stream of one mapping. Its event time is the time of the change, which never goes
-    back."""
+    """The change stream of one mapping. Its event time is the time of the change, which never
+    decreases."""
 
     connector = "IMap"
 
@@ -55,7 +55,7 @@ class MapChanges(ReadableTable):
             *(TableColumn(_free(name, taken), item) for name, item in added.items()),
         )
         count = len(columns)
-        self._places = (
+        self._positions = (
             *range(count),
             *(count + i for i in values),
             *range(2 * count, 2 * count + len(added)),
@@ -72,12 +72,12 @@ class MapChanges(ReadableTable):
     def scan(self, request: ScanRequest) -> Source:
         names = [self.columns[i].name for i in request.columns]
         return ChangesSource(
-            self._store, self._layout, tuple(self._places[i] for i in request.columns), names
+            self._store, self._layout, tuple(self._positions[i] for i in request.columns), names
         )
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """The name, with a number behind it where a column is called so."""
+    """The name, with a number as suffix if a column has that name already."""
     found, number = name, 1
     while found.lower() in taken:
         number += 1
@@ -87,8 +87,10 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 class ChangesSource(Source):
-    """A scan of changes: each execution is a reader of its own. `columns` are places in the
-    journal's batches."""
+    """A scan of changes: each execution has a reader of its own.
+
+    `columns` are indexes in the journal's batches.
+    """
 
     is_repeatable = True
     begins_anywhere = True
@@ -115,9 +117,12 @@ class ChangesSource(Source):
 
 
 class ChangesPartition(SourcePartition):
-    """One reader. It counts from the moment it is made, and until it is closed or forgotten; that
-    of a named job until its next execution has one, so that the journal stays. `columns` are places
-    in the journal's batches, and names."""
+    """One reader of a journal.
+
+    It counts as a reader from its creation until it is closed or forgotten. The reader of a named
+    job also counts after that, until the job's next execution has a reader, so that the journal
+    persists. `columns` are indexes in the journal's batches, and names.
+    """
 
     def __init__(
         self,
@@ -137,9 +142,9 @@ class ChangesPartition(SourcePartition):
             self._journal = journal_of(store, layout)
             self._reader = JournalReader(self._journal.next)
             if owner:
-                # What the last execution may have to read again stays until it is known from where
-                # this one goes on.
-                self._reader.held = self._journal.forget_reader(owner)
+                # Changes that the last execution may have to read again are retained until the
+                # position from which this execution resumes is known.
+                self._reader.retained_from = self._journal.forget_reader(owner)
             self._journal.readers.add(self._reader)
         self._is_durable = context.guarantee is not Guarantee.NONE
         self._detach = finalizer(self, _detach, store, self._journal, self._reader, owner)
@@ -148,7 +153,7 @@ class ChangesPartition(SourcePartition):
     def open(self, wake: Callable[[], None]) -> None:
         self._reader.wake = wake
         if not self._is_durable:
-            self._reader.held = None
+            self._reader.retained_from = None
 
     def read(self) -> pa.RecordBatch | Pause | End:
         most = BATCH_ROWS
@@ -176,18 +181,18 @@ class ChangesPartition(SourcePartition):
             if token["journal"] != self._journal.identity:
                 self._is_elsewhere = True
                 raise position_expired(
-                    f'the changes of map "{self._store.name}" from {token["sequence"]} on are not '
-                    "kept any more",
+                    f'the changes of map "{self._store.name}" from {token["sequence"]} on are no '
+                    "longer available",
                     detail=(
-                        "the journal that they were in is gone: journals are in memory, and last "
-                        "while somebody reads or "
-                        "'journalCapacity' is given. This one has the changes "
+                        "the journal that had them was deleted: journals are in memory, and exist "
+                        "while a query reads them or "
+                        "'journalCapacity' is set. This one has the changes "
                         f"{self._journal.oldest} to {self._journal.next - 1}"
                     ),
                 )
             self._reader.next = token["sequence"]
             if self._is_durable:
-                self._reader.held = self._reader.next
+                self._reader.retained_from = self._reader.next
 
     def skip_to(self, choice: ExpiredPosition) -> Skipped:
         with self._store.lock:
@@ -196,7 +201,7 @@ class ChangesPartition(SourcePartition):
                 self._journal.oldest if choice is ExpiredPosition.EARLIEST else self._journal.next
             )
             if self._is_durable:
-                self._reader.held = self._reader.next
+                self._reader.retained_from = self._reader.next
             rows = None if self._is_elsewhere else self._reader.next - was
             self._is_elsewhere = False
             return Skipped(f"change {self._reader.next}", rows)
@@ -204,7 +209,7 @@ class ChangesPartition(SourcePartition):
     def committed(self, is_safe: bool) -> None:
         if is_safe:
             with self._store.lock:
-                self._reader.held = self._saved
+                self._reader.retained_from = self._saved
 
     def close(self) -> None:
         self._detach()

@@ -1,12 +1,11 @@
-"""The columns of a mapping over a map: what its formats and declared columns say about key and
-value.
+"""Resolves the columns of a mapping over a map from its formats and its declared columns.
 
-A format fixes types only. A type name ('bigint', 'varchar', …) makes key or value a single value:
-the column `__key` or `this`. 'json' makes it one JSON column. 'json-flat', 'compact', 'portable'
-and 'java' make it an object with the fields that the column list names: `EXTERNAL NAME "__key.f"`
-for those of the key; all other columns are fields of the value, "this.f". With 'java', the class
-names of single values (java.lang.Long, …) stand for their types. A side that consists of fields has
-no column for the whole object.
+A format only determines types. A type name ('bigint', 'varchar', …) makes the key or the value a
+single value: the column `__key` or `this`. 'json' makes it one JSON column. 'json-flat', 'compact',
+'portable' and 'java' make it an object whose fields are declared columns: `EXTERNAL NAME "__key.f"`
+for a field of the key; every other column is a field of the value, "this.f". With 'java', the class
+names of single values (java.lang.Long, …) stand for their types. A key or value with fields has no
+column for the whole object.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ OPTIONS = OptionSet(
     KEY_CLASS,
     VALUE_CLASS,
     JOURNAL_CAPACITY,
-    # Names of types that only a serialiser would need: taken, so that statements written for
+    # Type names that only a serializer needs. They are accepted, so that statements written for
     # Hazelcast run.
     *(
         text(side + name)
@@ -106,7 +105,12 @@ JAVA_CLASSES = {
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What an option says of key or value. `type` is None where it has fields."""
+    """The format of the key or the value.
+
+    option: "keyFormat" or "valueFormat".
+    text: the value of the option.
+    type: the type of the single value; None if there are fields.
+    """
 
     option: str
     text: str
@@ -114,8 +118,11 @@ class Format:
 
 
 def resolve_columns(definition: MappingDefinition) -> tuple[tuple[TableColumn, ...], Layout]:
-    """The columns of a mapping and its layout, whose paths are theirs in the same order;
-    ProgrammingError where options and columns don't go together."""
+    """The columns of a mapping and its layout, which has the paths of the columns in the same
+    order.
+
+    ProgrammingError if options and columns contradict each other.
+    """
     options = OPTIONS.read(definition.options)
     key = _format("keyFormat", options.require(KEY_FORMAT), options.get(KEY_CLASS))
     value_text = options.get(VALUE_FORMAT)
@@ -147,8 +154,8 @@ def resolve_columns(definition: MappingDefinition) -> tuple[tuple[TableColumn, .
     return tuple(result), Layout(tuple(paths), tuple(column.type for column in result))
 
 
-def _format(option: str, given: str, java_class: str | None) -> Format:
-    lower = " ".join(given.lower().split())
+def _format(option: str, declared: str, java_class: str | None) -> Format:
+    lower = " ".join(declared.lower().split())
     if lower in SINGLE_FORMATS:
         return Format(option, lower, SINGLE_FORMATS[lower])
     if lower in FIELD_FORMATS:
@@ -156,8 +163,8 @@ def _format(option: str, given: str, java_class: str | None) -> Format:
         return Format(option, lower, known)
     names = [*SINGLE_FORMATS, *FIELD_FORMATS]
     raise ProgrammingError(
-        f"unsupported serialization format '{given}' in option \"{option}\"",
-        hint=suggest(given, names, "the formats are " + ", ".join(names)),
+        f"unsupported serialization format '{declared}' in option \"{option}\"",
+        hint=suggest(declared, names, "the formats are " + ", ".join(names)),
     )
 
 
@@ -191,7 +198,9 @@ def _check_unique(columns: Sequence[tuple[ColumnDefinition, str]]) -> None:
             )
 
 
-def _check_side(columns: Sequence[tuple[ColumnDefinition, str]], whole: str, given: Format) -> None:
+def _check_side(
+    columns: Sequence[tuple[ColumnDefinition, str]], whole: str, declared: Format
+) -> None:
     """Checks the declared columns of the key or the value against its format."""
     if whole == KEY:
         for column, _ in columns:
@@ -200,40 +209,40 @@ def _check_side(columns: Sequence[tuple[ColumnDefinition, str]], whole: str, giv
                     f'column "{column.name}" can\'t be a key, as its type is {column.type}'
                 )
     fields = [column for column, path in columns if path != whole]
-    if given.type is None:
+    if declared.type is None:
         if not fields:
-            raise _no_fields(whole, given)
+            raise _no_fields(whole, declared)
         for column, path in columns:
             if path == whole:
                 raise ProgrammingError(
                     f'column "{column.name}" is the whole of "{whole}", which has fields by '
-                    f"{given.option} '{given.text}'",
-                    hint=f"name a type in {given.option}, or leave the column out",
+                    f"{declared.option} '{declared.text}'",
+                    hint=f"name a type in {declared.option}, or leave the column out",
                 )
         return
     if fields:
         raise ProgrammingError(
             f'column "{fields[0].name}" is a field of "{whole}", which is a single value by '
-            f"{given.option} '{given.text}'",
-            hint=f"use {given.option} 'json-flat' for an object with fields",
+            f"{declared.option} '{declared.text}'",
+            hint=f"use {declared.option} 'json-flat' for an object with fields",
         )
     for column, _ in columns:
-        if not _same(column.type, given.type):
+        if not _same(column.type, declared.type):
             raise ProgrammingError(
                 f'column "{column.name}" is {column.type}, '
-                f"but {given.option} '{given.text}' is {given.type}",
-                hint=f"declare the column as {given.type}, or change {given.option}",
+                f"but {declared.option} '{declared.text}' is {declared.type}",
+                hint=f"declare the column as {declared.type}, or change {declared.option}",
             )
 
 
-def _same(declared: SqlType, given: SqlType) -> bool:
-    return declared == given or (declared.kind is Kind.DECIMAL and given.kind is Kind.DECIMAL)
+def _same(declared: SqlType, actual: SqlType) -> bool:
+    return declared == actual or (declared.kind is Kind.DECIMAL and actual.kind is Kind.DECIMAL)
 
 
-def _no_fields(whole: str, given: Format) -> ProgrammingError:
+def _no_fields(whole: str, declared: Format) -> ProgrammingError:
     what = f'EXTERNAL NAME "{KEY}.<field>"' if whole == KEY else "a name and a type"
     return ProgrammingError(
-        f'a column list with the fields of "{whole}" is required for {given.option} '
-        f"'{given.text}'",
-        hint=f"declare each field as a column with {what}, or name a type in {given.option}",
+        f'a column list with the fields of "{whole}" is required for {declared.option} '
+        f"'{declared.text}'",
+        hint=f"declare each field as a column with {what}, or name a type in {declared.option}",
     )

@@ -1,8 +1,8 @@
 """TYPE IMap: maps in memory, or on disk in a durable connection.
 
-A map has an external name (that of the mapping, if none is given; case makes no difference) and
-belongs to the connection. It outlives the mappings over it: dropping a mapping leaves the rows, and
-another mapping with that external name sees them.
+A map has an external name (by default the mapping's name; case does not matter) and belongs to the
+connection. It outlives the mappings over it: dropping a mapping does not remove rows, and another
+mapping with the same external name sees them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ RESERVED = ("__jet.", "__sql.")
 
 
 class MapConnector(Connector):
-    """The maps of one connection. `directory` is that of a durable connection; the maps are in its
-    folder "maps"."""
+    """The maps of one connection.
+
+    `directory` is the directory of a durable connection, which has the maps in its folder "maps";
+    None for a connection in memory.
+    """
 
     name = "IMap"
     keeps_bounds = True

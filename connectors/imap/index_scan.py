@@ -1,10 +1,11 @@
-"""Scans of a map through a secondary index: the rows that a look-up finds, in the index's order if
-that is wanted.
+"""Scans of a map through a secondary index: the rows that a look-up finds, in index order on
+request.
 
-Every segment gives a *run*: its live rows that match, in order. Without an order the runs are read
-one after the other. With one they are merged in rounds: each run shows its next candidates, in
-proportion to what it has left; all candidates up to the first that is the last shown by a run with
-more to come are sure to be next, whatever the runs still hold.
+Every segment contributes a *run*: its live rows that match, in order. Without a requested order the
+runs are read one after the other. With an order they are merged in rounds. In each round every run
+shows its next rows, the candidates, in proportion to the number of rows that it has left. A run
+that has more rows than it showed sets a bound: its last candidate. All candidates up to the lowest
+bound precede all rows that are not shown yet, so they come next in the result.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from runnel.processor import JobContext
 from runnel.sqltypes import SqlType
 
 FIRST_ROUND = 256
-"""Rows of the first batch in order; each next one is four times as long, so that a LIMIT above
-stops early."""
+"""The number of rows of the first ordered batch. Each further batch is four times as long, so
+that a LIMIT above stops early."""
 
 
 class MapIndexSource(Source):
@@ -69,11 +70,11 @@ class MapIndexSource(Source):
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         request, layout = self._request, self._layout
-        places = Places(self._lookup, layout.types[self._index_columns[0]], context)
+        bound_lookup = Places(self._lookup, layout.types[self._index_columns[0]], context)
         runs = []
         for view in self._store.snapshot():
             order = order_of(view.segment, layout, self._index_columns)
-            ranges = places.find(order)
+            ranges = bound_lookup.find(order)
             if ranges:
                 batch = project(
                     view.segment.batch, view.segment.layout, layout, request.columns, self._names
@@ -82,13 +83,13 @@ class MapIndexSource(Source):
                     Run(batch, order, _positions(order, ranges, self._lookup.descending), view.mask)
                 )
         limit = request.limit if request.predicate is None else None
-        # A batch without columns has no order that could show.
+        # A batch without columns has no visible order.
         ordered = self._lookup.ordered and bool(request.columns)
         return [IndexPartition(runs, limit, ordered, self._lookup.descending)]
 
 
 class Places:
-    """A look-up with its values put in."""
+    """A look-up whose parameters have values."""
 
     def __init__(self, lookup: IndexLookup, column: SqlType, context: JobContext) -> None:
         form = key_form(column)
@@ -107,7 +108,7 @@ class Places:
         )
 
     def find(self, order: SortedOrder) -> list[Range]:
-        """The places in an order that the look-up finds."""
+        """The ranges of positions in `order` that the look-up finds."""
         lookup = self._lookup
         if self._points is not None:
             return order.points(self._points)
@@ -130,13 +131,13 @@ def _value(expression: Expression | None, context: JobContext) -> Any:
 
 
 def _positions(order: SortedOrder, ranges: list[Range], descending: bool) -> Positions:
-    parts = [order.positions[low:high] for low, high in ranges]
-    positions = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    chunks = [order.positions[low:high] for low, high in ranges]
+    positions = chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
     return positions[::-1] if descending else positions
 
 
 class Run:
-    """The rows of one segment that a look-up found, in the order in which they are to be given."""
+    """The rows of one segment that a look-up found, in the order of the result."""
 
     __slots__ = ("_at", "_mask", "_positions", "_ready", "batch", "order")
 
@@ -152,11 +153,11 @@ class Run:
 
     @property
     def left(self) -> int:
-        """At most how many rows are left."""
+        """An upper bound of the number of rows left; it includes rows that are not alive."""
         return len(self._ready) + len(self._positions) - self._at
 
     def peek(self, count: int) -> Positions:
-        """The next live rows, `count` of them if there are so many."""
+        """The next live rows: `count` of them, or all if there are fewer."""
         while len(self._ready) < count and self._at < len(self._positions):
             block = self._positions[self._at : self._at + max(count, FIRST_ROUND)]
             self._at += len(block)
@@ -165,7 +166,7 @@ class Run:
         return self._ready[:count]
 
     def take(self, count: int) -> None:
-        """Leaves out the next rows."""
+        """Removes the next `count` rows."""
         self._ready = self._ready[count:]
 
     def has_more_than(self, count: int) -> bool:
@@ -173,7 +174,7 @@ class Run:
 
 
 class IndexPartition(SourcePartition):
-    """The one partition of an index scan."""
+    """The only partition of an index scan."""
 
     def __init__(self, runs: list[Run], limit: int | None, ordered: bool, descending: bool) -> None:
         self._runs = runs
@@ -198,54 +199,61 @@ class IndexPartition(SourcePartition):
 
     def _gathered(self, size: int) -> pa.RecordBatch:
         """Rows of one run after the other."""
-        parts = []
+        chunks = []
         for run in self._runs:
             positions = run.peek(size)
-            # Without an order to keep, that of the rows in memory is the quickest.
-            parts.append(
+            # Without a requested order, the order of the rows in memory is the fastest.
+            chunks.append(
                 run.batch.take(indexes(positions if self._ordered else np.sort(positions)))
             )
             run.take(len(positions))
             size -= len(positions)
             if size <= 0 or not run.batch.num_columns:
                 break
-        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+        return chunks[0] if len(chunks) == 1 else pa.concat_batches(chunks)
 
     def _merged(self, size: int) -> pa.RecordBatch:
-        """The next rows in order; at least one, at most about `size`."""
+        """The next rows in order; at least one, and at most about `size`."""
         if len(self._runs) == 1:
             return self._gathered(size)
+        # Example: run 0 shows [1, 7] and has more rows, run 1 shows [3, 5] and has no more. The
+        # candidates are numbered [1, 7, 3, 5] -> 0, 1, 2, 3. In order: 0 (1), 2 (3), 3 (5), 1 (7).
+        # The last one shown by run 0 (7) has rank 3, so bound = 4: all four come next. starts = [0,
+        # 2, 4]; chosen numbers from 0 up to 2 belong to run 0, from 2 up to 4 to run 1.
         shown = self._candidates(size)
         order, bound = self._order(shown)
         chosen = order[:bound]
         starts = np.cumsum([0, *map(len, shown)])
         for i, run in enumerate(self._runs):
             run.take(int(np.count_nonzero((chosen >= starts[i]) & (chosen < starts[i + 1]))))
-        parts = [
+        chunks = [
             run.batch.take(indexes(positions))
             for run, positions in zip(self._runs, shown, strict=True)
         ]
-        rows = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+        rows = chunks[0] if len(chunks) == 1 else pa.concat_batches(chunks)
         return rows.take(indexes(chosen))
 
     def _candidates(self, size: int) -> list[Positions]:
         if size == self._left and size * len(self._runs) <= BATCH_ROWS:
-            # A few rows and no more: so many of each run are sure to be enough, in one round.
+            # This batch reaches the limit: `size` rows of each run are always enough, in one round.
             return [run.peek(size) for run in self._runs]
         total = sum(run.left for run in self._runs)
         return [run.peek(size * run.left // total + 1) for run in self._runs]
 
     def _order(self, shown: list[Positions]) -> tuple[np.ndarray[Any, Any], int]:
-        """The candidates, numbered run by run, in order, and how many of them are sure to be
-        next."""
+        """Sorts the candidates, which are numbered run by run, and counts those that come next.
+
+        Returns the numbers in order, and how many of the first ones precede all rows that are not
+        shown.
+        """
         count = sum(map(len, shown))
         keys = []
         for column in range(len(self._runs[0].order.keys)):
-            parts = [
+            chunks = [
                 run.order.keys[column].take(indexes(positions))
                 for run, positions in zip(self._runs, shown, strict=True)
             ]
-            keys.append(pa.concat_arrays(parts))
+            keys.append(pa.concat_arrays(chunks))
         if self._descending:
             # Reversed twice, so that equal rows of one run keep their order.
             backwards = indexes(np.arange(count - 1, -1, -1))
@@ -254,6 +262,9 @@ class IndexPartition(SourcePartition):
             )[::-1]
         else:
             order = sorted_positions(keys).astype(np.int64)
+        # rank[i] is the position of candidate i in the order; ends[r] is the last candidate of run
+        # r. Example: order = [0, 2, 3, 1], two candidates per run: rank = [0, 3, 1, 2], ends = [1,
+        # 3]. If only run 0 has more rows, sure = [rank[1] + 1] = [4].
         rank = np.empty(count, dtype=np.int64)
         rank[order] = np.arange(count)
         ends = np.cumsum(list(map(len, shown))) - 1

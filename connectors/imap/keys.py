@@ -1,4 +1,4 @@
-"""Keys of a map: their key forms out of batches, and the errors that name them."""
+"""Keys of a map: key forms of the rows of a batch, and errors that name keys."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from runnel.connectors.imap.values import key_values, value_of
 from runnel.errors import DataError, IntegrityError
 
 Key = Any
-"""The key form of a key; for a key of several columns the tuple of theirs."""
+"""The key form of a key; for a key of several columns, the tuple of their key forms."""
 
 
 def keys_of(batch: pa.RecordBatch, columns: Sequence[int], layout: Layout) -> list[Key]:
-    """The key forms of the rows of a batch, whose key columns (in the layout's order) are at
-    `columns`; DataError for a NULL."""
+    """The key forms of the rows of a batch; DataError for a NULL.
+
+    `columns` are the indexes of the key columns, in the layout's order.
+    """
     lists = []
     for column, (path, sql_type) in zip(columns, layout.key_fields, strict=True):
         array = batch.column(column)
@@ -34,18 +36,18 @@ def null_key(path: str) -> DataError:
 
 
 def duplicate(name: str, key: Key, layout: Layout, what: str) -> IntegrityError:
-    """The error for a key that can't be inserted; `what` says why."""
+    """The error for a key that cannot be inserted; `what` is the reason."""
     values = key_parts(key, layout)
     shown = ", ".join(f"'{value}'" if isinstance(value, str) else str(value) for value in values)
     text = shown if len(values) == 1 else f"({shown})"
     return IntegrityError(
         f'key {text} {what} in map "{name}"',
-        hint="use SINK INTO to overwrite, or UPDATE to change what is there",
+        hint="use SINK INTO to overwrite, or UPDATE to change the existing row",
     )
 
 
 def key_parts(key: Key, layout: Layout) -> tuple[Any, ...]:
-    """The values of a key, as a fetch would give them."""
+    """The values of a key, as a fetch returns them."""
     forms = key if len(layout.keys) > 1 else (key,)
     return tuple(
         value_of(form, item) for form, (_, item) in zip(forms, layout.key_fields, strict=True)

@@ -1,8 +1,8 @@
-"""Which fields the rows of a map have: the columns of one mapping, as the map knows them.
+"""The layout of a map's rows: the fields that one mapping has as columns.
 
-A field is known by its *path*: `__key` and `this` are the whole key and value, `__key.<name>` and
-`this.<name>` fields of them. Two mappings over one map meet in the paths: a field that the rows
-lack is NULL, one of another type is an error.
+A *path* identifies a field: `__key` and `this` are the whole key and the whole value,
+`__key.<name>` and `this.<name>` are fields of them. Two mappings over one map share the fields with
+equal paths. A field that the stored rows lack is NULL; a field of another type is an error.
 """
 
 from __future__ import annotations
@@ -26,16 +26,20 @@ def is_key_path(path: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The fields of rows, in the order of their columns. A store has one instance of each, so that
-    they compare by identity."""
+    """The fields of rows, in the order of their columns. A store has one instance per layout, so
+    layouts are compared by identity.
+
+    paths: the paths of the fields.
+    types: the types of the fields.
+    """
 
     paths: tuple[str, ...]
     types: tuple[SqlType, ...]
 
     @cached_property
     def keys(self) -> tuple[int, ...]:
-        """The columns of the key. They are sorted by path, so that the mappings over one map agree
-        on the order."""
+        """The indexes of the key columns, sorted by path, so that all mappings over one map have
+        the same order."""
         return tuple(
             sorted(
                 (i for i, path in enumerate(self.paths) if is_key_path(path)),
@@ -45,7 +49,7 @@ class Layout:
 
     @cached_property
     def key_fields(self) -> tuple[tuple[str, SqlType], ...]:
-        """Paths and types of the key: what the mappings over one map must agree on."""
+        """Paths and types of the key, which must be equal for all mappings over one map."""
         return tuple((self.paths[i], self.types[i]) for i in self.keys)
 
     @cached_property
@@ -60,14 +64,14 @@ class Layout:
 
     @cached_property
     def key_layout(self) -> Layout:
-        """The key's fields alone."""
+        """The layout of the key's fields alone."""
         return Layout(
             tuple(path for path, _ in self.key_fields), tuple(item for _, item in self.key_fields)
         )
 
 
 def union(first: Layout, second: Layout) -> Layout | None:
-    """The layout of rows of both; None where they differ in the type of a field."""
+    """The layout with the fields of both; None if a field has two types."""
     if first is second:
         return first
     types = dict(zip(first.paths, first.types, strict=True))
@@ -78,42 +82,43 @@ def union(first: Layout, second: Layout) -> Layout | None:
 
 
 def select_fields(
-    batch: pa.RecordBatch, stored: Layout, wanted: Layout, columns: Sequence[int]
+    batch: pa.RecordBatch, stored: Layout, target: Layout, columns: Sequence[int]
 ) -> list[pa.Array]:
-    """Columns of `wanted`, at `columns`, out of rows that are stored with another layout."""
-    return [_field(batch, stored, wanted.paths[i], wanted.types[i]) for i in columns]
+    """The columns of the layout `target` at the indexes `columns`, from rows with the layout
+    `stored`."""
+    return [_field(batch, stored, target.paths[i], target.types[i]) for i in columns]
 
 
-def _field(batch: pa.RecordBatch, stored: Layout, path: str, wanted: SqlType) -> pa.Array:
+def _field(batch: pa.RecordBatch, stored: Layout, path: str, expected: SqlType) -> pa.Array:
     index = stored.indexes.get(path)
     if index is None:
-        return pa.nulls(batch.num_rows, to_arrow(wanted))
+        return pa.nulls(batch.num_rows, to_arrow(expected))
     array = batch.column(index)
-    if stored.types[index] == wanted:
+    if stored.types[index] == expected:
         return array
     if array.null_count == len(array):
-        return pa.nulls(len(array), to_arrow(wanted))
-    raise wrong_type(path, stored.types[index], wanted)
+        return pa.nulls(len(array), to_arrow(expected))
+    raise wrong_type(path, stored.types[index], expected)
 
 
-def wrong_type(path: str, stored: SqlType, wanted: SqlType) -> DataError:
+def wrong_type(path: str, stored: SqlType, expected: SqlType) -> DataError:
     return DataError(
-        f'field "{path}" of the map is {stored}, but the mapping declares {wanted}',
+        f'field "{path}" of the map is {stored}, but the mapping declares {expected}',
         hint=f"declare the column as {stored}",
     )
 
 
-def check_key(stored: Layout, wanted: Layout) -> None:
-    """Fails where the mapping's key is not that of the rows."""
-    if stored.key_fields == wanted.key_fields:
+def check_key(stored: Layout, expected: Layout) -> None:
+    """Fails if the mapping's key differs from the key of the stored rows."""
+    if stored.key_fields == expected.key_fields:
         return
     types = dict(stored.key_fields)
-    for path, item in wanted.key_fields:
+    for path, item in expected.key_fields:
         if path in types and types[path] != item:
             raise wrong_type(path, types[path], item)
     names = [
         ", ".join(f'"{path}"' for path, _ in fields)
-        for fields in (stored.key_fields, wanted.key_fields)
+        for fields in (stored.key_fields, expected.key_fields)
     ]
     raise DataError(
         f"the key of the map is {names[0]}, but the mapping declares {names[1]}",

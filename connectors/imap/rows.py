@@ -1,9 +1,8 @@
-"""Single rows on their way into a map: each value is checked against its column's type before
-anything is written.
+"""Checks single rows before they are written to a map: each value against its column's type.
 
-A check gives the value as a fetch would give it later. The usual Python types are checked here, as
-a write of one row has microseconds; everything else goes through the conversion that parameters
-take.
+A check returns the value as a later fetch returns it. The usual Python types are checked here,
+since writing one row should take microseconds. Other values go through the conversion of
+parameters.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ Check = Callable[[Any], Any]
 
 
 def value_check(sql_type: SqlType) -> Check:
-    """A function from a Python value to the value that will be stored; DataError where it doesn't
-    fit."""
+    """A function from a Python value to the value to be stored; DataError if it does not fit."""
     kind = sql_type.kind
     fast = _FAST.get(kind)
     if kind in INTEGER_WIDTHS or kind is Kind.INTERVAL_MONTH:
@@ -44,13 +42,13 @@ def value_check(sql_type: SqlType) -> Check:
 
 
 def convert(value: Any, sql_type: SqlType) -> Any:
-    """The long way: to Arrow and back."""
+    """The slow conversion: to Arrow and back."""
     if value is None:
         return None
     return python_values(array_of([value], sql_type), sql_type)[0]
 
 
-# A fast check gives the value to store, or None where it can't tell.
+# A fast check returns the value to store, or None if it cannot decide.
 
 
 def _integer(bits: int) -> Check:
@@ -59,8 +57,8 @@ def _integer(bits: int) -> Check:
 
 
 def _decimal(sql_type: SqlType) -> Check:
-    # Inexact is trapped: a value with more digits than the column goes the long way, which says
-    # what is wrong.
+    # Inexact is trapped: a value with more digits than the column is left to the slow conversion,
+    # which has the proper error.
     context = Context(
         prec=sql_type.precision or MAX_PRECISION,
         rounding=ROUND_HALF_UP,

@@ -1,5 +1,5 @@
-"""Full scans of a map: what is in it when the scan starts, batch by batch, without copying where no
-row is dead."""
+"""Full scans of a map: its rows at the start of the scan, without a copy of segments without
+dead rows."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ MOST_PARTITIONS = 16
 
 
 class MapSource(Source):
-    """A scan of the columns at `columns` of a mapping; with a `limit`, of no more rows than
-    that."""
+    """A scan of the columns of a mapping at the indexes `columns`.
+
+    `limit` is the maximum number of rows; None: all.
+    """
 
     def __init__(
         self,
@@ -36,7 +38,7 @@ class MapSource(Source):
         self._limit = limit
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        pieces: list[Piece] = []
+        slices: list[Piece] = []
         left = self._limit
         for view in self._store.snapshot():
             if left is not None and left <= 0:
@@ -44,19 +46,21 @@ class MapSource(Source):
             batch = project(
                 view.segment.batch, view.segment.layout, self._layout, self._columns, self._names
             )
-            pieces.extend(
+            slices.extend(
                 Piece(batch, view, start) for start in range(0, batch.num_rows, BATCH_ROWS)
             )
             if left is not None:
                 left -= live_rows(view)
-        count = min(MOST_PARTITIONS, max(1, len(pieces) // 2))
-        bounds = [len(pieces) * i // count for i in range(count + 1)]
-        return [MapPartition(pieces[low:high]) for low, high in pairwise(bounds)]
+        count = min(MOST_PARTITIONS, max(1, len(slices) // 2))
+        bounds = [len(slices) * i // count for i in range(count + 1)]
+        return [MapPartition(slices[low:high]) for low, high in pairwise(bounds)]
 
 
 class Piece:
-    """At most BATCH_ROWS rows of a segment, from `start`; `batch` holds the wanted columns of the
-    whole segment."""
+    """At most BATCH_ROWS rows of a segment, from the row `start` on.
+
+    `batch` has the requested columns of the whole segment.
+    """
 
     __slots__ = ("batch", "start", "view")
 
@@ -80,22 +84,22 @@ class Piece:
 
 
 class MapPartition(SourcePartition):
-    """A contiguous range of the pieces of a scan."""
+    """A contiguous range of the slices of a scan."""
 
-    def __init__(self, pieces: Sequence[Piece]) -> None:
-        self._pieces = pieces
+    def __init__(self, slices: Sequence[Piece]) -> None:
+        self._slices = slices
         self._next = 0
 
     def read(self) -> pa.RecordBatch | Pause | End:
-        while self._next < len(self._pieces):
-            rows = self._pieces[self._next].rows()
+        while self._next < len(self._slices):
+            rows = self._slices[self._next].rows()
             self._next += 1
             if rows.num_rows:
                 return rows
         return END
 
     def close(self) -> None:
-        self._pieces = ()
+        self._slices = ()
         self._next = 0
 
 
@@ -106,12 +110,12 @@ def project(
     columns: tuple[int, ...],
     names: Sequence[str],
 ) -> pa.RecordBatch:
-    """Columns of a mapping out of stored rows, under the mapping's names."""
+    """Columns of a mapping from stored rows, under the mapping's names."""
     if not columns:
         return batch.select([])
     return pa.RecordBatch.from_arrays(select_fields(batch, stored, layout, columns), names=names)
 
 
 def live_rows(view: SegmentView) -> int:
-    """How many rows of a segment are alive in a snapshot."""
+    """The number of rows of a segment that are alive in a snapshot."""
     return len(view.segment) if view.mask is None else int(view.mask.sum())

@@ -1,10 +1,11 @@
-"""Writes to a map by a job: rows are gathered, staged, and become visible all at once at commit.
+"""Writes to a map by a job: rows are gathered, staged, and become visible together at the commit.
 
-Epoch 0 is that of a light job, which dies with its connection: it stages in memory only, and one
-log record is its commit. Rows staged for a later epoch are in the log before `stage` returns, so
-that the token commits them even after a restart. A token whose rows aren't staged any more was
-committed (or aborted) before: committing it changes nothing. The names of rows that a durable job
-staged end with its owner, so that its next execution finds those that no snapshot counts.
+Epoch 0 belongs to a light job, which ends with its connection: its rows are staged in memory only,
+and one log record commits them. Rows staged for a later epoch are in the log before `stage`
+returns, so that the token can commit them after a restart too. If the rows of a token are not
+staged, they were committed (or aborted) before, and committing the token does nothing. The names of
+rows that a durable job staged end with its owner, so that its next execution finds the rows that no
+snapshot includes.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ Batches = list[pa.RecordBatch]
 
 
 class MapSink(Sink):
-    """Writes rows of a mapping: `written` is the layout of the batches that come, part of the
-    mapping's `layout`."""
+    """Writes rows of a mapping with the layout `layout`.
+
+    `written` is the layout of the incoming batches, a subset of `layout`.
+    """
 
     def __init__(
         self, staging: Staging, layout: Layout, written: Layout, mode: WriteMode, owner: str = ""
@@ -57,12 +60,12 @@ class MapSink(Sink):
             self._batches.append(batch)
 
     def stage(self, epoch: int) -> Token:
-        wanted = self._layout.key_layout if self._mode is WriteMode.DELETE else self._layout
+        target = self._layout.key_layout if self._mode is WriteMode.DELETE else self._layout
         batches, keys = [], []
         for group, group_keys in _grouped(self._batches, self._keys):
             rows = pa.concat_batches(group) if group[0].num_columns else group[0]
-            columns = select_fields(rows, self._written, wanted, range(len(wanted.paths)))
-            batches.append(pa.RecordBatch.from_arrays(columns, schema=wanted.schema))
+            columns = select_fields(rows, self._written, target, range(len(target.paths)))
+            batches.append(pa.RecordBatch.from_arrays(columns, schema=target.schema))
             keys.append(group_keys)
         self._batches, self._keys = [], []
         name = f"{uuid4().hex}:{self._owner}" if self._owner else uuid4().hex
@@ -77,8 +80,11 @@ class MapSink(Sink):
         self._forget(token)
 
     def _between_statements(self) -> AbstractContextManager[object]:
-        """A job's commit waits for a statement that reads and writes, so that neither loses the
-        other's change. The statement's own commit runs under the lock that it holds."""
+        """The lock to hold during a commit.
+
+        A job's commit waits for a running statement that reads and writes, so that neither loses
+        the other's change. A statement's own commit runs under the lock that the statement holds.
+        """
         return self._staging.store.statement_lock if self._owner else nullcontext()
 
     def abort(self, token: Token | None) -> None:
@@ -96,7 +102,7 @@ class MapSink(Sink):
             self._tokens.remove(str(token["rows"]))
 
     def close(self) -> None:
-        # Lasting tokens stay: a restarted job may commit them.
+        # Lasting tokens remain: a restarted job may commit them.
         self._batches, self._keys = [], []
         for name in self._tokens:
             self._staging.abort(name, keep_lasting=True)

@@ -1,4 +1,4 @@
-"""A mapping over a map: the table that queries and statements see."""
+"""A mapping over a map: the table of queries and statements."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from runnel.sqltypes import from_arrow
 class MapTable(IndexedTable, KeyedTable):
     """The rows of a map under the names and types of one mapping.
 
-    INSERT and SINK write whole entries; an UPDATE keeps the fields that another mapping wrote and
-    this one doesn't name.
+    INSERT and SINK write whole entries. An UPDATE keeps the fields that another mapping wrote and
+    this one does not have.
     """
 
     connector = "IMap"
@@ -130,18 +130,18 @@ class MapTable(IndexedTable, KeyedTable):
             raise
 
     def changes(self) -> ReadableTable:
-        # Loaded on first use: few maps are read as streams.
+        # Loaded on first use, since few maps are read as streams.
         from runnel.connectors.imap.changes import MapChanges
 
         return MapChanges(self.name, self.columns, self._layout, self._store)
 
     def keep_journal(self, capacity: int) -> None:
-        """Keeps the last changes, so many, also while nobody reads them."""
+        """Retains the last `capacity` changes, even while no query reads them."""
         from runnel.connectors.imap.storage.journal import journal_of
 
         with self._store.lock:
             journal = journal_of(self._store, self._layout)
-            journal.capacity, journal.is_kept = capacity, True
+            journal.capacity, journal.is_permanent = capacity, True
 
     def clear(self) -> int:
         with self._store.statement_lock, self._store.lock:
@@ -150,7 +150,7 @@ class MapTable(IndexedTable, KeyedTable):
     # By jobs
 
     def scan(self, request: ScanRequest) -> Source:
-        # With a predicate the limit counts rows that pass it, which only the caller knows.
+        # With a predicate the limit counts rows that satisfy it, and only the caller evaluates it.
         limit = request.limit if request.predicate is None else None
         names = [self.columns[i].name for i in request.columns]
         return MapSource(self._store, self._layout, request.columns, names, limit)
@@ -174,7 +174,8 @@ class MapTable(IndexedTable, KeyedTable):
 
 
 def _key_function(layout: Layout) -> Callable[[tuple[Any, ...]], Key]:
-    """The function from the values of a key to its key form; None where one of them is NULL."""
+    """The function from the values of a key to its key form, which is None if one of them is
+    NULL."""
     forms = [key_form(item) for _, item in layout.key_fields]
     if len(forms) > 1:
         return lambda key: (

@@ -1,11 +1,10 @@
-"""Single values of a map: how one row is read out of Arrow columns, and what a key is in the key
-index.
+"""Single values of a map: decoding of one row from Arrow columns, and key forms.
 
-A *decoder* gives the value at an index of an array, as a fetch would give it; it reads the array's
-buffers by itself, as an Arrow scalar costs ten times as much. A *key form* is what stands for a
-value in the key index and in a secondary index: the value itself, or for temporal values their
-count of units since the epoch. Key forms of one type compare as SQL does; all NaN are one object,
-so that a dict finds them.
+A *decoder* returns the value at an index of an array, as a fetch returns it. It reads the array's
+buffers directly, since an Arrow scalar costs ten times as much. A *key form* represents a value in
+the key index and in a secondary index. It is the value itself, except for temporal values, whose
+key form is their count of units since the epoch. Key forms of one type compare as in SQL. All NaN
+are one object, so that a dict finds them.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _FORMATS = {
     Kind.INTERVAL: ("q", 8),
     Kind.INTERVAL_MONTH: ("i", 4),
 }
-"""Buffer format and bytes of the types whose values are numbers of fixed width."""
+"""The buffer format and the bytes per value of types with numbers of fixed width."""
 
 KEY_KINDS = frozenset(_FORMATS) | {
     Kind.BOOLEAN,
@@ -89,7 +88,7 @@ _FROM_UNITS: dict[Kind, Callable[[int], Any]] = {
 
 
 def decoder(array: pa.Array, sql_type: SqlType) -> Decoder:
-    """A function from an index to the value there, as a fetch would give it."""
+    """A function from an index to the value at that index, as a fetch returns it."""
     kind = sql_type.kind
     if kind is Kind.UUID:
         text = key_decoder(array, sql_type)
@@ -102,7 +101,7 @@ def decoder(array: pa.Array, sql_type: SqlType) -> Decoder:
 
 
 def key_decoder(array: pa.Array, sql_type: SqlType) -> Decoder:
-    """A function from an index to the key form of the value there; None for NULL."""
+    """A function from an index to the key form of the value at that index; None for NULL."""
     kind = sql_type.kind
     if not len(array) or kind not in KEY_KINDS:
         return lambda i: python_values(array.slice(i, 1), sql_type)[0]
@@ -136,8 +135,10 @@ def _bits(buffer: Any, offset: int) -> Callable[[int], bool]:
     view = memoryview(buffer)
 
     def bit(index: int) -> bool:
-        place = offset + index
-        return bool(view[place >> 3] >> (place & 7) & 1)
+        # Bits are stored from the least significant one of each byte: of the byte 0b00000101, the
+        # bits 0 and 2 are set. Bit 11 is bit 3 (11 & 7) of byte 1 (11 >> 3).
+        position = offset + index
+        return bool(view[position >> 3] >> (position & 7) & 1)
 
     return bit
 
@@ -172,12 +173,12 @@ def _binaries(array: pa.Array) -> Decoder:
 
 
 def fixed_width_values(array: pa.Array, kind: Kind) -> np.ndarray[Any, Any]:
-    """The numbers of a column of fixed width, those under NULLs with them."""
+    """The numbers of a fixed-width column, including arbitrary ones where it is NULL."""
     return numbers(array, _FORMATS[kind][0])
 
 
 def key_values(array: pa.Array, sql_type: SqlType) -> list[Any]:
-    """The key forms of a column that has no NULLs."""
+    """The key forms of a column without NULLs."""
     kind = sql_type.kind
     if kind in _FORMATS:
         plain = fixed_width_values(array, kind)
@@ -247,12 +248,13 @@ _KEY_FORMS: dict[Kind, Callable[[Any], Any]] = {
 
 
 def key_form(sql_type: SqlType) -> Callable[[Any], Any] | None:
-    """The function from a value (not NULL) to its key form; None where a value is its own."""
+    """The function from a value (not NULL) to its key form; None if each value is its own key
+    form."""
     return _KEY_FORMS.get(sql_type.kind)
 
 
 def value_of(form: Any, sql_type: SqlType) -> Any:
-    """The value that a key form stands for."""
+    """The value of a key form."""
     if sql_type.kind is Kind.UUID:
         return None if form is None else UUID(form)
     convert = _FROM_UNITS.get(sql_type.kind)

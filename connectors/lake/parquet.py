@@ -31,7 +31,7 @@ class LakeParquet(ParquetFormat):
 
 def check_fields(schema: pa.Schema, file: DataFile, asked: Reading) -> None:
     """Fails where a nested column has other fields in a file than in the table."""
-    nested = [column for column in asked.wanted if column.type.is_nested]
+    nested = [column for column in asked.requested if column.type.is_nested]
     places = match_names([external_name(column) for column in nested], schema.names)
     for column, place in zip(nested, places, strict=True):
         if place is not None and _names(from_arrow(schema.field(place).type)) != _names(

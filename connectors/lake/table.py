@@ -124,7 +124,7 @@ def read_files(
     table: LakeTable, files: Sequence[LakeFile], parts: tuple[int, ...] | None, asked: Reading
 ) -> Batches:
     """The rows of some files, or of parts of one. A generator, as `FileFormat.read`."""
-    schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in asked.wanted])
+    schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in asked.requested])
     for file in files:
         constants = file.constants
         own = [i for i in range(len(table.columns)) if i not in constants]

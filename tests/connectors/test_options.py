@@ -66,18 +66,18 @@ def test_durations(value: str, nanoseconds: int) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "hint"),
     [
-        ("header", "yes!", "it takes true or false"),
-        ("size", "0", "it takes a whole number from 1 to 100"),
-        ("size", "1e1", "it takes a whole number from 1 to 100"),
-        ("size", "", "it takes a whole number from 1 to 100"),
-        ("format", "xml", "it takes one of csv, json-flat"),
-        ("wait", "5", "it takes a length of time such as '500 ms', '10 s', '5 minutes' or '1 h'"),
+        ("header", "yes!", "it accepts true or false"),
+        ("size", "0", "it accepts a whole number from 1 to 100"),
+        ("size", "1e1", "it accepts a whole number from 1 to 100"),
+        ("size", "", "it accepts a whole number from 1 to 100"),
+        ("format", "xml", "it accepts one of csv, json-flat"),
+        ("wait", "5", "it accepts a length of time such as '500 ms', '10 s', '5 minutes' or '1 h'"),
         (
             "wait",
             "2 fortnights",
-            "it takes a length of time such as '500 ms', '10 s', '5 minutes' or '1 h'",
+            "it accepts a length of time such as '500 ms', '10 s', '5 minutes' or '1 h'",
         ),
-        ("path", "", "it takes text that isn't empty"),
+        ("path", "", "it accepts text that isn't empty"),
     ],
 )
 def test_a_wrong_value_says_what_is_allowed(name: str, value: str, hint: str) -> None:
@@ -104,7 +104,7 @@ def test_a_missing_option() -> None:
     with pytest.raises(ProgrammingError) as caught:
         OPTIONS.read({})
     assert caught.value.message == 'option "path" of connector Thing is missing'
-    assert caught.value.hint == "add OPTIONS ('path' = '…'); it takes text that isn't empty"
+    assert caught.value.hint == "add OPTIONS ('path' = '…'); it accepts text that isn't empty"
     optional: Option[int] = WAIT
     with pytest.raises(ProgrammingError, match='option "wait" of connector Thing is missing'):
         OPTIONS.read({"path": "p"}).require(optional)

@@ -1,10 +1,11 @@
-"""Arrow IPC files, also called Feather: the record batches of a file are dealt out to partitions,
-and only the columns wanted are read. A file of the disk is mapped into memory, so what isn't
-compressed is read without a copy.
+"""Arrow IPC files, also called Feather: partitions share the record batches of a file.
 
-The streaming form (a file without Arrow's mark at its start) is read too, by one partition from the
-beginning. A file without its footer was cut off, or is still being written by someone who doesn't
-rename at the end; it is refused.
+Only the requested columns are read. A local file is mapped into memory, so data that are not
+compressed are read without a copy.
+
+The streaming format (a file that does not start with Arrow's magic bytes) is read too, from the
+start by one partition. A file without a footer was cut off, or a writer that does not rename is
+still writing it; it is refused.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def _source(path: str) -> pa.NativeFile:
 
 
 class ArrowFormat(TypedFormat):
-    """Columnar files with types of their own, laid out as in memory."""
+    """Columnar files that declare types, with the layout of Arrow arrays in memory."""
 
     name = "arrow"
 
@@ -62,11 +63,11 @@ class ArrowFormat(TypedFormat):
         with reading_typed(file.path, _KIND), _source(file.path) as source:
             return columns_of((_open_file(source) or ipc.open_stream(source)).schema, file)
 
-    def divide(self, file: DataFile, pieces: int) -> list[FileShare]:
+    def divide(self, file: DataFile, chunks: int) -> list[FileShare]:
         with reading_typed(file.path, _KIND), _source(file.path) as source:
             found = _open_file(source)
             count = 1 if found is None else found.num_record_batches
-        return shares(file, count, pieces)
+        return shares(file, count, chunks)
 
     def rows_in(self, file: DataFile) -> int | None:
         with reading_typed(file.path, _KIND), _source(file.path) as source:
@@ -74,12 +75,12 @@ class ArrowFormat(TypedFormat):
             return None if found is None else found.count_rows()
 
     def read(self, share: FileShare, asked: Reading) -> Batches:
-        wanted = [external_name(column) for column in asked.wanted]
+        names = [external_name(column) for column in asked.requested]
         for file in share.files:
             with reading_typed(file.path, _KIND), _source(file.path) as source:
                 row = 0
-                for batch, places in _batches(source, wanted, share.parts):
-                    yield _converted(batch, places, (file, row), asked)
+                for batch, positions in _batches(source, names, share.parts):
+                    yield _converted(batch, positions, (file, row), asked)
                     row += batch.num_rows
 
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
@@ -89,7 +90,7 @@ class ArrowFormat(TypedFormat):
 def _open_file(
     source: pa.NativeFile, fields: list[int] | None = None
 ) -> ipc.RecordBatchFileReader | None:
-    """A reader of a file, perhaps of some fields only; None where it has the streaming form."""
+    """A reader of a file, of all fields or of some; None if it has the streaming format."""
     source.seek(0)
     is_file = source.read(len(MARK)) == MARK
     source.seek(0)
@@ -99,51 +100,53 @@ def _open_file(
 
 
 def _options(fields: list[int] | None) -> ipc.IpcReadOptions:
-    # Columns are converted one at a time by who reads them: threads of Arrow's own would only be in
-    # the way.
+    # The reading thread converts one column at a time: threads of Arrow's own would only compete
+    # with it.
     return ipc.IpcReadOptions(included_fields=fields, use_threads=False)
 
 
 def _batches(
-    source: pa.NativeFile, wanted: Sequence[str], parts: tuple[int, ...] | None
+    source: pa.NativeFile, requested: Sequence[str], parts: tuple[int, ...] | None
 ) -> Iterator[tuple[pa.RecordBatch, list[int | None]]]:
-    """The batches, checked, and where in them the columns wanted are."""
+    """The validated batches, with the index of each requested column in them."""
     plain = _open_file(source)
     if plain is None:
         stream = ipc.open_stream(source, options=_options(None))
-        places = match_names(wanted, stream.schema.names)
+        positions = match_names(requested, stream.schema.names)
         for batch in stream:
             batch.validate(full=True)
-            yield batch, places
+            yield batch, positions
         return
-    found = match_names(wanted, plain.schema.names)
-    # Without any field the number of rows would be unknown too.
-    fields = sorted({place for place in found if place is not None}) or list(
+    found = match_names(requested, plain.schema.names)
+    # Without any field the number of rows would be unknown. So at least one field is read.
+    fields = sorted({position for position in found if position is not None}) or list(
         range(min(len(plain.schema), 1))
     )
     reader = _open_file(source, fields) if fields else plain
     assert reader is not None
-    places = [None if place is None else fields.index(place) for place in found]
+    positions = [None if position is None else fields.index(position) for position in found]
     for index in range(reader.num_record_batches) if parts is None else parts:
         batch = reader.get_batch(index)
-        # What comes from a file may hold anything: offsets behind the end would be read by whoever
-        # trusts them.
+        # A file may contain anything. Code that trusts its offsets could read past the end of a
+        # buffer.
         batch.validate(full=True)
-        yield batch, places
+        yield batch, positions
 
 
 def _converted(
     batch: pa.RecordBatch,
-    places: Sequence[int | None],
+    positions: Sequence[int | None],
     origin: tuple[DataFile, int],
     asked: Reading,
 ) -> pa.RecordBatch:
     arrays = []
-    for column, place in zip(asked.wanted, places, strict=True):
-        if place is None:
+    for column, position in zip(asked.requested, positions, strict=True):
+        if position is None:
             arrays.append(pa.nulls(batch.num_rows, to_arrow(column.type)))
         else:
-            arrays.append(typed(batch.column(place), column, origin, is_inferred=asked.is_inferred))
+            arrays.append(
+                typed(batch.column(position), column, origin, is_inferred=asked.is_inferred)
+            )
     return batch_of(arrays, asked.names, batch.num_rows)
 
 
@@ -157,7 +160,7 @@ class ArrowRows(PartWriter):
         options = ipc.IpcWriteOptions(compression=compression, use_threads=False)
         self._writer = ipc.new_file(output.stream, self.schema, options=options)
 
-    def write_part(self, batches: list[pa.RecordBatch]) -> None:
+    def write_row_group(self, batches: list[pa.RecordBatch]) -> None:
         self._writer.write_batch(pa.concat_batches(batches))
 
     def finish(self) -> None:

@@ -1,7 +1,7 @@
-"""Avro files: blocks of records with a schema of their own (package fastavro).
+"""Avro files: blocks of records with a schema (package fastavro).
 
-Only the fields that are wanted are decoded. A union with null is a column that may be NULL; one of
-several other types is read as the type that they have in common, and refused where there is none.
+Only the requested fields are decoded. A union with null is a column that may be NULL. A union of
+several other types is read as their common type, and refused if they have none.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from runnel.expressions.kernels.values import array_of
 from runnel.sqltypes import to_arrow
 
 BLOCK_BYTES = 256 << 10
-"""The size of a block that we write, before its compression."""
+"""The size in bytes of a written block, before compression."""
 
 _CODECS = {"auto": "deflate", "gz": "deflate", "bz2": "bzip2", "zst": "zstandard", "none": "null"}
 
@@ -59,14 +59,14 @@ def _fastavro() -> Any:
 
 @contextmanager
 def reading_avro(path: str) -> Iterator[None]:
-    """As `reading`, for files that aren't Avro or are damaged too."""
+    """As `reading`; files that are not Avro, or are damaged, are reported too."""
     with reading(path):
         try:
             yield
         except (Error, GeneratorExit, OSError):
             raise
         except Exception as error:
-            # What fastavro raises over damaged bytes is of no one class.
+            # fastavro raises exceptions of many classes for damaged bytes.
             raise OperationalError(
                 f'file "{path}" can\'t be read as Avro',
                 detail=f"{type(error).__name__}: {error}" if str(error) else type(error).__name__,
@@ -102,21 +102,21 @@ class AvroFormat(TypedFormat):
         schema = fastavro.reader(stream).writer_schema
         stream.seek(0)
         found = columns_of_schema(schema, file.path)
-        places = match_names(
-            [external_name(column) for column in asked.wanted], [name for name, _ in found]
+        positions = match_names(
+            [external_name(column) for column in asked.requested], [name for name, _ in found]
         )
-        names = [found[place][0] for place in places if place is not None]
+        names = [found[position][0] for position in positions if position is not None]
         row = 0
         for block in fastavro.block_reader(stream, narrowed(schema, names)):
             records = list(block)
             for start in range(0, len(records), BATCH_ROWS):
                 part = records[start : start + BATCH_ROWS]
                 arrays = []
-                for column, place in zip(asked.wanted, places, strict=True):
-                    if place is None:
+                for column, position in zip(asked.requested, positions, strict=True):
+                    if position is None:
                         arrays.append(pa.nulls(len(part), to_arrow(column.type)))
                     else:
-                        name, kind = found[place]
+                        name, kind = found[position]
                         values = array_of([record[name] for record in part], kind)
                         arrays.append(
                             typed(

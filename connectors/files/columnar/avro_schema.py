@@ -1,5 +1,4 @@
-"""Avro schemas: the columns that one describes, the part of it for some fields, and the one for a
-table's columns."""
+"""Avro schemas: the columns of a schema, a schema of some fields, and the schema of a table."""
 
 from __future__ import annotations
 
@@ -79,8 +78,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def columns_of_schema(schema: Any, path: str) -> list[tuple[str, SqlType]]:
-    """The fields of the records, with their types; NotSupportedError names a field that has
-    none."""
+    """The fields of the records with their types; NotSupportedError names a field without an SQL
+    type."""
     if not isinstance(schema, dict) or schema.get("type") not in ("record", "error"):
         kind = schema.get("type") if isinstance(schema, dict) else schema
         raise NotSupportedError(
@@ -100,7 +99,8 @@ def columns_of_schema(schema: Any, path: str) -> list[tuple[str, SqlType]]:
 
 
 class _Types:
-    """Reads the types of one schema, in which a name stands for what it was given to before."""
+    """Maps the types of one schema to SQL types; a name refers to the type that it was defined
+    for."""
 
     def __init__(self, schema: Any) -> None:
         self._named: dict[str, Any] = {}
@@ -182,15 +182,16 @@ class _Types:
 
 
 def narrowed(schema: Any, names: Sequence[str]) -> Any:
-    """The schema with which a reader decodes only the fields `names`; None where they are all."""
+    """The schema for a reader that decodes only the fields `names`; None if all are to be
+    decoded."""
     if set(names) == {field["name"] for field in schema["fields"]}:
         return None
-    kept = [field for field in schema["fields"] if field["name"] in names]
-    if any(_refers(field["type"]) for field in kept):
-        # A name may have been defined in a field that is left out.
+    retained = [field for field in schema["fields"] if field["name"] in names]
+    if any(_refers(field["type"]) for field in retained):
+        # A name that a field refers to may be defined in a field that is left out.
         return None
     return {key: value for key, value in schema.items() if not key.startswith("__")} | {
-        "fields": kept
+        "fields": retained
     }
 
 
@@ -208,7 +209,8 @@ def _refers(schema: Any) -> bool:
 
 
 def record_schema(columns: Sequence[TableColumn]) -> tuple[list[str], dict[str, Any]]:
-    """The fields' names, and the schema of new files with these columns; all may be null."""
+    """The fields' names, and the schema of new files with these columns, all of which may be
+    null."""
     fields = []
     names = [external_name(column) for column in columns]
     for number, (name, column) in enumerate(zip(names, columns, strict=True)):
@@ -254,5 +256,5 @@ def _schema_of(sql_type: SqlType, path: str) -> Any:
 
 
 def to_record_values(values: pa.Array, sql_type: SqlType) -> list[Any]:
-    """The values of a column as fastavro writes them."""
+    """The values of a column as fastavro accepts them."""
     return python_values(values, sql_type)

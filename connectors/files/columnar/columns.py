@@ -1,5 +1,5 @@
-"""Columns of files that have types of their own: what a table declares of them, and bringing them
-to its types."""
+"""Columns of files that declare types: checks of declared columns, and conversion to their
+types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from runnel.sqltypes import SqlType, can_cast, from_arrow, to_arrow
 
 
 def columns_of(schema: pa.Schema, file: DataFile) -> list[FileColumn]:
-    """The columns of a file by its schema; NotSupportedError for a type that SQL hasn't."""
+    """The columns of a file by its schema; NotSupportedError for a type without an SQL
+    equivalent."""
     columns = []
     for field in schema:
         try:
@@ -31,18 +32,18 @@ def columns_of(schema: pa.Schema, file: DataFile) -> list[FileColumn]:
 def check_columns(
     columns: Sequence[TableColumn], found: Sequence[FileColumn], file: DataFile
 ) -> None:
-    """Fails where a declared column isn't in a file, or can't be made of what is."""
+    """Fails if a declared column is missing in a file, or if its values cannot be cast."""
     names = [item.name for item in found]
-    wanted = [external_name(column) for column in columns]
-    for column, place in zip(columns, match_names(wanted, names), strict=True):
-        if place is None:
+    names_in_files = [external_name(column) for column in columns]
+    for column, index in zip(columns, match_names(names_in_files, names), strict=True):
+        if index is None:
             raise ProgrammingError(
                 f'column "{external_name(column)}" is not in file "{file.path}"',
                 hint=suggest(external_name(column), names, "its columns are " + ", ".join(names)),
             )
-        if not can_cast(found[place].type, column.type):
+        if not can_cast(found[index].type, column.type):
             raise ProgrammingError(
-                f'column "{column.name}" is declared as {column.type}, but is {found[place].type} '
+                f'column "{column.name}" is declared as {column.type}, but is {found[index].type} '
                 f'in file "{file.path}"'
             )
 
@@ -55,20 +56,25 @@ def typed(
     is_inferred: bool,
     kind: SqlType | None = None,
 ) -> pa.Array:
-    """A column of a file, from row `origin[1]` on, in the type of the table's column. `kind` is its
-    SQL type where its Arrow type doesn't tell."""
+    """A column of a file in the type of the table's column.
+
+    origin: the file, and the number of its rows before the array.
+    kind: the SQL type of the array, if its Arrow type does not determine it.
+    """
     file, row = origin
     if array.type == to_arrow(column.type) if kind is None else kind == column.type:
         return array
-    given = from_arrow(array.type) if kind is None else kind
-    if not can_cast(given, column.type):
+    actual = from_arrow(array.type) if kind is None else kind
+    if not can_cast(actual, column.type):
         raise DataError(
-            f'column "{column.name}" is {column.type}, but {given} in file "{file.path}"',
+            f'column "{column.name}" is {column.type}, but {actual} in file "{file.path}"',
             hint="declare the column with a type that the values of all files can be cast to",
         )
 
     def fault(index: int) -> DataError:
-        place = Place(file.path, f"row {row + index + 1}")
-        return unfit(array[index].as_py(), column.name, column.type, place, is_inferred=is_inferred)
+        location = Place(file.path, f"row {row + index + 1}")
+        return unfit(
+            array[index].as_py(), column.name, column.type, location, is_inferred=is_inferred
+        )
 
     return convert_or_fail(array, lambda part: convert_arrow(part, column.type), fault)

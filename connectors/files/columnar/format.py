@@ -1,5 +1,7 @@
-"""What formats share whose files have types of their own and come in parts: Parquet, Arrow IPC, and
-in part Avro."""
+"""The common base of formats whose files declare column types and consist of chunks.
+
+Parquet and Arrow IPC files do; of Avro files the types are used, but not the chunks.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +29,14 @@ from runnel.errors import OperationalError
 from runnel.sqltypes import to_arrow
 
 COUNTED_FILES = 16
-"""So many files at most are opened to count their rows for the planner; of more, some from all
-over."""
+"""The maximum number of files that are opened to count rows for the planner, evenly spread."""
 
 DAMAGED = "the file is damaged, cut off or not yet finished"
 
 
 @contextmanager
 def reading_typed(path: str, kind: str) -> Iterator[None]:
-    """As `reading`, for files that aren't of that kind or are damaged too."""
+    """As `reading`; files that are not of that kind, or are damaged, are reported too."""
     with reading(path):
         try:
             yield
@@ -46,7 +47,7 @@ def reading_typed(path: str, kind: str) -> Iterator[None]:
 
 
 class TypedFormat(FileFormat):
-    """Files that tell the types of their columns."""
+    """Files that declare the types of their columns."""
 
     is_text = False
 
@@ -55,7 +56,7 @@ class TypedFormat(FileFormat):
         """The columns of a file."""
 
     def rows_in(self, file: DataFile) -> int | None:
-        """How many rows a file has, if that can be told cheaply."""
+        """The number of rows of a file, if it is cheap to find; else None."""
         return None
 
     def discover(self, files: Sequence[DataFile]) -> tuple[FileColumn, ...]:
@@ -71,14 +72,14 @@ class TypedFormat(FileFormat):
             asked = files[:: -(-len(files) // COUNTED_FILES) or 1]
             counts = [self.rows_in(file) for file in asked]
         except OperationalError:
-            # Asked for only to plan well; reading will report it.
+            # Only the plan's quality depends on this. Reading will report the error.
             return None
         known = [count for count in counts if count is not None]
         if len(known) < len(counts):
             return None
         if len(asked) == len(files):
             return sum(known)
-        # The others are taken to have as many rows for their bytes.
+        # The files that were not opened are assumed to have as many rows per byte.
         return (
             sum(known)
             * sum(file.size for file in files)
@@ -86,11 +87,11 @@ class TypedFormat(FileFormat):
         )
 
 
-def shares(file: DataFile, count: int, pieces: int) -> list[FileShare]:
-    """A file of so many parts, cut into about so many pieces."""
-    if count < 2 or pieces < 2:
+def shares(file: DataFile, count: int, chunks: int) -> list[FileShare]:
+    """A file of `count` row groups (or record batches), divided into about `chunks` shares."""
+    if count < 2 or chunks < 2:
         return [FileShare((file,))]
-    size = -(-count // pieces)
+    size = -(-count // chunks)
     return [
         FileShare((file,), tuple(range(first, min(first + size, count))))
         for first in range(0, count, size)
@@ -98,30 +99,30 @@ def shares(file: DataFile, count: int, pieces: int) -> list[FileShare]:
 
 
 class PartWriter(RowWriter):
-    """Writes rows in parts of about `part_rows` rows."""
+    """Writes rows in row groups (or record batches) of about `group_rows` rows."""
 
-    def __init__(self, columns: Sequence[TableColumn], part_rows: int) -> None:
+    def __init__(self, columns: Sequence[TableColumn], group_rows: int) -> None:
         self.schema = pa.schema(
             [pa.field(external_name(item), to_arrow(item.type)) for item in columns]
         )
-        self._part_rows = part_rows
+        self._group_rows = group_rows
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
 
     @abstractmethod
-    def write_part(self, batches: list[pa.RecordBatch]) -> None:
-        """Writes the rows of a part."""
+    def write_row_group(self, batches: list[pa.RecordBatch]) -> None:
+        """Writes one row group."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(pa.RecordBatch.from_arrays(batch.columns, schema=self.schema))
         self._rows += batch.num_rows
-        if self._rows >= self._part_rows:
-            self._end_part()
+        if self._rows >= self._group_rows:
+            self._end_row_group()
 
-    def _end_part(self) -> None:
+    def _end_row_group(self) -> None:
         if self._waiting:
-            self.write_part(self._waiting)
+            self.write_row_group(self._waiting)
             self._waiting, self._rows = [], 0
 
     def finish(self) -> None:
-        self._end_part()
+        self._end_row_group()

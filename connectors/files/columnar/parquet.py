@@ -1,7 +1,7 @@
-"""Parquet files: only the columns wanted, only the row groups that may have rows for the predicate.
+"""Parquet files: reads only the requested columns of the row groups that may match the predicate.
 
-A file without its footer was cut off, or is still being written by someone who doesn't rename at
-the end; it is refused.
+A file without a footer was cut off, or a writer that does not rename is still writing it; it is
+refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from runnel.errors import ProgrammingError
 from runnel.sqltypes import to_arrow
 
 ROW_GROUP_ROWS = 262_144
-"""How many rows a row group has that we write."""
+"""The number of rows of a written row group."""
 
 _COMPRESSIONS = {"auto": "zstd", "zst": "zstd", "gz": "gzip", "lz4": "lz4", "none": "none"}
 
@@ -42,12 +42,12 @@ _KIND = "Parquet"
 
 
 def _source(path: str) -> Any:
-    """What pyarrow opens: it maps and reads files of the disk best itself."""
+    """The argument for pyarrow, which maps and reads local files best by itself."""
     return opened(path) if isinstance(path, RemotePath | ConfinedPath) else path
 
 
 class ParquetFormat(TypedFormat):
-    """Columnar files with types of their own."""
+    """Columnar files that declare types."""
 
     name = "parquet"
 
@@ -63,10 +63,10 @@ class ParquetFormat(TypedFormat):
             schema = pq.read_schema(_source(file.path))
         return columns_of(schema, file)
 
-    def divide(self, file: DataFile, pieces: int) -> list[FileShare]:
+    def divide(self, file: DataFile, chunks: int) -> list[FileShare]:
         with reading_typed(file.path, _KIND), pq.ParquetFile(_source(file.path)) as opened:
             groups = opened.num_row_groups
-        return shares(file, groups, pieces)
+        return shares(file, groups, chunks)
 
     def rows_in(self, file: DataFile) -> int | None:
         with reading_typed(file.path, _KIND):
@@ -89,22 +89,25 @@ class ParquetFormat(TypedFormat):
     ) -> Batches:
         file, parts = what
         schema = opened.schema_arrow
-        places = match_names([external_name(column) for column in asked.wanted], schema.names)
+        positions = match_names([external_name(column) for column in asked.requested], schema.names)
         groups = groups_to_read(opened.metadata, schema, asked, parts)
-        names = [schema.names[place] for place in places if place is not None]
+        names = [schema.names[position] for position in positions if position is not None]
         if not names:
             for group in groups:
                 yield self._converted(
                     None, [], opened.metadata.row_group(group).num_rows, (file, 0, asked)
                 )
             return
-        # A struct's own name also selects a column called "struct.field": the result is looked up
-        # by name again.
+        # The name of a struct also selects a column called "struct.field": so the result is looked
+        # up by name.
         row = 0
         for some in _in_turn(opened.metadata, groups):
             for batch in opened.iter_batches(batch_size=BATCH_ROWS, row_groups=some, columns=names):
                 found = {name: batch.column(i) for i, name in enumerate(batch.schema.names)}
-                arrays = [None if place is None else found[schema.names[place]] for place in places]
+                arrays = [
+                    None if position is None else found[schema.names[position]]
+                    for position in positions
+                ]
                 yield self._converted(batch, arrays, batch.num_rows, (file, row, asked))
                 row += batch.num_rows
 
@@ -117,7 +120,9 @@ class ParquetFormat(TypedFormat):
     ) -> pa.RecordBatch:
         file, row, asked = origin
         result = []
-        for column, array in zip(asked.wanted, arrays or [None] * len(asked.columns), strict=True):
+        for column, array in zip(
+            asked.requested, arrays or [None] * len(asked.columns), strict=True
+        ):
             if array is None:
                 result.append(pa.nulls(rows, to_arrow(column.type)))
             else:
@@ -126,8 +131,8 @@ class ParquetFormat(TypedFormat):
 
 
 def _in_turn(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[int]]:
-    """The row groups, few of them at a time: pyarrow reads all bytes of those it is asked for
-    before it gives the first row."""
+    """The row groups, a few at a time: before its first row, pyarrow reads all bytes of the row
+    groups."""
     some: list[int] = []
     rows = 0
     for group in groups:
@@ -141,8 +146,10 @@ def _in_turn(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[
 
 
 class ParquetRows(PartWriter):
-    """Writes row groups of a good size. `schema`: that of the batches, where it isn't that of the
-    columns."""
+    """Writes row groups of a good size.
+
+    `schema` is the schema of the batches, if it differs from that of the columns.
+    """
 
     def __init__(
         self,
@@ -157,7 +164,7 @@ class ParquetRows(PartWriter):
             output.stream, self.schema, compression=compression, write_page_checksum=True
         )
 
-    def write_part(self, batches: list[pa.RecordBatch]) -> None:
+    def write_row_group(self, batches: list[pa.RecordBatch]) -> None:
         self._writer.write_table(pa.Table.from_batches(batches, self.schema))
 
     def finish(self) -> None:

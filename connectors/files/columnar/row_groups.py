@@ -1,9 +1,8 @@
-"""Which row groups of a Parquet file may have rows for a predicate, by their smallest and largest
-values.
+"""Selects the row groups of a Parquet file that may have rows for a predicate, by their statistics.
 
-Only conjuncts of the form `column op constant` count, and only on columns that the file has in the
-table's own type, so that both sides compare alike. Statistics know nothing of NaN, which is larger
-than any number: "greater" leaves no group of a floating column out.
+Only conjuncts of the form `column op constant` are used, and only for columns that have the table's
+type in the file, so that both sides compare alike. Statistics ignore NaN, which is greater than any
+number. Therefore "greater" never skips a row group of a floating-point column.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from runnel.sqltypes import to_arrow
 def groups_to_read(
     metadata: pq.FileMetaData, schema: pa.Schema, asked: Reading, parts: Sequence[int] | None
 ) -> list[int]:
-    """The numbers of the row groups to read, of `parts` if that is given."""
+    """The numbers of the row groups to read, out of `parts` unless that is None."""
     groups = list(range(metadata.num_row_groups) if parts is None else parts)
     for test in comparisons(asked.predicate, asked.evaluation):
         leaf = _leaf_of(test.column, schema, metadata, asked)
@@ -40,13 +39,17 @@ def groups_to_read(
 def _leaf_of(
     column: Column, schema: pa.Schema, metadata: pq.FileMetaData, asked: Reading
 ) -> int | None:
-    """The number of the Parquet column behind a table's column, if it is a plain one of the same
-    type."""
-    wanted = asked.table_columns[column.index]
-    place = match_names([external_name(wanted)], schema.names)[0]
-    if place is None or schema.field(place).type != to_arrow(wanted.type) or wanted.type.is_nested:
+    """The number of the Parquet column of a table's column; None unless it is plain, with the
+    same type."""
+    declared = asked.table_columns[column.index]
+    index = match_names([external_name(declared)], schema.names)[0]
+    if (
+        index is None
+        or schema.field(index).type != to_arrow(declared.type)
+        or declared.type.is_nested
+    ):
         return None
-    name = schema.names[place]
+    name = schema.names[index]
     leaves = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path == name]
     return leaves[0] if len(leaves) == 1 else None
 
@@ -62,14 +65,16 @@ def _may_match(chunk: pq.ColumnChunkMetaData, operation: str, values: Sequence[A
     try:
         return any(overlaps(statistics.min, statistics.max, operation, value) for value in values)
     except (TypeError, ValueError, ArithmeticError):
-        # Values that Python can't compare, such as of a time unit that statistics give in another
-        # class.
+        # Values that Python cannot compare, for instance of a time unit for which statistics have
+        # another class.
         return True
 
 
 def overlaps(least: Any, largest: Any, operation: str, value: Any) -> bool:
-    """Whether `x operation value` may hold for an x from `least` to `largest`, or for NaN if these
-    are floats."""
+    """Whether `x operation value` may hold for an x from `least` to `largest`.
+
+    If these are floats, x may also be NaN.
+    """
     if value is None:
         return False
     if isinstance(value, float) and math.isnan(value):

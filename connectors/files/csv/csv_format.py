@@ -110,7 +110,7 @@ class CsvFormat(FileFormat):
         rows_before = 1 if self.options.dialect.header else 0
         for texts in text_batches(file, head, used, self.options):
             arrays = []
-            for column, place in zip(asked.wanted, places, strict=True):
+            for column, place in zip(asked.requested, places, strict=True):
                 if place is None:
                     arrays.append(pa.nulls(texts.num_rows, to_arrow(column.type)))
                 else:
@@ -122,7 +122,7 @@ class CsvFormat(FileFormat):
     def _places(self, asked: Reading, head: CsvHead) -> list[int | None]:
         """Where the wanted columns are in a file: by name, or without a header by position."""
         if self.options.dialect.header:
-            return match_names([external_name(column) for column in asked.wanted], head.names)
+            return match_names([external_name(column) for column in asked.requested], head.names)
         return [i if i < len(head.names) else None for i in asked.columns]
 
     def _typed(

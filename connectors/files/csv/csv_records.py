@@ -85,7 +85,7 @@ class CsvRecords(RecordParser):
         texts = piece.read(used)
         rows = texts.num_rows
         arrays, bad = [], np.zeros(rows, np.bool_)
-        for column, place in zip(self.asked.wanted, places, strict=True):
+        for column, place in zip(self.asked.requested, places, strict=True):
             if place is None:
                 arrays.append(pa.nulls(rows, to_arrow(column.type)))
             else:
@@ -144,7 +144,7 @@ class CsvRecords(RecordParser):
     def _places(self, width: int) -> list[int | None]:
         if self.options.dialect.header:
             return match_names(
-                [external_name(column) for column in self.asked.wanted], self.names or ()
+                [external_name(column) for column in self.asked.requested], self.names or ()
             )
         return [i if i < width else None for i in self.asked.columns]
 

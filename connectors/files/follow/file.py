@@ -1,9 +1,9 @@
-"""One file of a followed path: how far it is read, and what became of it meanwhile.
+"""One followed file: how far it has been read, and how it changed in the meantime.
 
-A text file may grow; its last line is read when it has its end. How far it is read is told in
-bytes, and the last bytes before that place are kept, to tell a file that grew from another one in
-its place. Files of other formats, and compressed ones, are read as a whole, when they have stayed
-the same from one look to the next.
+A text file may grow; its last line is read once the line has its end. The position is an offset in
+bytes. The last bytes before it are stored, to distinguish a file that grew from a file that
+replaced it. Files of other formats and compressed files are read as a whole, when they are
+unchanged from one listing to the next.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from runnel.connectors.files.storage import DataFile, RemotePath, local
 from runnel.errors import DataError, Error, ErrorCode, OperationalError
 
 BLOCK_BYTES = 4 << 20
-"""How much of a file is read at a time."""
+"""How many bytes of a file are read at a time."""
 
 REMEMBERED_BYTES = 32
-"""How many bytes before the place where reading goes on are kept."""
+"""How many bytes before the position are stored."""
 
 LOGGER = logging.getLogger("runnel.connectors")
 
 Mark = tuple[int, ...]
-"""What tells cheaply that a file changed: its size and, on the disk, its number and the time of its
-last change."""
+"""Values that change with the file and are cheap to read: its size in bytes and, on the disk,
+its inode number and the time of its last change."""
 
 
 def mark_of(file: DataFile) -> Mark | None:
-    """What the file looks like now; None where it is gone."""
+    """The current mark of the file; None if it was deleted."""
     if isinstance(file.path, RemotePath):
         return (file.size,)
     try:
@@ -47,14 +47,17 @@ def mark_of(file: DataFile) -> Mark | None:
 
 
 def number_of(mark: Mark | None) -> int | None:
-    """The number of the file on its disk, which it keeps under another name; a file that is removed
-    leaves it to others."""
+    """The inode number of the file, which survives a rename; another file may get it after a
+    deletion."""
     return None if mark is None or len(mark) < 3 else mark[1]
 
 
 class GrowingFile:
-    """A text file that is read as it grows. `start` and `line` are the place up to which its rows
-    were given."""
+    """A text file that is read as it grows.
+
+    `start` and `line` are the position (offset in bytes, line number) up to which its rows were
+    emitted.
+    """
 
     def __init__(self, parser: RecordParser) -> None:
         self._parser = parser
@@ -67,24 +70,26 @@ class GrowingFile:
         self._before = b""
         self._after_bytes = b""
         self._has_begun = False
-        self.seen: Mark | None = None
+        self.last_mark: Mark | None = None
         self._size = 0
         self._last: int | None = None
         self._last_rows = 0
 
     def look(self, file: DataFile, mark: Mark) -> bool:
-        """Whether there may be something to read."""
-        if mark == self.seen:
+        """Whether there may be rows to read, by the mark of a new listing."""
+        if mark == self.last_mark:
             return False
-        self.seen = mark
+        self.last_mark = mark
         self._size = mark[0]
         if self.start:
             self._check(mark[0])
         return mark[0] > self.start
 
     def read(self) -> pa.RecordBatch | None:
-        """The next rows; None where there is no further whole record. `given` says when they were
-        handed on."""
+        """The next rows; None if there is no further whole record.
+
+        The caller calls `confirm` when the rows were emitted.
+        """
         if self._last is not None:
             return self._read_limited(self._last)
         try:
@@ -125,7 +130,7 @@ class GrowingFile:
         return batch.slice(self._skipped)
 
     def _read_limited(self, last: int) -> pa.RecordBatch | None:
-        """The rows up to the last place, then those behind it that were read too."""
+        """The rows up to the last position, then those after it that had been read too."""
         if not self._has_begun:
             with reading(self.path), open_bytes(self.path, "none") as stream:
                 if not self._begin(stream):
@@ -137,24 +142,23 @@ class GrowingFile:
         return None if batch is None else batch.slice(0, rows)
 
     def stop_at(self, token: dict[str, Any], file: DataFile) -> None:
-        """Reads no further than to a position."""
+        """Limits reading to the rows before a position."""
         self._last, self._last_rows, self._size = token["start"], token["rows"], file.size
 
-    def given(self) -> None:
-        """All rows of the last `read` were handed on."""
+    def confirm(self) -> None:
+        """Confirms that all rows of the last `read` were emitted."""
         self._skipped = 0
         self.start, self.line = self._after
         self._before = self._after_bytes
 
     @property
     def unread(self) -> tuple[int, int] | None:
-        """How many bytes were read, and how many were seen, where these are more."""
+        """The bytes read and the bytes observed, if there are unread bytes; else None."""
         return (self.start, self._size) if self.start < self._size else None
 
     def is_cut(self, mark: Mark) -> bool:
-        """Whether it is now shorter than what was read, or another one, and some of it was not
-        read."""
-        if self.unread is None or mark == self.seen:
+        """Whether it is shorter now than was observed, or replaced, before all of it was read."""
+        if self.unread is None or mark == self.last_mark:
             return False
         return (
             mark[0] < self._size
@@ -162,23 +166,25 @@ class GrowingFile:
         )
 
     def gone(self) -> None:
-        """The file isn't there any more."""
+        """Logs that the file was deleted."""
         LOGGER.warning(
             'file "%s" was removed after %d of its bytes were read', self.path, self.start
         )
 
     def takes_over(self, other: FollowedFile, mark: Mark) -> bool:
-        """Goes on where another one is, if this is the same file under another name: unchanged, or
-        with more behind what was read."""
+        """Adopts the position of another entry, if both are the same file under two names.
+
+        The file is the same if it is unchanged, or has additional bytes after those that were read.
+        """
         if (
             not isinstance(other, GrowingFile)
-            or other.seen is None
-            or not (mark == other.seen or mark[0] > other.seen[0])
+            or other.last_mark is None
+            or not (mark == other.last_mark or mark[0] > other.last_mark[0])
         ):
             return False
         if self._bytes_before(other.start, len(other._before)) != other._before:
             return False
-        self.seen, self._size = other.seen, other._size
+        self.last_mark, self._size = other.last_mark, other._size
         self.start, self.line, self.to_skip = other.start, other.line, other.to_skip
         self._after, self._before, self._after_bytes = (
             (self.start, self.line),
@@ -188,19 +194,20 @@ class GrowingFile:
         return True
 
     def position(self, rows: int) -> dict[str, Any]:
-        """How far it is read; `rows` of those after `start` were given too."""
+        """The position, for a snapshot; `rows` is the number of rows after `start` that were
+        emitted too."""
         return {
             "start": self.start,
             "line": self.line,
             "rows": rows + self._skipped + self.to_skip,
             "before": self._before.hex(),
             "size": self._size,
-            "number": number_of(self.seen),
+            "number": number_of(self.last_mark),
         }
 
     def is_it(self, token: dict[str, Any], file: DataFile) -> bool:
-        """Whether a file that has the number of that in a position is that one, with perhaps more
-        behind."""
+        """Whether a file with the inode number of a position is that file, perhaps with more
+        bytes after it."""
         before = bytes.fromhex(token.get("before", ""))
         return (
             bool(before)
@@ -209,7 +216,7 @@ class GrowingFile:
         )
 
     def seek(self, token: dict[str, Any], file: DataFile | None) -> bool:
-        """Goes on from a position; False where the file is gone, but was read to its end."""
+        """Resumes from a position. False: the file was deleted, but had been read to its end."""
         before = bytes.fromhex(token["before"])
         if file is None:
             if token["start"] < token["size"]:
@@ -224,7 +231,7 @@ class GrowingFile:
         return True
 
     def skip_all(self, file: DataFile) -> None:
-        """Reads only what comes behind the records that there are now."""
+        """Skips the records that exist now."""
         self._size = file.size
         with reading(self.path), open_bytes(self.path, "none") as stream:
             if not self._begin(stream):
@@ -252,28 +259,29 @@ class GrowingFile:
         return True
 
     def _check(self, size: int) -> None:
-        """Starts anew where the file isn't the one that was read."""
+        """Restarts from the beginning if the file is not the one that was read."""
         if size >= self.start and self._bytes_before(self.start, len(self._before)) == self._before:
             return
         what = "was truncated" if size < self.start else "was replaced"
         LOGGER.warning(
-            'file "%s" %s after %d of its bytes were read: it is read from its beginning; what may '
-            'have been added before '
-            "that is lost",
-            self.path, what, self.start,
-        )  # fmt: skip
+            'file "%s" %s after %d of its bytes were read: it is read from its beginning; bytes '
+            "that were added before that may be lost",
+            self.path,
+            what,
+            self.start,
+        )
         self.start, self.line, self.to_skip, self._before = 0, 1, 0, b""
         self._after, self._after_bytes, self._has_begun = (0, 1), b"", False
 
-    def _bytes_before(self, place: int, count: int) -> bytes:
+    def _bytes_before(self, position: int, count: int) -> bytes:
         with reading(self.path), open_bytes(self.path, "none") as stream:
-            stream.seek(place - count)
+            stream.seek(position - count)
             found: bytes = stream.read(count)
             return found
 
 
 class WholeFile:
-    """A file that is read when it is complete: when it looks the same twice."""
+    """A file that is read when it is complete: when two listings in a row show the same mark."""
 
     def __init__(
         self, path: str, file_format: FileFormat, asked: Reading, malformed: Malformed
@@ -282,7 +290,7 @@ class WholeFile:
         self._format = file_format
         self._asked = asked
         self._malformed = malformed
-        self.seen: Mark | None = None
+        self.last_mark: Mark | None = None
         self._batches: Batches | None = None
         self._is_done = False
         self._rows = 0
@@ -291,9 +299,9 @@ class WholeFile:
         self._most: int | None = None
 
     def look(self, file: DataFile, mark: Mark) -> bool:
-        if self._is_done and self.seen is None:
-            self.seen = mark
-        was, self.seen = self.seen, mark
+        if self._is_done and self.last_mark is None:
+            self.last_mark = mark
+        was, self.last_mark = self.last_mark, mark
         if self._is_done and mark != was:
             LOGGER.warning(
                 'file "%s" was changed after it was read; the changes are not read', self.path
@@ -316,54 +324,54 @@ class WholeFile:
                     self._waiting = batch.num_rows - skipped
                     return batch.slice(skipped)
         except Error as error:
-            told = DataError(
+            located = DataError(
                 error.message, detail=error.detail or f'file "{self.path}"', hint=error.hint
             )
-            self._malformed.leave_out(error if self._malformed.fails else told, self.path)
+            self._malformed.leave_out(error if self._malformed.fails else located, self.path)
             self._malformed.log()
         self._batches, self._is_done = None, True
         return None
 
     def _first(self, batch: pa.RecordBatch, most: int) -> pa.RecordBatch:
-        """So many rows of it at most; when there have been enough no more are read."""
+        """At most `most` rows of the batch; after the last one, the file is closed."""
         self._most = max(0, most - batch.num_rows)
         if not self._most:
             self.close()
         return batch.slice(0, most)
 
     def stop_at(self, token: dict[str, Any], file: DataFile) -> None:
-        """Reads no further than to a position."""
+        """Limits reading to the rows before a position."""
         self._most = None if token["done"] else token["rows"]
         if token["done"] or token["rows"]:
             self._batches = self._format.read(FileShare((file,)), self._asked)
 
-    def given(self) -> None:
+    def confirm(self) -> None:
         self._rows += self._waiting
         self._waiting = 0
 
     @property
     def unread(self) -> tuple[int, int] | None:
-        return None if self._is_done or self.seen is None else (0, self.seen[0])
+        return None if self._is_done or self.last_mark is None else (0, self.last_mark[0])
 
     def is_cut(self, mark: Mark) -> bool:
-        return self._rows > 0 and not self._is_done and mark != self.seen
+        return self._rows > 0 and not self._is_done and mark != self.last_mark
 
     def gone(self) -> None:
         if not self._is_done:
             LOGGER.warning('file "%s" was removed before it was read', self.path)
 
     def takes_over(self, other: FollowedFile, mark: Mark) -> bool:
-        if not isinstance(other, WholeFile) or not other._is_done or mark != other.seen:
+        if not isinstance(other, WholeFile) or not other._is_done or mark != other.last_mark:
             return False
-        self.seen, self._rows, self._is_done = mark, other._rows, True
+        self.last_mark, self._rows, self._is_done = mark, other._rows, True
         return True
 
     def position(self, rows: int) -> dict[str, Any]:
         return {
             "rows": self._rows + rows + self.to_skip,
             "done": self._is_done,
-            "mark": None if self.seen is None else list(self.seen),
-            "number": number_of(self.seen),
+            "mark": None if self.last_mark is None else list(self.last_mark),
+            "number": number_of(self.last_mark),
         }
 
     def is_it(self, token: dict[str, Any], file: DataFile) -> bool:
@@ -372,13 +380,13 @@ class WholeFile:
     def seek(self, token: dict[str, Any], file: DataFile | None) -> bool:
         if token["done"]:
             self._is_done = True
-            self.seen = None if token.get("mark") is None else tuple(token["mark"])
+            self.last_mark = None if token.get("mark") is None else tuple(token["mark"])
             return file is not None
         if token["rows"]:
             was, now = token.get("mark"), None if file is None else mark_of(file)
             if file is None or now is None:
                 raise self._gap(token, "is gone")
-            # Its number may differ where a directory was copied or brought back.
+            # The inode number may differ if a directory was copied or restored.
             if was is not None and (was[0], was[2:]) != (now[0], list(now[2:])):
                 raise self._gap(token, "was changed")
         self.to_skip = token["rows"]
@@ -392,7 +400,7 @@ class WholeFile:
         )
 
     def skip_all(self, file: DataFile) -> None:
-        self._is_done, self.seen = True, mark_of(file)
+        self._is_done, self.last_mark = True, mark_of(file)
 
     def close(self) -> None:
         if self._batches is not None:
@@ -404,7 +412,7 @@ FollowedFile = GrowingFile | WholeFile
 
 def _gap(path: str, token: dict[str, Any], what: str) -> OperationalError:
     return position_expired(
-        f'file "{path}" {what}, and {token["start"]} of its bytes were read',
-        detail=f"the query was to go on at byte {token['start']}, line {token['line']}",
+        f'file "{path}" {what}, but {token["start"]} of its bytes were read',
+        detail=f"the query was to resume at byte {token['start']}, line {token['line']}",
         hint="put the file back",
     )

@@ -1,7 +1,7 @@
-"""File mappings in follow mode: files that come and grow, as a stream.
+"""File mappings in follow mode: new and growing files as a stream.
 
-One partition reads all of them: at each look at the path the files by name, each as far as it goes.
-When there is nothing new it is idle, and looks again after the poll interval, by the job's clock.
+One partition reads all files. It lists the path, and then reads the files by name, each as far as
+possible. If there is nothing new, it is idle until the poll interval has passed by the job's clock.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ from runnel.processor import ExpiredPosition, JobContext
 
 MILLISECOND = 1_000_000
 LOOKING_SHARE = 10
-"""Looking takes at most about one part in so many of the time, however many files there are."""
+"""Listing takes at most about one part in LOOKING_SHARE of the time, however many files there
+are."""
 
 
 class FollowTable(FileTable):
-    """Files as a stream without end."""
+    """Files as an unbounded stream."""
 
     @property
     def is_unbounded(self) -> bool:
@@ -90,8 +91,11 @@ class FollowSource(Source):
 
 
 class FollowPartition(SourcePartition):
-    """Reads the files of a path, for ever. `is_durable`: what is removed before it was read isn't
-    only told in the log, but stops the job."""
+    """Reads the files of a path without end.
+
+    `is_durable`: a file that is removed before it was read stops the job; otherwise this is only
+        logged.
+    """
 
     def __init__(
         self,
@@ -111,7 +115,7 @@ class FollowPartition(SourcePartition):
         self._files: dict[str, FollowedFile] = {}
         self._to_read: deque[FollowedFile] = deque()
         self._rest: pa.RecordBatch | None = None
-        self._given_rows = 0
+        self._emitted_rows = 0
         self._look_at: int | None = None
         self._is_durable = is_durable
         self._expired: dict[str, OperationalError] = {}
@@ -129,7 +133,7 @@ class FollowPartition(SourcePartition):
                 elif batch.num_rows:
                     return self._give(batch)
                 else:
-                    self._to_read[0].given()
+                    self._to_read[0].confirm()
             if self._has_end:
                 return END
             now = self._clock()
@@ -146,7 +150,7 @@ class FollowPartition(SourcePartition):
     def position(self) -> Token | None:
         current = self._to_read[0].path if self._to_read and self._rest is not None else None
         files = {
-            path: file.position(self._given_rows if path == current else 0)
+            path: file.position(self._emitted_rows if path == current else 0)
             for path, file in sorted(self._files.items())
         }
         return {"files": files}
@@ -154,11 +158,11 @@ class FollowPartition(SourcePartition):
     def seek(self, token: Token) -> None:
         there = {file.path: file for file in files_now(self._path)}
         renamed = self._renamed_since(token["files"], there)
-        for path, place in token["files"].items():
+        for path, position in token["files"].items():
             now = renamed.get(path, path)
             file = self._new(now)
             try:
-                if file.seek(place, there.get(now)):
+                if file.seek(position, there.get(now)):
                     self._files[now] = file
             except OperationalError as error:
                 if error.code is not ErrorCode.POSITION_EXPIRED:
@@ -169,32 +173,32 @@ class FollowPartition(SourcePartition):
     def stop_at(self, token: Token) -> None:
         there = {file.path: file for file in files_now(self._path)}
         renamed = self._renamed_since(token["files"], there)
-        for path, place in token["files"].items():
+        for path, position in token["files"].items():
             now = renamed.get(path, path)
             if now not in there:
                 raise position_expired(f'file "{path}" is gone, of which rows were read')
-            self._new(now).seek(place, there[now])  # whether it is the one that was read
+            self._new(now).seek(position, there[now])  # fails if it is another file
             file = self._new(now)
-            file.stop_at(place, there[now])
+            file.stop_at(position, there[now])
             self._to_read.append(file)
             self._files[now] = file
         self._has_end = True
 
     def _renamed_since(
-        self, places: Mapping[str, Any], there: Mapping[str, DataFile]
+        self, positions: Mapping[str, Any], there: Mapping[str, DataFile]
     ) -> dict[str, str]:
-        """Files that have another name than in a position, as after a rotation of logs."""
+        """Maps old to new names of files that were renamed since a position, as by log rotation."""
         numbers = {
             number: path
             for path, file in there.items()
             if (number := number_of(mark_of(file))) is not None
         }
         found = {}
-        for path, place in places.items():
-            now = numbers.get(place.get("number"))
-            if now is None or now in places:
+        for path, position in positions.items():
+            now = numbers.get(position.get("number"))
+            if now is None or now in positions:
                 continue
-            if self._new(now).is_it(place, there[now]):
+            if self._new(now).is_it(position, there[now]):
                 LOGGER.info('file "%s" is called "%s" now', path, now)
                 found[path] = now
         return found
@@ -211,7 +215,7 @@ class FollowPartition(SourcePartition):
     def skip_to(self, choice: ExpiredPosition) -> Skipped:
         expired, self._expired = list(self._expired), {}
         if choice is ExpiredPosition.EARLIEST:
-            # What isn't known is read from its beginning.
+            # A file without a position is read from its beginning.
             return Skipped(f"the beginning of {_listed(expired)}")
         there = {file.path: file for file in files_now(self._path)}
         for path in expired:
@@ -226,17 +230,17 @@ class FollowPartition(SourcePartition):
                 file.close()
 
     def _give(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """At most a full batch; the rest waits."""
+        """Emits at most a full batch; the rest waits."""
         if batch.num_rows > BATCH_ROWS:
             self._rest = batch.slice(BATCH_ROWS)
-            self._given_rows += BATCH_ROWS
+            self._emitted_rows += BATCH_ROWS
             return batch.slice(0, BATCH_ROWS)
-        self._rest, self._given_rows = None, 0
-        self._to_read[0].given()
+        self._rest, self._emitted_rows = None, 0
+        self._to_read[0].confirm()
         return batch
 
     def _look(self) -> None:
-        """Finds out which files have something to read."""
+        """Lists the path, and queues the files that may have rows to read."""
         there = {
             file.path: (file, mark)
             for file in files_now(self._path)
@@ -248,7 +252,7 @@ class FollowPartition(SourcePartition):
         for path, (found, mark) in there.items():
             file = self._files.get(path)
             if file is not None and self._is_durable and file.is_cut(mark):
-                # Before it is read anew: what was there and wasn't read is lost.
+                # Before the file is read again: its unread rows are lost.
                 self._lost(path, self._files.pop(path))
                 continue
             if file is None:
@@ -263,7 +267,7 @@ class FollowPartition(SourcePartition):
         self._raise_expired()
 
     def _lost(self, path: str, file: FollowedFile) -> None:
-        """It isn't there any more. What was seen of it and not read stops a job."""
+        """Handles a deleted file. Observed but unread bytes stop a durable job."""
         unread = file.unread if self._is_durable else None
         if unread is None:
             file.gone()
@@ -274,11 +278,11 @@ class FollowPartition(SourcePartition):
             )
 
     def _keep_renamed(self, marks: Mapping[str, Mark]) -> None:
-        """Files that have another name now are read on, not anew."""
+        """Continues renamed files at their position instead of reading them again."""
         known = {
             number: path
             for path, file in self._files.items()
-            if (number := number_of(file.seen)) is not None
+            if (number := number_of(file.last_mark)) is not None
         }
         renamed = {}
         for path, mark in marks.items():
@@ -286,15 +290,15 @@ class FollowPartition(SourcePartition):
             if was is not None and was != path and number_of(marks.get(was)) != number_of(mark):
                 renamed[path] = was
         files = [(path, self._new(path)) for path in renamed]
-        kept = [
+        continued = [
             (path, file)
             for path, file in files
             if file.takes_over(self._files[renamed[path]], marks[path])
         ]
-        for path, _ in kept:
+        for path, _ in continued:
             LOGGER.info('file "%s" is called "%s" now', renamed[path], path)
             del self._files[renamed[path]]
-        self._files.update(kept)
+        self._files.update(continued)
 
     def _new(self, path: str) -> FollowedFile:
         path = like(self._path.text, path)
@@ -315,8 +319,10 @@ def _listed(paths: Sequence[str]) -> str:
 
 
 class WholeLines:
-    """Stands in for a file system, so that columns can be found out from a file that is being
-    written: it opens files as far as they have whole lines, and no further than a sample needs."""
+    """Acts as a file system, to infer columns from a file that is being written.
+
+    It opens a file up to its last whole line, and at most the size of a sample.
+    """
 
     def open(self, path: str, mode: str) -> io.BytesIO:
         with reading(path), open_bytes(path, "none") as stream:
@@ -325,7 +331,7 @@ class WholeLines:
 
 
 def without_last_lines(files: Sequence[DataFile], file_format: FileFormat) -> list[DataFile]:
-    """The files, those of text without a last line that may not be whole."""
+    """The files; text files without a last line that may be incomplete."""
     found = []
     for file in files:
         is_plain = compression_of(file.path, file_format.options.compression) is None

@@ -1,5 +1,4 @@
-"""Opening a File mapping with Hive partitions: which keys there are, and which columns they
-give."""
+"""Opens a File mapping with Hive partitions: finds the partition keys and their columns."""
 
 from __future__ import annotations
 
@@ -26,11 +25,11 @@ from runnel.errors import ProgrammingError, suggest
 def open_partitioned(
     definition: MappingDefinition,
     options: FileOptions,
-    given: FilePath,
+    file_path: FilePath,
     format_named: Callable[[str], FileFormat],
 ) -> FileTable:
-    """The table of a mapping whose files are in folders named key=value, or are to be."""
-    path = HivePath(given.text, given.glob, given.ignore_missing)
+    """The table of a mapping whose files are, or will be, in folders named key=value."""
+    path = HivePath(file_path.text, file_path.glob, file_path.ignore_missing)
     files = files_now(path) if definition.columns else path.files()
     file_format = format_named(options.format or format_name_of(path.text, files))
     keys = _keys(path, files, options)
@@ -39,8 +38,8 @@ def open_partitioned(
             TableColumn(item.name, item.type, item.external_name) for item in definition.columns
         )
         _check_partition_by(columns, options.partition_by)
-        places = _places(columns, keys)
-        own = [column for i, column in enumerate(columns) if i not in places]
+        key_columns = _positions(columns, keys)
+        own = [column for i, column in enumerate(columns) if i not in key_columns]
         _check_own(path, own, columns)
         file_format.check_declared(own, files)
     else:
@@ -49,7 +48,7 @@ def open_partitioned(
         own = [column for column in found if column.name.lower() not in lower]
         types = partition_types(path, files, keys)
         columns = (*own, *(TableColumn(key, item) for key, item in zip(keys, types, strict=True)))
-        places = {len(own) + number: number for number in range(len(keys))}
+        key_columns = {len(own) + number: number for number in range(len(keys))}
     names = {item.name.lower() for item in columns}
     columns += tuple(item for item in file_format.hidden_columns() if item.name not in names)
     return HiveTable(
@@ -58,20 +57,20 @@ def open_partitioned(
         file_format,
         path,
         is_inferred=not definition.columns,
-        partitioning=Partitioning(tuple(keys), places),
+        partitioning=Partitioning(tuple(keys), key_columns),
     )
 
 
 def _keys(path: FilePath, files: Sequence[DataFile], options: FileOptions) -> list[str]:
     found = partition_keys(path, files)
-    wanted = list(options.partition_by)
-    if wanted and files and [key.lower() for key in found] != [key.lower() for key in wanted]:
+    requested = list(options.partition_by)
+    if requested and files and [key.lower() for key in found] != [key.lower() for key in requested]:
         there = ", ".join(found) or "none"
         raise ProgrammingError(
-            f'the partition keys of "{path.text}" are {there}, not {", ".join(wanted)}',
+            f'the partition keys of "{path.text}" are {there}, not {", ".join(requested)}',
             hint="correct the option partitionBy, or write to another folder",
         )
-    if not found and not wanted and options.hive:
+    if not found and not requested and options.hive:
         if files:
             raise ProgrammingError(
                 f'the files of "{path.text}" are not in folders named key=value',
@@ -79,21 +78,21 @@ def _keys(path: FilePath, files: Sequence[DataFile], options: FileOptions) -> li
                 hint="leave the option hivePartitioning out, or correct the path",
             )
         raise ProgrammingError(
-            f'the partition keys of "{path.text}" can\'t be found out: there are no files',
+            f'the partition keys of "{path.text}" can\'t be inferred: there are no files',
             hint="name them: OPTIONS ('partitionBy' = 'column, …')",
         )
-    return found or wanted
+    return found or requested
 
 
-def _places(columns: Sequence[TableColumn], keys: Sequence[str]) -> dict[int, int]:
-    """Which columns are which keys."""
+def _positions(columns: Sequence[TableColumn], keys: Sequence[str]) -> dict[int, int]:
+    """Maps the index of each column that is a partition key to the index of the key."""
     by_name = {external_name(column).lower(): i for i, column in enumerate(columns)}
-    places = {}
+    key_columns = {}
     for number, key in enumerate(keys):
         index = by_name.get(key.lower())
         if index is not None:
-            places[index] = number
-    return places
+            key_columns[index] = number
+    return key_columns
 
 
 def _check_own(path: FilePath, own: Sequence[TableColumn], columns: Sequence[TableColumn]) -> None:
@@ -106,7 +105,7 @@ def _check_own(path: FilePath, own: Sequence[TableColumn], columns: Sequence[Tab
 
 
 def _check_partition_by(columns: Sequence[TableColumn], keys: Sequence[str]) -> None:
-    """Fails where a key that is to be written has no column."""
+    """Fails if a partition key has no column."""
     names = [external_name(column) for column in columns]
     for key in keys:
         if key.lower() not in {name.lower() for name in names}:

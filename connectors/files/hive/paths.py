@@ -1,6 +1,6 @@
-"""Hive partitions: files in folders named `key=value`, whose names give further columns.
+"""Hive partitions: files in folders named `key=value`, which add columns.
 
-The folders are found below the path, all files having the same keys in the same order. Values are
+The folders are below the path, and all files have the same keys in the same order. Values are
 percent-decoded; `__HIVE_DEFAULT_PARTITION__` stands for NULL.
 """
 
@@ -29,7 +29,7 @@ from runnel.sqltypes import VARCHAR, SqlType, to_arrow
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 _SAFE = "-_.~ ():,@+"
-"""What is written as it is in a folder's name, beside letters and digits."""
+"""The characters, in addition to letters and digits, that a folder name has unquoted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,10 @@ def keys_of(path: FilePath, file: DataFile) -> list[tuple[str, str]]:
 
 
 def partition_keys(path: FilePath, files: Sequence[DataFile]) -> list[str]:
-    """The keys that all files have, in order; [] where some have none; ProgrammingError where they
-    differ."""
+    """The common keys of all files, in order; [] if some files have none.
+
+    ProgrammingError if the keys differ.
+    """
     if not files:
         return []
     first = [key for key, _ in keys_of(path, files[0])]
@@ -81,7 +83,7 @@ def partition_keys(path: FilePath, files: Sequence[DataFile]) -> list[str]:
 def partition_types(
     path: FilePath, files: Sequence[DataFile], keys: Sequence[str]
 ) -> list[SqlType]:
-    """The types of the keys, as their values show them: whole numbers, days, else text."""
+    """The types of the keys, inferred from their values: whole numbers, dates, else text."""
     found = []
     for i in range(len(keys)):
         values = {keys_of(path, file)[i][1] for file in files} - {DEFAULT_PARTITION}
@@ -97,8 +99,10 @@ def partition_values(
     columns: Sequence[TableColumn],
     numbers: Sequence[int],
 ) -> list[pa.Array]:
-    """For each partition column its value in each file, in the column's type; `numbers` say which
-    key each column is."""
+    """For each partition column, its value for each file, in the column's type.
+
+    `numbers` has the index of the key of each column.
+    """
     arrays = []
     for column, number in zip(columns, numbers, strict=True):
         values = [keys_of(path, file)[number][1] for file in files]
@@ -123,41 +127,47 @@ def partition_values(
 
 def kept_files(
     predicate: Expression | None,
-    places: dict[int, int],
+    positions: dict[int, int],
     values: list[pa.Array],
     count: int,
     context: EvaluationContext,
 ) -> list[int]:
-    """The files, by number, that may have rows for a predicate over the table's columns. `places`
-    says which of `values` a table's column is."""
-    kept = list(range(count))
+    """The indexes of the files that may have rows for a predicate over the table's columns.
+
+    `positions` maps the index of a column in the table to its index in `values`; `count` is the
+    number of files. Conjuncts that use other columns are ignored.
+    """
+    selected = list(range(count))
     for conjunct in conjuncts(predicate):
         used = columns_of(conjunct)
-        if not used or not used <= set(places):
+        if not used or not used <= set(positions):
             continue
 
         def renumbered(node: Expression) -> Expression:
             if isinstance(node, Column):
                 return Column(
-                    index=places[node.index], name=node.name, type=node.type, position=node.position
+                    index=positions[node.index],
+                    name=node.name,
+                    type=node.type,
+                    position=node.position,
                 )
             return node
 
         frame = Frame(list(values), count, context)
         answer = evaluate(compile_expression(transform(conjunct, renumbered)), frame).to_pylist()
-        kept = [i for i in kept if answer[i]]
-    return kept
+        selected = [i for i in selected if answer[i]]
+    return selected
 
 
 def constant_column(values: pa.Array, index: int, column: TableColumn, rows: int) -> pa.Array:
-    """The value of one file in every row."""
+    """The value of one file, repeated for `rows` rows."""
     if not values[index].is_valid:
         return pa.nulls(rows, to_arrow(column.type))
     return pa.repeat(values[index], rows)
 
 
 def folder_name(keys: Sequence[str], texts: Sequence[str | None]) -> str:
-    """The folders for a combination of values."""
+    """The folder path for a combination of values."""
     parts = [
         f"{quote(key, safe=_SAFE)}={DEFAULT_PARTITION if text is None else quote(text, safe=_SAFE)}"
         for key, text in zip(keys, texts, strict=True)

@@ -1,5 +1,8 @@
-"""File mappings with Hive partitions: reading only the folders that a predicate allows, writing
-rows to the folders of their values."""
+"""File mappings with Hive partitions.
+
+A scan reads only the folders that the predicate allows; a sink writes each row to the folder of its
+values.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +41,17 @@ from runnel.processor import JobContext
 from runnel.sqltypes import BOOLEAN, VARCHAR, to_arrow
 
 MOST_OPEN = 128
-"""So many folders are written to at a time; the file of another is finished first."""
+"""The maximum number of open folders. Before another folder is opened, the file of the oldest is
+finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """The keys in the folders' names, and for each column of the table that is one, by index,
-    which."""
+    """The partition keys of a table.
+
+    keys: the keys, in the order of the folders.
+    columns: the index of the key, by the index of its column in the table.
+    """
 
     keys: tuple[str, ...]
     columns: Mapping[int, int]
@@ -83,10 +90,10 @@ class HiveSource(Source):
         self._request = request
         partitioned = table.partitioning.columns
         self._own = [i for i in range(len(table.columns)) if i not in partitioned]
-        places = {index: place for place, index in enumerate(self._own)}
-        self._wanted = [i for i in request.columns if i not in partitioned]
-        self._inner_columns = tuple(places[i] for i in self._wanted)
-        self._inner_predicate = columns_over(request.predicate, places)
+        positions = {index: position for position, index in enumerate(self._own)}
+        self._requested = [i for i in request.columns if i not in partitioned]
+        self._inner_columns = tuple(positions[i] for i in self._requested)
+        self._inner_predicate = columns_over(request.predicate, positions)
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         table, request = self._table, self._request
@@ -94,8 +101,8 @@ class HiveSource(Source):
         files = table.path.files()
         columns = [table.columns[i] for i in partitioned]
         values = partition_values(table.path, files, columns, list(partitioned.values()))
-        places = {index: place for place, index in enumerate(partitioned)}
-        kept = kept_files(request.predicate, places, values, len(files), context.evaluation)
+        positions = {index: position for position, index in enumerate(partitioned)}
+        selected = kept_files(request.predicate, positions, values, len(files), context.evaluation)
         asked = Reading(
             self._inner_columns,
             tuple(table.columns[i] for i in self._own),
@@ -105,9 +112,9 @@ class HiveSource(Source):
             table.is_inferred,
         )
         whole = Reading(request.columns, table.columns, evaluation=context.evaluation)
-        numbers = {files[i].path: i for i in kept}
-        known = {index: values[place] for index, place in places.items()}
-        shares = divide(table.format, [files[i] for i in kept])
+        numbers = {files[i].path: i for i in selected}
+        known = {index: values[position] for index, position in positions.items()}
+        shares = divide(table.format, [files[i] for i in selected])
         return [FilePartition(self._read(share, asked, known, numbers), whole) for share in shares]
 
     def _read(
@@ -117,7 +124,7 @@ class HiveSource(Source):
         known: Mapping[int, pa.Array],
         numbers: Mapping[str, int],
     ) -> Batches:
-        """The rows of a share's files, each with the values of its folders."""
+        """The rows of a share's files, with the values of the folders in each."""
         columns = self._table.columns
         schema = pa.schema(
             [pa.field(columns[i].name, to_arrow(columns[i].type)) for i in self._request.columns]
@@ -126,7 +133,7 @@ class HiveSource(Source):
             number = numbers[file.path]
             for batch in self._table.format.read(FileShare((file,), share.parts), asked):
                 rows = batch.num_rows
-                own = dict(zip(self._wanted, batch.columns, strict=True))
+                own = dict(zip(self._requested, batch.columns, strict=True))
                 arrays = [
                     own[i] if i in own else constant_column(known[i], number, columns[i], rows)
                     for i in self._request.columns
@@ -134,29 +141,30 @@ class HiveSource(Source):
                 yield make_batch(arrays, schema, rows)
 
 
-def columns_over(predicate: Expression | None, places: Mapping[int, int]) -> Expression | None:
-    """The conjuncts over the columns in `places` alone, over these."""
-    kept = [part for part in conjuncts(predicate) if columns_of(part) <= set(places)]
-    if len(kept) == len(conjuncts(predicate)) and all(
-        place == index for index, place in places.items()
+def columns_over(predicate: Expression | None, positions: Mapping[int, int]) -> Expression | None:
+    """The conjuncts that use only columns of `positions`, with their new indexes; None if there
+    is none."""
+    usable = [part for part in conjuncts(predicate) if columns_of(part) <= set(positions)]
+    if len(usable) == len(conjuncts(predicate)) and all(
+        position == index for index, position in positions.items()
     ):
         return predicate
 
     def moved(node: Expression) -> Expression:
         if isinstance(node, Column):
             return Column(
-                index=places[node.index], name=node.name, type=node.type, position=node.position
+                index=positions[node.index], name=node.name, type=node.type, position=node.position
             )
         return node
 
-    parts = tuple(transform(part, moved) for part in kept)
+    parts = tuple(transform(part, moved) for part in usable)
     if len(parts) < 2:
         return parts[0] if parts else None
     return Call(function="and", arguments=parts, type=BOOLEAN)
 
 
 class PartitionedSink(Sink):
-    """Writes the rows of one execution, a file per folder."""
+    """Writes the rows of one execution, one file per folder."""
 
     def __init__(self, table: HiveTable, request: SinkRequest) -> None:
         self._table = table
@@ -178,10 +186,10 @@ class PartitionedSink(Sink):
                 hint="declare a column for each",
                 detail=f"the mapping has no column for {', '.join(missing)}",
             )
-        places = {index: place for place, index in enumerate(request.columns)}
-        self._key_places = [(places.get(index), self._columns[index]) for index, _ in by_key]
+        positions = {index: position for position, index in enumerate(request.columns)}
+        self._key_positions = [(positions.get(index), self._columns[index]) for index, _ in by_key]
         self._own = [i for i in request.columns if i not in table.partitioning.columns]
-        self._own_places = [places[i] for i in self._own]
+        self._own_positions = [positions[i] for i in self._own]
         self._owner = request.owner
         self._sinks: dict[str, FileSink] = {}
         self._renames: list[list[str]] = []
@@ -195,11 +203,15 @@ class PartitionedSink(Sink):
             return
         texts = [
             pa.nulls(batch.num_rows, pa.string())
-            if place is None
-            else _texts(batch.column(place), column)
-            for place, column in self._key_places
+            if position is None
+            else _texts(batch.column(position), column)
+            for position, column in self._key_positions
         ]
-        rows = batch.select(self._own_places)
+        rows = batch.select(self._own_positions)
+        # Example: a table partitioned by one key, whose values are ["a", "b", "a"]. `groups` has
+        # the columns "0" = ["a", "b", "a"] and "row" = [0, 1, 2]; `found` is {"0": "a", "row_list":
+        # [0, 2]}, {"0": "b", "row_list": [1]}. So the folder of "a" gets the rows 0 and 2, and that
+        # of "b" gets row 1.
         groups = pa.Table.from_arrays(
             [*texts, pa.arange(0, batch.num_rows)], names=[*map(str, range(len(texts))), "row"]
         )
@@ -222,11 +234,11 @@ class PartitionedSink(Sink):
             inner = SinkTarget(
                 file_system.below(target.folder, folder), None, target.suffix, target.compression
             )
-            kept = _own_columns(self._table)
-            columns = tuple(self._columns[i] for i in kept)
-            places = {index: place for place, index in enumerate(kept)}
+            own_columns = _own_columns(self._table)
+            columns = tuple(self._columns[i] for i in own_columns)
+            positions = {index: position for position, index in enumerate(own_columns)}
             request = SinkRequest(
-                WriteMode.INSERT, tuple(places[i] for i in self._own), self._owner
+                WriteMode.INSERT, tuple(positions[i] for i in self._own), self._owner
             )
             sink = self._sinks[folder] = FileSink(self._table.format, inner, columns, request)
         return sink
@@ -260,7 +272,7 @@ class PartitionedSink(Sink):
         self._other().abort({"renames": renames})
 
     def _other(self) -> FileSink:
-        """A sink for tokens alone."""
+        """A sink that only handles tokens."""
         return FileSink(
             self._table.format,
             self._target,
@@ -274,7 +286,7 @@ def _own_columns(table: HiveTable) -> list[int]:
 
 
 def _texts(array: pa.Array, column: TableColumn) -> pa.Array:
-    """Values as the folders' names have them."""
+    """Values as the folder names spell them."""
     if column.type == VARCHAR:
         return array
     return cast_datum(array, column.type, VARCHAR, EvaluationContext())

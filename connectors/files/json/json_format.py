@@ -149,9 +149,9 @@ class ChunkReader:
         self._faults = faults
         self._asked = asked
         self._records = 0
-        self._schema = _raw_schema(asked.wanted)
+        self._schema = _raw_schema(asked.requested)
         self._uneven = 0
-        scales = [scale for column in asked.wanted for scale in _scales(column.type)]
+        scales = [scale for column in asked.requested for scale in _scales(column.type)]
         # Arrow multiplies a DECIMAL's digits by 10^scale without noticing every overflow of 128
         # bits.
         self._digits = MAX_PRECISION - max(scales) if scales else None
@@ -182,7 +182,7 @@ class ChunkReader:
         try:
             arrays = []
             found, rows = self._raw_columns(data, self._schema)
-            for column, raw in zip(self._asked.wanted, found, strict=True):
+            for column, raw in zip(self._asked.requested, found, strict=True):
                 raw_type = _raw_type(column.type)
                 assert raw_type is not None
                 if _has_infinity(raw):
@@ -198,7 +198,7 @@ class ChunkReader:
         if len(data) >= UNIFORM_BYTES and self._uneven < GIVE_UP and self._asked.columns:
             found = uniform_columns(data, dict(zip(schema.names, schema.types, strict=True)))
             if found is not None:
-                return [found[external_name(column)] for column in self._asked.wanted], len(
+                return [found[external_name(column)] for column in self._asked.requested], len(
                     next(iter(found.values()))
                 )
             self._uneven += 1
@@ -210,7 +210,7 @@ class ChunkReader:
             ),
         )
         return [
-            table.column(external_name(column)).combine_chunks() for column in self._asked.wanted
+            table.column(external_name(column)).combine_chunks() for column in self._asked.requested
         ], table.num_rows
 
     def _by_python(self, chunk: Chunk) -> pa.RecordBatch:
@@ -227,7 +227,7 @@ class ChunkReader:
         doesn't fit."""
         arrays: list[pa.Array] = []
         wrong: list[tuple[int, TableColumn, Any]] = []
-        for column in self._asked.wanted:
+        for column in self._asked.requested:
             name = external_name(column)
             values = [record.get(name) for record in records]
             try:

@@ -73,7 +73,7 @@ class JsonLines(RecordParser):
                 self._parse(number, text, kept, faults)
         values = [record for _, _, record in kept]
         bad: set[int] = set()
-        for column in self.asked.wanted:
+        for column in self.asked.requested:
             faults += self._unfit(
                 [record.get(external_name(column)) for record in values], column, kept, bad
             )
@@ -85,7 +85,7 @@ class JsonLines(RecordParser):
             array_of_values([record.get(external_name(column)) for record in values], column.type)
             if values
             else pa.nulls(0, to_arrow(column.type))
-            for column in self.asked.wanted
+            for column in self.asked.requested
         ]
         return batch_of(arrays, self.asked.names, len(values))
 

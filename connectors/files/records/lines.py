@@ -1,7 +1,7 @@
 """Text files as lines: a VARCHAR column `line`, and the hidden columns `file` and `line_number`.
 
-Lines end with a line feed, with or without a carriage return before it; the last one needs no end.
-The lines of many small files come in one batch.
+A line ends with a line feed, or with a carriage return and a line feed; the last line needs no end.
+Lines of many small files are gathered in one batch.
 """
 
 from __future__ import annotations
@@ -38,8 +38,13 @@ _TYPES: dict[str, SqlType] = {"line": VARCHAR, "file": VARCHAR, "line_number": B
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Whole lines of one file, each with its end, and the number of the first."""
+class LineChunk:
+    """Some lines of one file.
+
+    path: the file.
+    data: the lines, each with its end.
+    first_line: the number of the first line, from 1.
+    """
 
     path: str
     data: bytes
@@ -72,13 +77,13 @@ class LinesFormat(FileFormat):
                 )
 
     def read(self, share: FileShare, asked: Reading) -> Batches:
-        waiting: list[Piece] = []
+        waiting: list[LineChunk] = []
         size = 0
         for file in share.files:
             with reading(file.path):
-                for piece in self._pieces(file):
-                    waiting.append(piece)
-                    size += len(piece.data)
+                for chunk in self._chunks(file):
+                    waiting.append(chunk)
+                    size += len(chunk.data)
                     if size >= BLOCK_BYTES:
                         yield self.batch(waiting, asked)
                         waiting, size = [], 0
@@ -95,10 +100,10 @@ class LinesFormat(FileFormat):
             )
         return LinesWriter(output)
 
-    def _pieces(self, file: DataFile) -> Iterator[Piece]:
+    def _chunks(self, file: DataFile) -> Iterator[LineChunk]:
         with open_bytes(file.path, self.options.compression) as stream:
             rest: list[bytes] = []
-            held = 0
+            size = 0
             line = 1
             is_start = True
             while block := stream.read(BLOCK_BYTES):
@@ -108,52 +113,52 @@ class LinesFormat(FileFormat):
                 cut = block.rfind(b"\n") + 1
                 if cut == 0:
                     rest.append(block)
-                    held += len(block)
-                    if held > LONGEST_LINE:
+                    size += len(block)
+                    if size > LONGEST_LINE:
                         raise OperationalError(
                             f'line {line} of file "{file.path}" is longer than 1 GiB'
                         )
                     continue
                 data = b"".join([*rest, block[:cut]])
-                yield Piece(file.path, data, line)
+                yield LineChunk(file.path, data, line)
                 line += data.count(b"\n")
-                rest, held = [block[cut:]], len(block) - cut
+                rest, size = [block[cut:]], len(block) - cut
             data = b"".join(rest)
             if data:
-                yield Piece(file.path, data + b"\n", line)
+                yield LineChunk(file.path, data + b"\n", line)
 
-    def batch(self, pieces: Sequence[Piece], asked: Reading) -> pa.RecordBatch:
-        """The lines of pieces, one after the other."""
-        lines = self._lines(pieces)
+    def batch(self, chunks: Sequence[LineChunk], asked: Reading) -> pa.RecordBatch:
+        """The lines of all chunks, one after the other."""
+        lines = self._lines(chunks)
         is_only = sum(1 for column in asked.table_columns if not column.hidden) == 1
         arrays = []
-        for column in asked.wanted:
+        for column in asked.requested:
             name = "line" if is_only and not column.hidden else external_name(column).lower()
             if name == "line":
                 arrays.append(lines)
             elif name == "file":
-                arrays.append(_file_names(pieces))
+                arrays.append(_file_names(chunks))
             else:
-                arrays.append(_line_numbers(pieces))
+                arrays.append(_line_numbers(chunks))
         return batch_of(arrays, asked.names, len(lines))
 
-    def _lines(self, pieces: Sequence[Piece]) -> pa.Array:
-        data = b"".join([piece.data for piece in pieces])
+    def _lines(self, chunks: Sequence[LineChunk]) -> pa.Array:
+        data = b"".join([chunk.data for chunk in chunks])
         try:
             return split_lines(data)
         except pa.ArrowInvalid:
             if self.options.replace_invalid:
                 return split_lines(data.decode("utf-8", "replace").encode())
-            for piece in pieces:
+            for chunk in chunks:
                 try:
-                    split_lines(piece.data)
+                    split_lines(chunk.data)
                 except pa.ArrowInvalid:
-                    raise undecodable(piece.path, self.options.compression) from None
+                    raise undecodable(chunk.path, self.options.compression) from None
             raise
 
 
 class LinesWriter(RowWriter):
-    """Writes each value as a line; NULL as an empty one."""
+    """Writes each value as a line, and NULL as an empty line."""
 
     def __init__(self, output: FileOutput) -> None:
         self._output = output
@@ -173,21 +178,26 @@ class LinesWriter(RowWriter):
         )
 
 
-def _file_names(pieces: Sequence[Piece]) -> pa.Array:
-    counts = [piece.data.count(b"\n") for piece in pieces]
-    names = [piece.path.encode("utf-8", "surrogateescape") for piece in pieces]
+def _file_names(chunks: Sequence[LineChunk]) -> pa.Array:
+    # Example: chunks of "a.txt" with 2 lines and of "b.txt" with 1 line. counts = [2, 1]; names =
+    #     [b"a.txt", b"b.txt"], so offsets = [0, 5, 10] and distinct = ["a.txt", "b.txt"]; each
+    #     index of `distinct` is repeated once per line, positions = [0, 0, 1]; the result is
+    #     ["a.txt", "a.txt", "b.txt"].
+    counts = [chunk.data.count(b"\n") for chunk in chunks]
+    names = [chunk.path.encode("utf-8", "surrogateescape") for chunk in chunks]
     offsets = np.zeros(len(names) + 1, np.int32)
     np.cumsum([len(name) for name in names], out=offsets[1:])
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(names))]
     distinct = pa.Array.from_buffers(pa.binary(), len(names), buffers).cast(pa.string())
-    places = np.repeat(np.arange(len(pieces), dtype=np.int32), counts)
-    indices = pa.Array.from_buffers(pa.int32(), len(places), [None, pa.py_buffer(places)])
+    positions = np.repeat(np.arange(len(chunks), dtype=np.int32), counts)
+    indices = pa.Array.from_buffers(pa.int32(), len(positions), [None, pa.py_buffer(positions)])
     return distinct.take(indices)
 
 
-def _line_numbers(pieces: Sequence[Piece]) -> pa.Array:
+def _line_numbers(chunks: Sequence[LineChunk]) -> pa.Array:
+    # Example: chunks that start at line 1 with 2 lines and at line 7 with 1 line give [1, 2, 7].
     parts = [
-        np.arange(piece.first_line, piece.first_line + piece.data.count(b"\n")) for piece in pieces
+        np.arange(chunk.first_line, chunk.first_line + chunk.data.count(b"\n")) for chunk in chunks
     ]
     numbers = np.concatenate(parts)
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])

@@ -1,8 +1,10 @@
-"""Records that can't be read: the option 'onError', and what becomes of them.
+"""Malformed records: the option 'onError', and the handling of records by its value.
 
-'onError' = 'fail' the query fails; the error names the place, the value and what is wrong (the
-default) 'onError' = 'skip' they are left out, counted and logged 'onError' = 'divert:mapping' the
-same, and they go to that mapping: place, record and reason
+- 'onError' = 'fail' (the default): the query fails; the error has the location, the value and the
+  reason.
+- 'onError' = 'skip': malformed records are left out, counted and logged.
+- 'onError' = 'divert:mapping': as 'skip', and the location, the record and the reason are written
+  to that mapping, the side output.
 """
 
 from __future__ import annotations
@@ -18,13 +20,16 @@ from runnel.errors import Error
 _LOGGER = logging.getLogger("runnel.connectors")
 _DIVERT = "divert:"
 SHOWN_CHARACTERS = 80
-"""How much of a record the log shows."""
+"""How many characters of a record the log shows."""
 
 
 @frozen
 class OnError:
-    """The option's value: whether a malformed record ends the query, and the mapping that gets it
-    else, if one does."""
+    """The value of the option.
+
+    fails: whether a malformed record ends the query.
+    mapping: the side output for malformed records; None if there is none.
+    """
 
     fails: bool
     mapping: str | None = None
@@ -49,12 +54,12 @@ def on_error(name: str) -> Option[OnError]:
 
 
 class Malformed:
-    """The malformed records of one partition. `source` is what the log calls it."""
+    """The malformed records of one partition. `source` is its name in the log."""
 
     def __init__(self, on_error: OnError, source: str) -> None:
         self.on_error = on_error
         self._source = source
-        self._diverted: list[MalformedRecord] = []
+        self._side_output: list[MalformedRecord] = []
         self._first: tuple[Error, str] | None = None
         self._logged = 0
         self.count = 0
@@ -64,19 +69,19 @@ class Malformed:
         return self.on_error.fails
 
     def leave_out(self, error: Error, record: str) -> None:
-        """Raises the error, or leaves the record out. The error's detail is the place."""
+        """Raises the error, or leaves the record out. The error's detail is the location."""
         if self.on_error.fails:
             raise error
         self.count += 1
         if self._first is None:
             self._first = (error, record)
         if self.on_error.mapping is not None:
-            self._diverted.append(
+            self._side_output.append(
                 MalformedRecord(error.detail or self._source, record, error.message)
             )
 
     def log(self) -> None:
-        """Tells in one line of those that were left out since the last call."""
+        """Logs one line about the records that were left out since the last call."""
         if self._first is None:
             return
         error, record = self._first
@@ -93,6 +98,6 @@ class Malformed:
         self._first, self._logged = None, self.count
 
     def take(self) -> Sequence[MalformedRecord]:
-        """Those to divert since the last call."""
-        taken, self._diverted = self._diverted, []
+        """The records for the side output since the last call."""
+        taken, self._side_output = self._side_output, []
         return taken

@@ -1,8 +1,7 @@
-"""Reading the records of a text file piece by piece, as they come, with a say in what becomes of
-the malformed ones.
+"""Reads the records of a text file chunk by chunk, with a policy for malformed records.
 
-Used where a format's own reader of whole files can't be: for files that grow, and where malformed
-records are left out.
+It replaces a format's reader of whole files for files that grow, and if malformed records are to be
+left out.
 """
 
 from __future__ import annotations
@@ -24,8 +23,10 @@ LONGEST_RECORD = 1 << 28
 
 
 class RecordParser(ABC):
-    """The records of one file. Pieces are given in order: first `begin`, then `whole` and `batch`
-    for each."""
+    """The records of one file.
+
+    Chunks are passed in the order of the file: first `begin`, then `whole` and `batch` for each.
+    """
 
     def __init__(
         self, path: str, options: FileOptions, asked: Reading, malformed: Malformed
@@ -35,10 +36,10 @@ class RecordParser(ABC):
         self.asked = asked
         self.malformed = malformed
         self.left_out: list[int] = []
-        """The lines of the records that were left out, as far as the caller didn't clear it."""
+        """The lines of the records that were left out since the caller last cleared the list."""
 
     def leave_out(self, error: DataError, line: int, record: str) -> None:
-        """Raises the error, with its place, or leaves the record on that line out."""
+        """Raises the error with its location, or leaves out the record on that line."""
         error.detail = (
             self.detail(line) if error.detail is None else f"{self.detail(line)}: {error.detail}"
         )
@@ -46,19 +47,21 @@ class RecordParser(ABC):
         self.left_out.append(line)
 
     def begin(self, data: bytes, is_end: bool) -> int | None:
-        """How many bytes at the file's start are no records; what they say is remembered. None:
-        more of the file is needed."""
+        """The number of bytes at the start of the file that are not records, such as a header.
+
+        The parser retains their information. None: more of the file is needed.
+        """
         if BYTE_ORDER_MARK.startswith(data) and data != BYTE_ORDER_MARK and not is_end:
             return None
         return len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
 
     def whole(self, data: bytes) -> int:
-        """How many bytes, from the first one on, are whole records, each with its end."""
+        """The number of bytes, from the first, that are whole records, each with its end."""
         return data.rfind(b"\n") + 1
 
     def batch(self, data: bytes, line: int) -> pa.RecordBatch:
-        """Whole records as a batch; the first one begins on that line."""
-        batches = [self.records(piece, first) for piece, first in self._decodable(data, line)]
+        """Whole records as a batch; the first one begins on `line`."""
+        batches = [self.records(chunk, first) for chunk, first in self._decodable(data, line)]
         if len(batches) == 1:
             return batches[0]
         if not self.asked.columns or not batches:
@@ -67,17 +70,19 @@ class RecordParser(ABC):
 
     @abstractmethod
     def records(self, data: bytes, line: int) -> pa.RecordBatch:
-        """The same, of bytes that are UTF-8."""
+        """As `batch`, for bytes that are valid UTF-8."""
 
     def detail(self, line: int) -> str:
-        """Where a line is, as errors say it."""
+        """The location of a line, for errors."""
         return f'file "{self.path}", line {line}'
 
     def _without_columns(self, rows: int) -> pa.RecordBatch:
         return empty_columns(rows) if rows else self.records(b"", 1)
 
     def _decodable(self, data: bytes, line: int) -> Iterator[tuple[bytes, int]]:
-        """The data in pieces that are UTF-8, each with its first line."""
+        """The data in chunks of valid UTF-8, each with the number of its first line."""
+        # Example: of the lines b"a\n", b"\xff\n", b"b\n", the first of which is line 5, the result
+        # is (b"a\n", 5), (b"b\n", 7). Line 6 is left out.
         try:
             data.decode()
         except UnicodeDecodeError:
@@ -87,19 +92,19 @@ class RecordParser(ABC):
         else:
             yield data, line
             return
-        kept: list[bytes] = []
+        retained: list[bytes] = []
         for number, text in enumerate(lines_of(data), line):
             try:
                 text.decode()
-                kept.append(text)
+                retained.append(text)
             except UnicodeDecodeError:
-                if kept:
-                    yield b"".join(kept), number - len(kept)
-                    kept = []
+                if retained:
+                    yield b"".join(retained), number - len(retained)
+                    retained = []
                 error = DataError("a record is not valid UTF-8", hint=not_utf8(self.path).hint)
                 self.leave_out(error, number, text.decode("utf-8", "backslashreplace"))
-        if kept:
-            yield b"".join(kept), number - len(kept) + 1
+        if retained:
+            yield b"".join(retained), number - len(retained) + 1
 
 
 def lines_of(data: bytes) -> list[bytes]:
@@ -108,31 +113,31 @@ def lines_of(data: bytes) -> list[bytes]:
 
 
 def batches_of_file(parser: RecordParser) -> Batches:
-    """All records of a file that doesn't grow; the last one needs no end."""
+    """All records of a file that does not grow; the last one needs no end."""
     with reading(parser.path), open_bytes(parser.path, parser.options.compression) as stream:
-        held, line, has_begun = b"", 1, False
+        buffered, line, has_begun = b"", 1, False
         while True:
-            block = stream.read(BLOCK_BYTES * (1 if len(held) < BLOCK_BYTES else 4))
-            held += block
+            block = stream.read(BLOCK_BYTES * (1 if len(buffered) < BLOCK_BYTES else 4))
+            buffered += block
             if not has_begun:
-                skipped = parser.begin(held, not block)
+                skipped = parser.begin(buffered, not block)
                 if skipped is not None:
-                    line += held.count(b"\n", 0, skipped)
-                    held, has_begun = held[skipped:], True
-            if not block and held and not held.endswith(b"\n"):
-                held += b"\n"
-            size = parser.whole(held) if has_begun else 0
+                    line += buffered.count(b"\n", 0, skipped)
+                    buffered, has_begun = buffered[skipped:], True
+            if not block and buffered and not buffered.endswith(b"\n"):
+                buffered += b"\n"
+            size = parser.whole(buffered) if has_begun else 0
             if size:
-                batch = parser.batch(held[:size], line)
+                batch = parser.batch(buffered[:size], line)
                 parser.malformed.log()
                 yield batch
-                line += held.count(b"\n", 0, size)
-                held = held[size:]
-            elif len(held) > LONGEST_RECORD:
+                line += buffered.count(b"\n", 0, size)
+                buffered = buffered[size:]
+            elif len(buffered) > LONGEST_RECORD:
                 raise too_long(parser, line)
             if not block:
-                if held.strip():
-                    parser.leave_out(_cut_off(), line, held.decode("utf-8", "backslashreplace"))
+                if buffered.strip():
+                    parser.leave_out(_cut_off(), line, buffered.decode("utf-8", "backslashreplace"))
                     parser.malformed.log()
                 return
 

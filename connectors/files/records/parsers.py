@@ -1,4 +1,4 @@
-"""Which parser reads the records of a format one by one; formats that aren't text have none."""
+"""The parsers of records one by one, by format; only text formats have one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PARSERS: dict[str, type[RecordParser]] = {"csv": CsvRecords, "json": JsonLines,
 def parser_of(
     file_format: FileFormat, path: str, asked: Reading, malformed: Malformed
 ) -> RecordParser | None:
-    """A parser of one file; None where the format has no records that can be read one by one."""
+    """A parser of one file; None if the records of the format cannot be read one by one."""
     kind = _PARSERS.get(file_format.name)
     return None if kind is None else kind(path, file_format.options, asked, malformed)
 
@@ -27,7 +27,7 @@ def has_parser(file_format: FileFormat) -> bool:
 def without_malformed(
     file_format: FileFormat, share: FileShare, asked: Reading, malformed: Malformed
 ) -> Batches:
-    """The rows of some files but for the records that can't be read."""
+    """The rows of some files, without the malformed records."""
     for file in share.files:
         parser = parser_of(file_format, file.path, asked, malformed)
         if parser is None:

@@ -1,10 +1,10 @@
-"""Lines of text read piece by piece: see `record_parser`."""
+"""Lines of text, read chunk by chunk: see `records/parser.py`."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from runnel.connectors.files.records.lines import LinesFormat, Piece
+from runnel.connectors.files.records.lines import LineChunk, LinesFormat
 from runnel.connectors.files.records.parser import RecordParser
 
 
@@ -12,4 +12,4 @@ class TextLines(RecordParser):
     """Each line is a record."""
 
     def records(self, data: bytes, line: int) -> pa.RecordBatch:
-        return LinesFormat(self.options).batch([Piece(self.path, data, line)], self.asked)
+        return LinesFormat(self.options).batch([LineChunk(self.path, data, line)], self.asked)

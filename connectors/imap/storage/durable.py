@@ -1,11 +1,11 @@
-"""Maps on disk: every change is in a log before it is made, and the log is replaced by a checkpoint
-when it outgrows it.
+"""Maps on disk: a change is logged before it is made, and a checkpoint replaces a log that grew
+large.
 
-The folder of a map holds `checkpoint-<n>` and `log-<n>`: the rows at one moment, and the changes
-since; and `current`, the manifest, which names the pair that counts. A new pair is written beside
-the old one, and counts when the manifest is replaced. What is left of another pair is removed at
-the next start. A map that was never written to has no folder; a folder is given its name when its
-files are on the disk. So a file that is missing, empty or too short is always damage.
+The folder of a map contains `checkpoint-<n>`, the rows at one point in time; `log-<n>`, the changes
+since then; and `current`, the manifest, which names the valid pair. A new pair is written next to
+the old one, and becomes valid when the manifest is replaced. The next start removes files of other
+pairs. A map that was never written has no folder. A folder gets its name when its files are
+durable. Therefore a missing, empty or truncated file is always damage.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from runnel.errors import OperationalError
 from runnel.storage.durable_files import sync_folder
 
 LEAST_LOG = 16 << 20
-"""A log shorter than this is not worth a checkpoint."""
+"""The size in bytes below which a log is not replaced by a checkpoint."""
 
 _FIRST = Manifest(0, None, len(FILE_HEADER))
 
 
 class DurableMap:
-    """The files of one map. The methods that log are called with the store's lock held."""
+    """The files of one map. Methods that log are called with the store's lock held."""
 
     def __init__(self, staging: Staging, folder: Path, least_log: int = LEAST_LOG) -> None:
         self._staging = staging
@@ -84,8 +84,7 @@ class DurableMap:
         self._log.append(encode(record))
 
     def _create(self) -> RecordFile:
-        """The folder with an empty log; made under another name, so that it is never seen without
-        its files."""
+        """Creates the folder with an empty log, under another name until it has its files."""
         unfinished = self._folder.with_name("." + self._folder.name)
         try:
             if unfinished.exists():
@@ -102,8 +101,10 @@ class DurableMap:
             raise write_failed(self._folder, error) from error
 
     def changed(self) -> None:
-        """Writes a checkpoint if the log has outgrown the last one. The change itself is safe: if
-        there is no room for a checkpoint, the log goes on."""
+        """Writes a checkpoint if the log has outgrown the last one.
+
+        The change itself is durable: if the disk has no room for a checkpoint, the log continues.
+        """
         if self._log is None or self._log.size < self._checkpoint_at:
             return
         try:
@@ -117,11 +118,11 @@ class DurableMap:
     # Checkpoints
 
     def checkpoint(self) -> None:
-        """Writes all rows, and what is staged to last, to a new pair of files. With the store's
+        """Writes all rows, and the lasting staged rows, to a new pair of files. With the store's
         lock held."""
         old_log, folder = self._log, self._folder
         if old_log is not None:
-            old_log.check()  # by that path another connection may have a map now
+            old_log.check()  # another connection may have a map at that path now
         new = Manifest(self._manifest.generation + 1, 0, 0)
         try:
             size = create_file(new.checkpoint_path(folder), map(encode, self._row_records()))
@@ -168,7 +169,7 @@ class DurableMap:
     # Start and end
 
     def load(self) -> None:
-        """Reads the map from its files, if there are any."""
+        """Reads the map from its files, if it has any."""
         folder = self._folder
         if not folder.is_dir():
             return
@@ -224,7 +225,7 @@ class DurableMap:
             raise _unknown(record.kind, store.name)
 
     def close(self) -> None:
-        """Writes a checkpoint if that makes the next start notably quicker, and closes the
+        """Writes a checkpoint if that makes the next start considerably faster, and closes the
         files."""
         with self._store.lock:
             if self._log is None:
@@ -235,7 +236,7 @@ class DurableMap:
                 try:
                     self.checkpoint()
                 except OperationalError as error:
-                    # Nothing is lost: the log holds it all.
+                    # Nothing is lost: the log has all changes.
                     logger.warning(
                         "no checkpoint of map %s: %s",
                         self._store.name,
@@ -258,8 +259,11 @@ def _staged_record(name: str, rows: StagedRows) -> Record:
 
 
 def folder_name(external: str) -> str:
-    """The folder of a map: its name in lower case, with what file names can't hold written as %xx;
-    long names shortened."""
+    """The folder name of a map: its name in lower case, with %xx for characters that file names
+    cannot have.
+
+    Long names are shortened and get a hash.
+    """
     lower = external.lower()
     quoted = quote(lower, safe="").replace(".", "%2E")
     if len(quoted) <= 200:
@@ -268,8 +272,8 @@ def folder_name(external: str) -> str:
 
 
 def open_durable(staging: Staging, directory: Path, least_log: int = LEAST_LOG) -> DurableMap:
-    """Loads the map of `staging` from the folder it has in `directory`, and logs its changes there
-    from now on."""
+    """Loads the map of `staging` from its folder in `directory`, and logs its changes there from
+    now on."""
     durable = DurableMap(staging, directory / folder_name(staging.store.name), least_log)
     durable.load()
     staging.log = durable

@@ -1,9 +1,9 @@
 """Secondary indexes of a map: for every segment, the order of its rows by the index's columns.
 
-Segments are immutable, so an order is made once, when the segment is first looked up, and a scan
-that holds a snapshot of the segments has a snapshot of the index with it. Rows that died stay in
-the order; the snapshot's mask leaves them out. Both kinds of index are kept in this way: a hash
-index answers equality, a sorted one ranges and ORDER BY as well.
+Segments are immutable, so an order is computed once, when the segment is first searched. A scan
+that has a snapshot of the segments thereby has a snapshot of the index. Dead rows stay in the
+order; the snapshot's mask excludes them. Both kinds of index are stored like this: a hash index
+serves equality, a sorted index also ranges and ORDER BY.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ Range = tuple[int, int]
 
 
 class SortedOrder:
-    """The rows of a segment by the columns of an index: first those with NULL in the first column,
-    then by value, NaN last.
+    """The rows of a segment sorted by the columns of an index.
 
-    `positions` are the rows in that order, `keys` the columns in a form that Arrow sorts as SQL
-    does.
+    Rows with NULL in the first column come first, then rows by value, NaN last.
+
+    positions: the rows, by their index in the segment, in this order.
+    keys: the columns in a form that Arrow sorts as SQL does, in the order of the segment.
     """
 
     __slots__ = ("_first_value", "_nans", "_nulls", "keys", "positions")
@@ -53,39 +54,45 @@ class SortedOrder:
         return [(0, len(self))]
 
     def points(self, forms: Sequence[Any]) -> list[Range]:
-        """The places of rows whose first column equals one of some key forms, in order."""
+        """The ranges of rows whose first column equals one of some key forms, in order."""
         ranges = {
-            (self._place(form, bisect_left), self._place(form, bisect_right)) for form in forms
+            (self._position(form, bisect_left), self._position(form, bisect_right))
+            for form in forms
         }
         return sorted(item for item in ranges if item[0] < item[1])
 
     def between(
         self, lower: Any, upper: Any, lower_inclusive: bool, upper_inclusive: bool
     ) -> list[Range]:
-        """The places of rows whose first column lies between two key forms; None is no bound. NULL
-        is never between."""
+        """The range of rows whose first column is between two key forms; None is no bound.
+
+        NULL is never between.
+        """
         low, high = self._nulls, len(self)
         if lower is not None:
-            low = self._place(lower, bisect_left if lower_inclusive else bisect_right)
+            low = self._position(lower, bisect_left if lower_inclusive else bisect_right)
         if upper is not None:
-            high = self._place(upper, bisect_right if upper_inclusive else bisect_left)
+            high = self._position(upper, bisect_right if upper_inclusive else bisect_left)
         return [(low, high)] if low < high else []
 
-    def _place(self, form: Any, bisect: Any) -> int:
-        """Where `form` would go: before (bisect_left) or behind (bisect_right) the rows that equal
-        it."""
+    def _position(self, form: Any, bisect: Any) -> int:
+        """The position at which `form` sorts: before (bisect_left) or after (bisect_right) the
+        rows equal to it."""
+        # The order has three sections: NULLs, numbers, NaNs. Example: the values [NULL, 1, 3, 3,
+        # NaN], in order, have nulls = 1, nans = 1, numbers_end = 4. For 3, bisect_left returns 2
+        # and bisect_right 4; for NaN the result is 4 or 5.
         numbers_end = len(self) - self._nans
         if form != form:
             return numbers_end if bisect is bisect_left else len(self)
         value, positions = self._first_value, self.positions
-        place: int = bisect(
+        position: int = bisect(
             range(len(self)), form, self._nulls, numbers_end, key=lambda i: value(int(positions[i]))
         )
-        return place
+        return position
 
 
 def order_of(segment: Segment, layout: Layout, columns: tuple[int, ...]) -> SortedOrder:
-    """The order of a segment's rows by columns of a layout, made when first asked for."""
+    """The order of a segment's rows by columns of a layout, computed on first use."""
     known = segment.orders.get((layout, columns))
     if known is None:
         arrays = select_fields(segment.batch, segment.layout, layout, columns)
@@ -95,16 +102,22 @@ def order_of(segment: Segment, layout: Layout, columns: tuple[int, ...]) -> Sort
 
 
 def sortable(array: pa.Array, sql_type: SqlType) -> pa.Array:
-    """A column in a form whose Arrow order is SQL's: floats become integers, since Arrow puts NaN
-    beside NULL."""
+    """A column in a form that Arrow sorts as SQL does.
+
+    Floats become integers, since Arrow sorts NaN next to NULL.
+    """
     if not sql_type.is_approximate:
         return array
     if sql_type.kind is Kind.REAL:
         array = pc.cast(array, pa.float64())
-    # Adding 0.0 makes 0.0 of -0.0.
+    # Adding 0.0 turns -0.0 into 0.0.
     numbers = np.where(
         _is_nan(array), np.float64("nan"), fixed_width_values(array, Kind.DOUBLE) + 0.0
     )
+    # The bits of a positive float increase with its value, as an integer; those of a negative float
+    # decrease. Flipping all bits but the sign reverses the negative ones. Example: -2.0, -1.0, 1.0
+    # have the bits 0xC000…, 0xBFF0…, 0x3FF0…; the total order is 0xBFFF…, 0xC00F…, 0x3FF0…, which
+    # as signed integers increases. A positive NaN is above all numbers.
     bits = numbers.view(np.int64)
     total = np.where(bits < 0, bits ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), bits)
     buffers = [validity(array), pa.py_buffer(np.ascontiguousarray(total))]
@@ -133,9 +146,9 @@ def _count_nans(array: pa.Array, sql_type: SqlType) -> int:
 
 
 def check_index(index: Index, columns: Sequence[TableColumn]) -> None:
-    """ProgrammingError where a map can't have such an index."""
+    """ProgrammingError if a map cannot have this index."""
     names = {column.name.lower(): column for column in columns}
-    seen: set[str] = set()
+    names_so_far: set[str] = set()
     for name in index.columns:
         column = names.get(name.lower())
         if column is None:
@@ -150,9 +163,9 @@ def check_index(index: Index, columns: Sequence[TableColumn]) -> None:
                 code=ErrorCode.INDEX_INVALID,
                 hint="index columns of simple types",
             )
-        if name.lower() in seen:
+        if name.lower() in names_so_far:
             raise ProgrammingError(
                 f'column "{column.name}" comes twice in index "{index.name}"',
                 code=ErrorCode.INDEX_INVALID,
             )
-        seen.add(name.lower())
+        names_so_far.add(name.lower())

@@ -1,10 +1,10 @@
-"""The journal of a map: the last changes, for those who read them as a stream.
+"""The journal of a map: its last changes, for queries that read them as a stream.
 
-A change is the row as it was written, the row as it was before, the operation, and when. A commit
-writes its changes at once, in the order of its rows: a key that comes twice in it changes twice.
-The journal is kept while there are readers, or always where a mapping's 'journalCapacity' says so;
-it forgets the oldest changes beyond its capacity, but never a part of the newest commit. Everything
-here is called with the map's lock held.
+A change consists of the row as written, the row before, the operation and the time. A commit
+appends its changes together, in the order of its rows: a key that occurs twice changes twice. The
+journal exists while it has readers, or permanently if a mapping sets 'journalCapacity'. It discards
+the oldest changes beyond its capacity, but never a part of the newest commit. All functions are
+called with the map's lock held.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ DEFAULT_CAPACITY = 10_000
 OPERATIONS = ("INSERT", "UPDATE", "DELETE")
 _INSERT, _UPDATE, _DELETE = range(3)
 _SINGLE_ROWS = 256
-"""So many changes of single rows are put together in one batch."""
+"""The number of changes of single rows that are combined into one batch."""
 
 Row = tuple[Any, ...]
 Done = Callable[[], None]
-"""To be called when the change was made."""
+"""To be called after the change was made."""
 
 
 def wall_clock() -> int:
@@ -44,32 +44,39 @@ def wall_clock() -> int:
 
 
 class JournalReader:
-    """One who reads. `next` is the sequence of the change that comes next, `held` that from which
-    on it may have to read again (None: it won't)."""
+    """A reader of a journal.
+
+    next: the sequence number of the next change.
+    retained_from: the first change that it may have to read again; None: it reads none again.
+    wake: called when there are new changes.
+    """
 
     def __init__(self, following: int) -> None:
         self.next = following
-        self.held: int | None = None
+        self.retained_from: int | None = None
         self.wake: Callable[[], None] | None = None
 
     @property
     def needed(self) -> int:
         """The first change that it may still read."""
-        return self.next if self.held is None else min(self.held, self.next)
+        return self.next if self.retained_from is None else min(self.retained_from, self.next)
 
 
 class Journal:
-    """The changes of one map, as one layout sees them: batches of the row's fields, its old fields,
-    operation, sequence and time."""
+    """The changes of one map in one layout.
+
+    They are batches of the row's fields, its old fields, the operation, the sequence number and the
+    time.
+    """
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.identity = uuid4().hex
         self.capacity = DEFAULT_CAPACITY
-        self.is_kept = False
+        self.is_permanent = False
         self.next = 1
         self.readers: set[JournalReader] = set()
-        self._kept: dict[str, list[JournalReader]] = {}
+        self._retained_readers: dict[str, list[JournalReader]] = {}
         self._firsts: deque[int] = deque()
         self._batches: deque[pa.RecordBatch] = deque()
         self._single: list[tuple[int, Row | None, Row | None, int]] = []
@@ -89,24 +96,26 @@ class Journal:
         self._operations = array_of(OPERATIONS, VARCHAR)
 
     def keep_reader(self, owner: str, reader: JournalReader) -> None:
-        """The reader reads no more, and counts until its owner has another one."""
+        """The reader stops reading, but its changes are retained until its owner has another
+        reader."""
         reader.wake = None
-        reader.held = reader.needed
-        self._kept.setdefault(owner, []).append(reader)
+        reader.retained_from = reader.needed
+        self._retained_readers.setdefault(owner, []).append(reader)
 
     def forget_reader(self, owner: str) -> int:
-        """The readers kept for an owner count no more; gives the first change that they needed."""
-        kept = self._kept.pop(owner, [])
-        self.readers.difference_update(kept)
-        return min((reader.needed for reader in kept), default=self.next)
+        """Removes the retained readers of an owner, and returns the first change that they
+        needed."""
+        retained = self._retained_readers.pop(owner, [])
+        self.readers.difference_update(retained)
+        return min((reader.needed for reader in retained), default=self.next)
 
     @property
     def oldest(self) -> int:
-        """The sequence of the oldest change that is kept."""
+        """The sequence number of the oldest change in the journal."""
         return self._firsts[0] if self._firsts else self.next - len(self._single)
 
     def add_row(self, operation: int, new: Row | None, old: Row | None) -> None:
-        """One change; the rows are Python values in this layout."""
+        """Adds one change; the rows are Python values in this layout."""
         self._single.append((operation, new, old, self._now()))
         self.next += 1
         if len(self._single) >= _SINGLE_ROWS:
@@ -114,7 +123,7 @@ class Journal:
         self._forget()
 
     def add_rows(self, operations: Indexes, new: pa.RecordBatch, old: pa.RecordBatch) -> None:
-        """The changes of one commit, as rows of this layout; NULLs where there is no row."""
+        """Adds the changes of one commit, as rows of this layout; NULLs where there is no row."""
         count = len(operations)
         if not count:
             return
@@ -124,11 +133,11 @@ class Journal:
         self._forget()
 
     def fail(self, error: Error) -> None:
-        """A change can't be seen by this layout: readers are told."""
+        """A change cannot be represented in this layout: readers get the error."""
         self._failure = error
 
     def read(self, reader: JournalReader, most: int) -> pa.RecordBatch | None:
-        """The next changes, at most so many; None where there are none yet."""
+        """The next changes, at most `most`; None if there are none yet."""
         if self._failure is not None:
             raise self._failure
         if reader.next < self.oldest:
@@ -136,17 +145,20 @@ class Journal:
         self._seal()
         if reader.next >= self.next:
             return None
-        place = bisect_right(self._firsts, reader.next) - 1
+        # Example: batches with 3, 2 and 4 rows from sequence 10: _firsts = [10, 13, 15]. A reader
+        # at 14 starts in the batch at index bisect_right([10, 13, 15], 14) - 1 = 1, at its row 14 -
+        # 13 = 1.
+        index = bisect_right(self._firsts, reader.next) - 1
         taken: list[pa.RecordBatch] = []
         rows = 0
-        while place < len(self._batches) and rows < most:
-            batch = self._batches[place].slice(reader.next - self._firsts[place], most - rows)
+        while index < len(self._batches) and rows < most:
+            batch = self._batches[index].slice(reader.next - self._firsts[index], most - rows)
             if taken and batch.num_rows > most // 2:
                 break
             taken.append(batch)
             rows += batch.num_rows
             reader.next += batch.num_rows
-            place += 1
+            index += 1
         self._forget()
         return join_batches(taken)
 
@@ -158,7 +170,7 @@ class Journal:
         return self._last_time
 
     def _seal(self) -> None:
-        """Makes a batch of the changes of single rows."""
+        """Combines the changes of single rows into a batch."""
         if not self._single:
             return
         operations, new, old, times = zip(*self._single, strict=True)
@@ -185,14 +197,14 @@ class Journal:
         self.next += count
 
     def _forget(self) -> None:
-        """Drops what is beyond the capacity, and, where nothing is kept for later readers, what all
-        have read."""
+        """Discards changes beyond the capacity and, unless the journal is permanent, those that
+        all readers have read."""
         needed = min((reader.needed for reader in self.readers), default=self.next)
         while self._batches:
             end = self._firsts[0] + self._batches[0].num_rows
             is_last = len(self._batches) == 1 and not self._single
             is_beyond = self.next - end >= self.capacity and not is_last
-            if not (is_beyond or (not self.is_kept and end <= needed)):
+            if not (is_beyond or (not self.is_permanent and end <= needed)):
                 return
             self._firsts.popleft()
             self._batches.popleft()
@@ -205,7 +217,7 @@ class ObservedMap(Protocol):
 
     def keys(self) -> list[Key]: ...
     def get(self, key: Key, layout: Layout) -> tuple[Any, ...] | None: ...
-    def seen_by(
+    def converted_row(
         self, row: tuple[Any, ...], stored: Layout, layout: Layout, /
     ) -> tuple[Any, ...]: ...
     def numbers_of(self, keys: Sequence[Key]) -> Indexes: ...
@@ -213,9 +225,11 @@ class ObservedMap(Protocol):
 
 
 class Watch:
-    """Sees to it that a map's changes come into its journals, one for each layout that somebody
-    reads. `put` and the others are called before a change is made, and what they give when it
-    was."""
+    """Adds a map's changes to its journals, one per layout that is read.
+
+    `put` and the other methods are called before a change is made; they return a function to be
+    called after it.
+    """
 
     def __init__(self, store: ObservedMap) -> None:
         self._store = store
@@ -229,7 +243,7 @@ class Watch:
                 found.append(
                     (
                         journal,
-                        self._store.seen_by(row, layout, journal.layout),
+                        self._store.converted_row(row, layout, journal.layout),
                         self._store.get(key, journal.layout),
                     )
                 )
@@ -246,7 +260,11 @@ class Watch:
     def put_many(
         self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout
     ) -> Done:
-        """Rows are about to be written; of several with one key the last one stays."""
+        """Rows are about to be written; of several rows with one key the last one remains."""
+        # Example: the keys ["a", "b", "a"]; "b" exists, "a" does not. numbers = [-1, n, -1] and
+        # earlier = [-1, -1, 0], since "a" occurs first at index 0. The operations are INSERT,
+        # UPDATE, UPDATE. `both` has 3 old rows, then 3 new ones. The third change has as its old
+        # row the first new one: index 3 + 0; the others their own: 0, 1.
         flat = [key for chunk in keys for key in chunk]
         numbers = self._store.numbers_of(flat)
         earlier = _earlier(flat)
@@ -273,13 +291,13 @@ class Watch:
         return done
 
     def remove_many(self, keys: Sequence[list[Key]]) -> Done:
-        """Rows are about to be taken out."""
+        """Rows are about to be removed."""
         flat = list(dict.fromkeys(key for chunk in keys for key in chunk))
         numbers = self._store.numbers_of(flat)
         return self._removing(numbers[numbers >= 0])
 
     def clear(self) -> Done:
-        """All rows are about to be taken out."""
+        """All rows are about to be removed."""
         return self._removing(np.sort(self._store.numbers_of(self._store.keys())))
 
     def _removing(self, numbers: Indexes) -> Done:
@@ -287,7 +305,7 @@ class Watch:
         for journal in self.journals.values():
             try:
                 old = self._store.rows_at(numbers, journal.layout)
-                # The key says which row it was; nothing else is left of it.
+                # The key identifies the deleted row; its other fields are NULL.
                 new = [
                     column if i in journal.layout.keys else pa.nulls(len(numbers), column.type)
                     for i, column in enumerate(old.columns)
@@ -310,7 +328,7 @@ class Watch:
 
 
 def journal_of(store: ObservedMap, layout: Layout) -> Journal:
-    """The journal of a map in a layout, made if there is none. With the map's lock held."""
+    """The journal of a map in a layout, created if it does not exist. With the map's lock held."""
     if store.watch is None:
         store.watch = Watch(store)
     journal = store.watch.journals.get(layout)
@@ -320,40 +338,45 @@ def journal_of(store: ObservedMap, layout: Layout) -> Journal:
 
 
 def release(store: ObservedMap, journal: Journal) -> None:
-    """Gives a journal up that nobody needs. With the map's lock held."""
-    if journal.readers or journal.is_kept or store.watch is None:
+    """Deletes a journal that is not needed. With the map's lock held."""
+    if journal.readers or journal.is_permanent or store.watch is None:
         return
     store.watch.journals.pop(journal.layout, None)
     if not store.watch.journals:
         store.watch = None
 
 
-def gap(wanted: int, oldest: int) -> OperationalError:
-    """The error for a reader whose next change is no longer there."""
+def gap(requested: int, oldest: int) -> OperationalError:
+    """The error for a reader whose next change was discarded."""
     return position_expired(
-        f"the changes {wanted} to {oldest - 1} of the map are no longer in its journal",
-        detail=f"they were overwritten before they were read; the oldest one kept is {oldest}",
+        f"the changes {requested} to {oldest - 1} of the map are no longer in its journal",
+        detail=f"they were overwritten before they were read; the oldest one left is {oldest}",
         hint="read faster, or give the mapping a larger 'journalCapacity'",
     )
 
 
-def _joined(batches: Sequence[pa.RecordBatch], stored: Layout, wanted: Layout) -> pa.RecordBatch:
-    columns = range(len(wanted.paths))
-    seen = [
+def _joined(batches: Sequence[pa.RecordBatch], stored: Layout, target: Layout) -> pa.RecordBatch:
+    columns = range(len(target.paths))
+    converted = [
         pa.RecordBatch.from_arrays(
-            select_fields(batch, stored, wanted, columns), schema=wanted.schema
+            select_fields(batch, stored, target, columns), schema=target.schema
         )
         for batch in batches
     ]
-    return join_batches(seen) if seen else pa.RecordBatch.from_pylist([], schema=wanted.schema)
+    return (
+        join_batches(converted)
+        if converted
+        else pa.RecordBatch.from_pylist([], schema=target.schema)
+    )
 
 
 def _earlier(keys: Sequence[Key]) -> Indexes:
-    """For each key where it came before among them; -1 where it didn't."""
+    """For each key the index of its previous occurrence in `keys`; -1 if there is none."""
+    # Example: ["a", "b", "a", "a"] gives [-1, -1, 0, 2].
     found = np.full(len(keys), -1)
     if len(set(keys)) < len(keys):
         last: dict[Key, int] = {}
-        for place, key in enumerate(keys):
-            found[place] = last.get(key, -1)
-            last[key] = place
+        for index, key in enumerate(keys):
+            found[index] = last.get(key, -1)
+            last[key] = index
     return found

@@ -1,15 +1,15 @@
 """Files of records that survive a crash: the write-ahead log and the checkpoints of a durable map.
 
-A file is a header and a sequence of records: magic, CRC-32 of the payload, its length, CRC-32 of
-these three, the payload, a trailer. A record is there when `append` has returned, since it was
-flushed to the disk by then. A crash can leave the last record torn: cut short, or with zeros at its
-end, which the trailer isn't. It was never acknowledged, so it is cut off. Everything else that is
-broken is damage, and is refused; so is a file without its header, which is on the disk before the
-file has its name.
+A file has a header and a sequence of records. A record has magic bytes, the CRC-32 of the payload,
+its length, the CRC-32 of these three, the payload and a trailer. A record is durable when `append`
+has returned. A crash can leave the last record torn: truncated, or with zeros at its end, from
+which the trailer differs. Such a record was never acknowledged, so it is removed. Any other defect
+is damage, and the file is refused. So is a file without its header, which is durable before the
+file gets its name.
 
 Files of the first format have neither the second checksum nor trailers, so damage to the last
-record of one can't be told from a torn one. They are read, and go on in that format until a
-checkpoint takes their place.
+record cannot be distinguished from a torn one. They are still read, and continued in that format
+until a checkpoint replaces them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FILE_HEADER = b"RNLFILE2"
 
 
 class Framing:
-    """How records lie in a file of one format."""
+    """The layout of records in a file of one format."""
 
     def __init__(self, number: int, trailer: bytes) -> None:
         self.file_header = b"RNLFILE%d" % number
@@ -47,11 +47,11 @@ class Framing:
         return header + payload + self.trailer
 
     def size(self, payload: bytes | memoryview) -> int:
-        """The bytes of a record."""
+        """The size of a record in bytes."""
         return self.header_size + len(payload) + len(self.trailer)
 
     def record_at(self, data: memoryview, at: int) -> memoryview | None:
-        """The payload of the record at an offset; None if there is no sound one."""
+        """The payload of the record at an offset; None if there is no intact one."""
         start, fields = at + self.header_size, self._fields_at(data, at)
         if fields is None:
             return None
@@ -66,8 +66,8 @@ class Framing:
         return payload if zlib.crc32(payload) == checksum else None
 
     def is_torn(self, data: memoryview, at: int) -> bool:
-        """Whether what is at an offset, which is no sound record, can be one that wasn't written to
-        its end."""
+        """Whether the bytes at an offset, which are no intact record, can be one that was not
+        written completely."""
         if (
             not self.trailer
             or at + self.header_size > len(data)
@@ -80,7 +80,7 @@ class Framing:
         )
 
     def _fields_at(self, data: memoryview, at: int) -> tuple[bytes, int, int] | None:
-        """What a sound header at an offset says."""
+        """The fields of an intact header at an offset; None if there is none."""
         if at + self.header_size > len(data):
             return None
         fields: tuple[bytes, int, int] = self._fields.unpack_from(data, at)
@@ -99,34 +99,34 @@ _FRAMINGS = {framing.file_header: framing for framing in (Framing(1, b""), _CURR
 class RecordFile:
     """A file that records are appended to. Not safe for threads.
 
-    An append that fails leaves the file as it was. If even that can't be done the file takes no
-    more records, as it isn't known what is in it.
+    A failed append leaves the file unchanged. If the file cannot be restored, it accepts no further
+    records, since its content is unknown.
     """
 
     def __init__(self, path: Path) -> None:
-        """Opens a file that `create_file` made."""
+        """Opens a file that `create_file` created."""
         self.path = path
         self._file = path.open("r+b", buffering=0)
         self._framing = _FRAMINGS.get(self._file.read(len(FILE_HEADER)), _CURRENT)
         self.size = self._file.seek(0, os.SEEK_END)
         self._is_broken = False
-        self._held = Held(path, self._file.fileno(), f"the file {path}")
+        self._pinned = Held(path, self._file.fileno(), f"the file {path}")
 
     @property
     def descriptor(self) -> int:
         return self._file.fileno()
 
     def check(self) -> None:
-        """OperationalError where the file was removed or renamed, or the directory in which it
-        is."""
-        self._held.check()
+        """OperationalError if the file, or the directory that contains it, was removed or
+        renamed."""
+        self._pinned.check()
 
     def append(self, payload: bytes) -> None:
-        """Writes a record and waits until it is on disk; OperationalError if that fails."""
+        """Writes a record durably; OperationalError if that fails."""
         if self._is_broken:
             raise OperationalError(
-                f"the log {self.path} takes no more changes, as an earlier one failed",
-                hint="connect anew when there is room",
+                f"the log {self.path} accepts no further changes, as an earlier one failed",
+                hint="connect again when there is room",
             )
         self.check()
         record = self._framing.framed(payload)
@@ -162,9 +162,11 @@ class RecordFile:
 
 
 def create_file(path: Path, payloads: Iterable[bytes] = ()) -> int:
-    """Makes a file of records, or replaces one, and gives its size. It has its name from the moment
-    at which all of it is on the disk; the folder is still to be synced. OSError or OperationalError
-    if that fails; then nothing has changed."""
+    """Creates a file of records, or replaces one, and returns its size.
+
+    The file gets its name when its content is durable; the caller still has to sync the folder.
+    OSError or OperationalError if it fails; then nothing has changed.
+    """
     unfinished = path.with_name("." + path.name)
     try:
         unfinished.write_bytes(FILE_HEADER)
@@ -207,8 +209,10 @@ RESTORE = "restore the directory from a backup"
 
 
 def read_records(path: Path, *, may_be_torn: bool) -> Iterator[tuple[bytes, int]]:
-    """The payloads of a file, each with the offset behind it. A torn end is left out and logged if
-    `may_be_torn`; everything else that is broken or missing is an OperationalError."""
+    """The payloads of a file, each with the offset after its record.
+
+    With `may_be_torn` a torn end is skipped and logged. Any other defect is an OperationalError.
+    """
     try:
         data = memoryview(path.read_bytes())
     except FileNotFoundError:
@@ -228,7 +232,7 @@ def read_records(path: Path, *, may_be_torn: bool) -> Iterator[tuple[bytes, int]
     if at == len(data):
         return
     if not may_be_torn or not framing.is_torn(data, at) or _has_record_after(data, at + 1, framing):
-        raise damaged(path, f"there are {len(data) - at} bytes from there on", at)
+        raise damaged(path, f"there are {len(data) - at} bytes from there to the end", at)
     logger.warning(
         "%s ends with a change that was not finished (%d bytes); it is left out",
         path,

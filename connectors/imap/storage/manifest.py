@@ -1,9 +1,8 @@
-"""The manifest of a durable map: which of the files in its folder count, and how long they are at
-least.
+"""The manifest of a durable map: the valid files of its folder, with their minimum sizes.
 
-It is the file `current`, replaced by a rename, so that it is always whole; a folder has it from the
-moment at which the folder has its name. That a file of the map was removed or cut short thus shows,
-and isn't taken for an empty map.
+It is the file `current`, which is replaced by a rename, so that it is always complete. A folder has
+it from the time when the folder gets its name. Therefore a deleted or truncated file is detected,
+and is not mistaken for an empty map.
 """
 
 from __future__ import annotations
@@ -25,8 +24,13 @@ NAME = "current"
 
 @frozen
 class Manifest:
-    """`checkpoint_size` is the size of the checkpoint in bytes, None in the first generation, which
-    has none. `log_size` is that of the log when it was new; a log only grows."""
+    """The valid files of a map's folder.
+
+    generation: the number in the names of the files.
+    checkpoint_size: the size of the checkpoint in bytes; None in the first generation, which has no
+        checkpoint.
+    log_size: the size of the log in bytes when it was created; a log only grows.
+    """
 
     generation: int
     checkpoint_size: int | None
@@ -48,14 +52,14 @@ class Manifest:
         create_file(folder / NAME, [json.dumps(content).encode()])
 
     def check(self, folder: Path) -> None:
-        """OperationalError for a file that is missing or shorter than it can be."""
+        """OperationalError if a file is missing or shorter than it can be."""
         _check_size(self.log_path(folder), self.log_size, None)
         if self.checkpoint_size is not None:
             _check_size(self.checkpoint_path(folder), self.checkpoint_size, self.checkpoint_size)
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """OperationalError if it is missing or damaged."""
+    """The manifest of a folder; OperationalError if it is missing or damaged."""
     path = folder / NAME
     contents = [payload for payload, _ in read_records(path, may_be_torn=False)]
     if len(contents) != 1:

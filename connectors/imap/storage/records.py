@@ -1,8 +1,8 @@
-"""What the records of a durable map say, and how: a line of JSON, then Arrow record batches.
+"""The encoding of a durable map's records: a line of JSON, followed by Arrow record batches.
 
-Kinds: `put` (rows), `delete` (keys), `clear`; `stage` (rows or keys under a name, with their mode),
-`commit` and `abort` of such a name. The JSON line holds the fields with their SQL types, which say
-more than Arrow's (JSON and VARCHAR are both text).
+The kinds are `put` (rows), `delete` (keys), `clear`; `stage` (rows or keys under a name, with their
+mode), `commit` and `abort` of such a name. The JSON line has the fields with their SQL types, which
+are more specific than Arrow's types (JSON and VARCHAR are both text).
 """
 
 from __future__ import annotations
@@ -22,7 +22,14 @@ from runnel.sqltypes import Kind, SqlType
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One change. `name` and `mode` are those of staged rows."""
+    """One change.
+
+    kind: see above.
+    layout: the fields of the rows.
+    batches: the rows.
+    name: the name of staged rows.
+    mode: the write mode of staged rows.
+    """
 
     kind: str
     layout: Layout | None = None
@@ -38,18 +45,18 @@ def encode(record: Record) -> bytes:
         head["name"] = record.name
     if record.mode:
         head["mode"] = record.mode
-    parts = [batch.serialize() for batch in record.batches]
+    chunks = [batch.serialize() for batch in record.batches]
     if record.layout is not None:
         head["fields"] = [
             [path, encode_type(item)]
             for path, item in zip(record.layout.paths, record.layout.types, strict=True)
         ]
-        head["sizes"] = [part.size for part in parts]
-    return b"".join([json.dumps(head).encode(), b"\n", *parts])
+        head["sizes"] = [chunk.size for chunk in chunks]
+    return b"".join([json.dumps(head).encode(), b"\n", *chunks])
 
 
 def decode(payload: bytes) -> Record:
-    """The record that `encode` made bytes of; its batches share the memory of `payload`."""
+    """The record that `encode` encoded."""
     end = payload.index(b"\n")
     head = json.loads(payload[:end])
     fields = head.get("fields")
@@ -60,7 +67,7 @@ def decode(payload: bytes) -> Record:
         )
         buffer, at = pa.py_buffer(payload), end + 1
         for size in head["sizes"]:
-            # Arrow wants its buffers aligned to 8 bytes, which a record's end isn't.
+            # Arrow needs its buffers aligned to 8 bytes, but a record can end anywhere.
             part = pa.py_buffer(bytes(memoryview(buffer)[at : at + size]))
             batches.append(pa.ipc.read_record_batch(part, layout.schema))
             at += size
@@ -68,7 +75,7 @@ def decode(payload: bytes) -> Record:
 
 
 def encode_type(item: SqlType) -> Any:
-    """A type as a JSON value: its name, or a list of the name and what belongs to it."""
+    """A type as a JSON value: its name, or a list of the name and its arguments."""
     kind, name = item.kind, KIND_NAMES[item.kind]
     if kind is Kind.DECIMAL:
         return [name, item.precision, item.scale]
@@ -81,7 +88,7 @@ def encode_type(item: SqlType) -> Any:
 
 
 def decode_type(value: Any) -> SqlType:
-    """The type that `encode_type` wrote."""
+    """The type that `encode_type` encoded."""
     name, rest = (value, []) if isinstance(value, str) else (value[0], value[1:])
     if name not in KINDS:
         raise OperationalError(

@@ -1,5 +1,5 @@
-"""Rows between `stage` and `commit`: written by a job, safe if the job is durable, and not to be
-seen yet."""
+"""Rows between `stage` and `commit`: written by a job, durable if the job is, and not yet
+visible."""
 
 from __future__ import annotations
 
@@ -16,8 +16,13 @@ from runnel.connectors.imap.storage.store import MapStore
 
 @dataclass(frozen=True, slots=True)
 class StagedRows:
-    """Rows that wait for their commit: full rows of `layout`, or, for DELETE, the columns of its
-    key. `keys` are their key forms, batch by batch."""
+    """Rows that wait for their commit.
+
+    mode: how they are written.
+    layout: the layout of the rows.
+    batches: rows of `layout`, or, for DELETE, rows of its key.
+    keys: their key forms, batch by batch.
+    """
 
     mode: WriteMode
     layout: Layout
@@ -29,17 +34,17 @@ class StagingLog(Protocol):
     """The part of a durable map's log that staging needs."""
 
     def stage(self, name: str, rows: StagedRows) -> None:
-        """Logs staged rows; they are on disk when it returns."""
+        """Logs staged rows; they are durable when it returns."""
 
     def abort(self, name: str) -> None:
-        """Logs that staged rows are given up."""
+        """Logs that staged rows were aborted."""
 
 
 class Staging:
-    """What is staged for one map. The names of staged rows are unique for ever.
+    """The staged rows of one map. Names of staged rows are never used twice.
 
-    Rows that last (those of a durable job) are in the log, if the map has one, and stay until they
-    are committed or aborted, even when their sink is closed.
+    Lasting rows (those of a durable job) are in the log, if the map has one, and remain until they
+    are committed or aborted, even after their sink was closed.
     """
 
     def __init__(self, store: MapStore) -> None:
@@ -53,8 +58,8 @@ class Staging:
         return {name: self._staged[name] for name in self._lasting}
 
     def names_of(self, owner: str) -> list[str]:
-        """The names of rows that last and that this owner staged: they end with it, behind a
-        colon."""
+        """The names of lasting rows that this owner staged: the part after the colon is the
+        owner."""
         with self.store.lock:
             return [name for name in self._lasting if name.partition(":")[2] == owner]
 
@@ -71,14 +76,17 @@ class Staging:
             self._lasting.add(name)
 
     def commit(self, name: str) -> None:
-        """Makes staged rows part of the map; does nothing where they aren't staged (any more). If
-        it fails they stay."""
+        """Makes staged rows part of the map; does nothing if they are not staged.
+
+        If it fails, they remain staged.
+        """
         with self.store.lock:
             rows = self._staged.get(name)
             if rows is None:
                 return
             is_lasting = name in self._lasting
-            # Before they are written: a checkpoint made then would keep them staged as well.
+            # First removed from the staged rows: a checkpoint during the write would store them as
+            # staged as well.
             self.forget(name)
             try:
                 self._apply(rows, name if is_lasting else None)
@@ -98,7 +106,7 @@ class Staging:
             store.remove_many(rows.batches, rows.keys, rows.layout, staged)
 
     def abort(self, name: str, *, keep_lasting: bool = False) -> None:
-        """Gives staged rows up; with `keep_lasting` only those of a light job."""
+        """Discards staged rows; with `keep_lasting` only those of a light job."""
         with self.store.lock:
             if name not in self._staged or (keep_lasting and name in self._lasting):
                 return
@@ -112,6 +120,6 @@ class Staging:
         self._lasting.discard(name)
 
     def clear(self) -> None:
-        """Gives back all memory."""
+        """Releases all memory."""
         self._staged.clear()
         self._lasting.clear()

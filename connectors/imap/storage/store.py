@@ -1,12 +1,12 @@
-"""The rows of one map: a key index, immutable segments, and a tail of the newest rows.
+"""The rows of one map: a key index, immutable segments, and a tail with the newest rows.
 
-The key index is a dict from key form to row number. A look-up takes no lock: it reads the number,
-then finds the row in the tail or, by bisection, in a segment; a row that moved meanwhile (segments
-are merged) keeps its number, so the look-up just tries again. Everything that changes rows, and the
-taking of a snapshot for a scan, holds the store's lock.
+The key index is a dict from key form to row number. A look-up acquires no lock: it reads the
+number, then finds the row in the tail or, by bisection, in a segment. A row that moved in the
+meantime (segments are merged) keeps its number, so the look-up simply repeats. Everything that
+changes rows, and creating a snapshot for a scan, holds the store's lock.
 
-A commit goes through in this order: checks (duplicate keys), log (in a durable map: on disk when
-that returns), rows, index. What fails, fails before anything in memory has changed.
+A commit has these steps: checks (duplicate keys), log (of a durable map: on disk when the call
+returns), rows, index. A failure comes before any change in memory.
 """
 
 from __future__ import annotations
@@ -34,32 +34,31 @@ if TYPE_CHECKING:
     from runnel.connectors.imap.storage.journal import Watch
 
 TAIL_ROWS = 4096
-"""A tail of this length becomes a segment even if nobody scans."""
+"""The length at which a tail becomes a segment even without a scan."""
 
 NO_NUMBERS: Numbers = np.empty(0, dtype=np.int64)
 
 
 class ChangeLog(Protocol):
-    """Where the changes of a durable map go before they are made. A change that fails to be logged
-    is not made."""
+    """The log of a durable map, which gets changes before they are made. A change that cannot be
+    logged is not made."""
 
     def rows(self, layout: Layout, batches: Sequence[pa.RecordBatch], staged: str | None) -> None:
-        """Logs rows that are put into the map; if they are in the log already, staged under a name,
-        only their commit."""
+        """Logs rows that are put into the map; for rows that are in the log, staged under a
+        name, only their commit."""
 
     def delete(self, layout: Layout, batches: Sequence[pa.RecordBatch], staged: str | None) -> None:
-        """Logs keys that are taken out, in the same way."""
+        """Logs removed keys, in the same way."""
 
     def clear(self) -> None:
-        """Logs that the map is emptied."""
+        """Logs that all rows are removed."""
 
     def changed(self) -> None:
         """Called after a logged change was made, with the store's lock held."""
 
 
 class SegmentView:
-    """The rows of a segment as a scan sees them: with the mask that the segment had when the scan
-    began."""
+    """The rows of a segment as a scan sees them: with the mask from the start of the scan."""
 
     __slots__ = ("mask", "segment")
 
@@ -69,25 +68,24 @@ class SegmentView:
 
 
 class MapStore:
-    """A map. Keys and rows are given in the terms of a `Layout`, which `intern` made the store's
-    own."""
+    """A map. Keys and rows have a `Layout` that was interned by `intern`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.lock = RLock()
         self.statement_lock = PatientLock(f'map "{name}"')
-        """Held by a statement from before its scan until after its commit; never taken with `lock`
-        held."""
+        """Held by a statement from before its scan until after its commit; never acquired while
+        `lock` is held."""
         self.log: ChangeLog | None = None
         self.watch: Watch | None = None
-        """Told of changes while somebody reads them as a stream."""
+        """Notified of changes while a query reads them as a stream."""
         self._layouts: dict[tuple[tuple[str, ...], tuple[SqlType, ...]], Layout] = {}
         self._reset(0)
 
     def _reset(self, next_number: int) -> None:
         self._index: dict[Key, int] = {}
         self._key: Layout | None = None
-        self._places: tuple[list[int], list[Segment], Tail] = (
+        self._locations: tuple[list[int], list[Segment], Tail] = (
             [],
             [],
             Tail(next_number, Layout((), ())),
@@ -98,7 +96,7 @@ class MapStore:
         return len(self._index)
 
     def intern(self, layout: Layout) -> Layout:
-        """The store's own instance of a layout, so that layouts compare by identity."""
+        """The store's instance of a layout, so that layouts are compared by identity."""
         with self.lock:
             known = self._layouts.setdefault((layout.paths, layout.types), layout)
             if known is layout and layout.key_layout is not layout:
@@ -108,45 +106,49 @@ class MapStore:
     # Reading
 
     def check(self, layout: Layout) -> None:
-        """Fails where rows are there whose key isn't that of the layout."""
+        """Fails if there are rows with another key than the layout's."""
         stored = self._key
         if stored is not None and stored is not layout.key_layout:
             check_key(stored, layout)
 
     def get(self, key: Key, layout: Layout) -> tuple[Any, ...] | None:
-        """The row with a key, as the layout sees it; None if there is none. Takes no lock."""
+        """The row with a key, in a layout; None if there is none. Acquires no lock."""
         if self._key is not layout.key_layout:
             self.check(layout)
         while True:
             number = self._index.get(key)
             if number is None:
                 return None
-            firsts, segments, tail = self._places
+            firsts, segments, tail = self._locations
             if number >= tail.first:
                 row = tail.rows[number - tail.first]
-                return row if tail.layout is layout else self.seen_by(row, tail.layout, layout)
+                return (
+                    row if tail.layout is layout else self.converted_row(row, tail.layout, layout)
+                )
             if segments:
                 found = segments[bisect_right(firsts, number) - 1].find(number, layout)
                 if found is not None:
                     return found
-            # The row was rewritten or taken out since the index was read: that says now where it
-            # is.
+            # The row was rewritten or removed after the index was read. The index now has its new
+            # number.
 
-    def seen_by(self, row: tuple[Any, ...], stored: Layout, wanted: Layout) -> tuple[Any, ...]:
-        """A row of one layout as another one sees it."""
-        if stored is wanted:
+    def converted_row(
+        self, row: tuple[Any, ...], stored: Layout, target: Layout
+    ) -> tuple[Any, ...]:
+        """A row of one layout, converted to another one."""
+        if stored is target:
             return row
-        arrays = select_fields(_row_batch(row, stored), stored, wanted, range(len(wanted.paths)))
+        arrays = select_fields(_row_batch(row, stored), stored, target, range(len(target.paths)))
         return tuple(
-            decoder(array, item)(0) for array, item in zip(arrays, wanted.types, strict=True)
+            decoder(array, item)(0) for array, item in zip(arrays, target.types, strict=True)
         )
 
     def snapshot(self) -> list[SegmentView]:
-        """All rows as they are now. What is written afterwards doesn't show in it."""
+        """All current rows. Later writes do not change the snapshot."""
         with self.lock:
-            if self._places[2].rows:
+            if self._locations[2].rows:
                 self._seal()
-            return [SegmentView(segment, segment.mask()) for segment in self._places[1]]
+            return [SegmentView(segment, segment.mask()) for segment in self._locations[1]]
 
     def has(self, key: Key) -> bool:
         return key in self._index
@@ -155,25 +157,24 @@ class MapStore:
         return list(self._index)
 
     def numbers_of(self, keys: Sequence[Key]) -> Numbers:
-        """The numbers of the rows with these keys; -1 where there is none."""
+        """The numbers of the rows with these keys; -1 for a missing key."""
         return np.fromiter(map(self._index.get, keys, repeat(-1)), dtype=np.int64, count=len(keys))
 
     def rows_at(self, numbers: Numbers, layout: Layout) -> pa.RecordBatch:
-        """The rows with these numbers, all alive, as a layout sees them; NULLs for -1. With `lock`
-        held."""
-        if self._places[2].rows:
+        """The rows with these numbers, all alive, in a layout; NULLs for -1. With `lock` held."""
+        if self._locations[2].rows:
             self._seal()
-        return rows_at(self._places[1], numbers, layout)
+        return rows_at(self._locations[1], numbers, layout)
 
     # Writing
 
     def put(self, key: Key, row: tuple[Any, ...], layout: Layout) -> None:
-        """Writes one row over what was there. With `lock` held."""
+        """Writes one row, and replaces the row with its key. With `lock` held."""
         self.check(layout)
         if self.log is not None:
             self.log.rows(layout, [_row_batch(row, layout)], None)
         made = None if self.watch is None else self.watch.put(key, row, layout)
-        tail = self._places[2]
+        tail = self._locations[2]
         if tail.layout is not layout:
             if tail.rows:
                 self._seal()
@@ -193,7 +194,7 @@ class MapStore:
             made()
 
     def remove(self, key: Key, layout: Layout) -> int:
-        """Takes one row out; gives how many there were. With `lock` held."""
+        """Removes one row; returns the number of removed rows. With `lock` held."""
         self.check(layout)
         if key not in self._index:
             return 0
@@ -216,12 +217,12 @@ class MapStore:
         layout: Layout,
         staged: str | None,
     ) -> None:
-        """Writes rows whose keys must be new, each coming once; IntegrityError otherwise. With
-        `lock` held."""
+        """Writes rows with distinct new keys; IntegrityError if a key exists or occurs twice.
+        With `lock` held."""
         self.check(layout)
-        if self._places[2].rows:
+        if self._locations[2].rows:
             self._seal()
-        next_number = self._places[2].first
+        next_number = self._locations[2].first
         fresh: dict[Key, int] = {}
         for chunk in keys:
             fresh.update(zip(chunk, range(next_number, next_number + len(chunk)), strict=True))
@@ -240,9 +241,9 @@ class MapStore:
         made = None if self.watch is None else self.watch.put_many(batches, keys, layout)
         self._key = layout.key_layout
         for batch in batches:
-            first = self._places[2].first
+            first = self._locations[2].first
             self._publish(
-                [*self._places[1], Segment(batch, layout, first)],
+                [*self._locations[1], Segment(batch, layout, first)],
                 Tail(first + batch.num_rows, layout),
             )
         if self._index:
@@ -262,8 +263,11 @@ class MapStore:
         layout: Layout,
         staged: str | None,
     ) -> None:
-        """Writes rows; of several with one key the last wins. `batches` are at most MOST_ROWS long
-        and owned by the store from now on. With `lock` held."""
+        """Writes rows; of several rows with one key the last one remains.
+
+        `batches` have at most MOST_ROWS rows, and the store owns them from now on. With `lock`
+        held.
+        """
         self.check(layout)
         if self.log is not None and (staged is not None or any(keys)):
             self.log.rows(layout, batches, staged)
@@ -278,7 +282,7 @@ class MapStore:
         self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout
     ) -> None:
         """`put_many` without the log."""
-        if self._places[2].rows:
+        if self._locations[2].rows:
             self._seal()
         for batch, chunk in zip(batches, keys, strict=True):
             if chunk:
@@ -287,24 +291,27 @@ class MapStore:
 
     def _add_batch(self, batch: pa.RecordBatch, keys: list[Key], layout: Layout) -> None:
         index, count = self._index, len(keys)
-        first = self._places[2].first
+        first = self._locations[2].first
         old = _distinct(self.numbers_of(keys)) if index else NO_NUMBERS
         before = len(index)
         self._publish(
-            [*self._places[1], Segment(batch, layout, first)], Tail(first + count, layout)
+            [*self._locations[1], Segment(batch, layout, first)], Tail(first + count, layout)
         )
         index.update(zip(keys, range(first, first + count), strict=True))
         if len(index) - before + len(old) < count:
-            # A key came more than once: the index has its last row, the others are dead.
+            # A key occurred more than once: the index has its last row, the earlier rows are dead.
+            # Example: the keys ["a", "b", "a"] with numbers [7, 8, 9]. The index maps "a" to 9 and
+            # "b" to 8, so numbers_of(keys) = [9, 8, 9], which differs from [7, 8, 9] for number 7:
+            # it is dead.
             numbers = np.arange(first, first + count)
             old = np.concatenate([old, numbers[self.numbers_of(keys) != numbers]])
         self._kill_all(old)
         self._merge()
 
     def update(self, key: Key, row: tuple[Any, ...], layout: Layout) -> None:
-        """Writes one row over one that is there, keeping its fields that the layout doesn't know.
-        With `lock` held."""
-        _, segments, tail = self._places
+        """Replaces one existing row, but keeps its fields that the layout lacks. With `lock`
+        held."""
+        _, segments, tail = self._locations
         if tail.layout is layout and knows_all_fields(segments, layout):
             self.put(key, row, layout)
         else:
@@ -317,23 +324,25 @@ class MapStore:
         layout: Layout,
         staged: str | None,
     ) -> int:
-        """Writes those of the rows whose key is there, keeping fields that the layout doesn't know;
-        gives their number. With `lock` held."""
+        """Replaces existing rows, but keeps their fields that the layout lacks; ignores new keys.
+
+        Returns the number of replaced rows. With `lock` held.
+        """
         self.check(layout)
-        if self._places[2].rows:
+        if self._locations[2].rows:
             self._seal()
-        segments = self._places[1]
+        segments = self._locations[1]
         known, wide = knows_all_fields(segments, layout), layout
         chosen, chosen_keys = [], []
         for batch, chunk in zip(batches, keys, strict=True):
             numbers = self.numbers_of(chunk)
-            there = np.flatnonzero(numbers >= 0)
-            is_all = len(there) == len(chunk)
-            rows = batch if is_all else batch.take(indexes(there))
+            existing = np.flatnonzero(numbers >= 0)
+            is_all = len(existing) == len(chunk)
+            rows = batch if is_all else batch.take(indexes(existing))
             if not known:
-                rows, wide = kept_fields(rows, layout, segments, numbers[there])
+                rows, wide = kept_fields(rows, layout, segments, numbers[existing])
             chosen.append(rows)
-            chosen_keys.append(chunk if is_all else [chunk[i] for i in there.tolist()])
+            chosen_keys.append(chunk if is_all else [chunk[i] for i in existing.tolist()])
         self.put_many(chosen, chosen_keys, self.intern(wide), staged)
         return sum(map(len, chosen_keys))
 
@@ -344,8 +353,11 @@ class MapStore:
         layout: Layout,
         staged: str | None,
     ) -> int:
-        """Takes out the rows with these keys, as far as they are there; gives their number.
-        `batches` hold the columns of the key. With `lock` held."""
+        """Removes the rows with these keys, as far as they exist; returns the number of removed
+        rows.
+
+        `batches` have the columns of the key. With `lock` held.
+        """
         self.check(layout)
         if self.log is not None and (staged is not None or any(keys)):
             self.log.delete(layout.key_layout, batches, staged)
@@ -372,12 +384,13 @@ class MapStore:
         return removed
 
     def clear(self) -> int:
-        """Takes all rows out and gives their memory back; gives their number. With `lock` held."""
+        """Removes all rows and releases their memory; returns the number of rows. With `lock`
+        held."""
         count = len(self._index)
         if self.log is not None and count:
             self.log.clear()
         made = None if self.watch is None else self.watch.clear()
-        self._reset(self._places[2].next)
+        self._reset(self._locations[2].next)
         if self.log is not None:
             self.log.changed()
         if made is not None:
@@ -385,27 +398,27 @@ class MapStore:
         return count
 
     def release(self) -> None:
-        """Gives back all memory; the store isn't used afterwards."""
+        """Releases all memory; the store is not used afterwards."""
         with self.lock:
             self.log = None
-            self._reset(self._places[2].next)
+            self._reset(self._locations[2].next)
             self._layouts.clear()
 
     # The order of rows
 
     def _publish(self, segments: list[Segment], tail: Tail) -> None:
-        self._places = ([segment.first for segment in segments], segments, tail)
+        self._locations = ([segment.first for segment in segments], segments, tail)
 
     def _new_tail(self, layout: Layout) -> Tail:
-        tail = Tail(self._places[2].next, layout)
-        self._publish(self._places[1], tail)
+        tail = Tail(self._locations[2].next, layout)
+        self._publish(self._locations[1], tail)
         return tail
 
     def _seal(self) -> None:
-        """Makes a segment of the tail."""
-        tail = self._places[2]
+        """Makes the tail a segment."""
+        tail = self._locations[2]
         rows, numbers = tail.live_rows()
-        segments = list(self._places[1])
+        segments = list(self._locations[1])
         if rows:
             values = zip(*rows, strict=True)
             columns = [
@@ -419,28 +432,32 @@ class MapStore:
         self._merge()
 
     def _merge(self) -> None:
-        _, segments, tail = self._places
+        _, segments, tail = self._locations
         merged = list(segments)
         merge_last(merged, self.intern)
         if len(merged) < len(segments):
             self._publish(merged, tail)
 
     def _kill(self, number: int) -> None:
-        firsts, segments, tail = self._places
+        firsts, segments, tail = self._locations
         if number >= tail.first:
             tail.dead.add(number - tail.first)
             return
-        place = bisect_right(firsts, number) - 1
-        segment = segments[place]
+        index = bisect_right(firsts, number) - 1
+        segment = segments[index]
         segment.kill(segment.position(number))
         if segment.is_worn:
-            self._drop_dead([place])
+            self._drop_dead([index])
 
     def _kill_all(self, ordered: Numbers) -> None:
-        """Marks the rows with these numbers dead; they rise, and each row is alive."""
+        """Marks the rows with these numbers dead; the numbers increase, and all rows are alive."""
         if not len(ordered):
             return
-        firsts, segments, tail = self._places
+        # Example: segments with the numbers 0 to 9 and 10 to 19, a tail from 20 on; ordered = [3,
+        # 12, 15, 21]. split = 3: the number 21 is in the tail, at its position 1. firsts = [0, 10]
+        # are found in [3, 12, 15] at [0, 1], so bounds = [0, 1, 3]: the first segment loses
+        # ordered[0:1] = [3], the second one ordered[1:3] = [12, 15].
+        firsts, segments, tail = self._locations
         split = int(np.searchsorted(ordered, tail.first))
         tail.dead.update((ordered[split:] - tail.first).tolist())
         bounds = [
@@ -448,32 +465,36 @@ class MapStore:
             split,
         ]
         worn = []
-        for place, segment in enumerate(segments):
-            part = ordered[bounds[place] : bounds[place + 1]]
-            if len(part):
-                segment.kill_all(segment.positions(part))
+        for index, segment in enumerate(segments):
+            chosen = ordered[bounds[index] : bounds[index + 1]]
+            if len(chosen):
+                segment.kill_all(segment.positions(chosen))
                 if segment.is_worn:
-                    worn.append(place)
+                    worn.append(index)
         if worn:
             self._drop_dead(worn)
 
-    def _drop_dead(self, places: list[int]) -> None:
-        segments = list(self._places[1])
-        for place in places:
-            segments[place] = segments[place].compacted()
-        self._publish([segment for segment in segments if segment.live], self._places[2])
+    def _drop_dead(self, positions: list[int]) -> None:
+        segments = list(self._locations[1])
+        for index in positions:
+            segments[index] = segments[index].compacted()
+        self._publish([segment for segment in segments if segment.live], self._locations[2])
 
     def _after_deletes(self) -> None:
-        """A dict doesn't shrink by itself; and a map that was emptied takes any key again."""
+        """Shrinks the key index, since a dict does not shrink by itself; an empty map accepts
+        any key again."""
         if not self._index:
-            self._reset(self._places[2].next)
+            self._reset(self._locations[2].next)
         elif self._deleted > 100_000 and self._deleted > 3 * len(self._index):
             self._index = dict(self._index)
             self._deleted = 0
 
 
 def _distinct(numbers: Numbers) -> Numbers:
-    """The numbers that are not negative, rising, each once. (np.unique is several times slower.)"""
+    """The numbers that are not negative, in increasing order, each once. np.unique is several
+    times slower."""
+    # Example: [5, -1, 3, 5] is sorted to [3, 5, 5]; the mask of the first of equal numbers is
+    # [True, True, False], which leaves [3, 5].
     ordered = np.sort(numbers[numbers >= 0])
     return (
         ordered
@@ -483,11 +504,11 @@ def _distinct(numbers: Numbers) -> Numbers:
 
 
 def _first_repeated(keys: Sequence[list[Key]]) -> Key:
-    seen: set[Key] = set()
+    keys_so_far: set[Key] = set()
     for key in chain.from_iterable(keys):
-        if key in seen:
+        if key in keys_so_far:
             return key
-        seen.add(key)
+        keys_so_far.add(key)
     return None
 
 

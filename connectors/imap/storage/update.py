@@ -1,5 +1,4 @@
-"""UPDATE through a mapping that doesn't name all fields of a map: the other fields of the rows stay
-what they are."""
+"""UPDATE through a mapping that lacks some fields of a map: these fields keep their values."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from runnel.sqltypes import SqlType
 
 
 def knows_all_fields(segments: Sequence[Segment], layout: Layout) -> bool:
-    """Whether the rows have no field that the layout lacks."""
+    """Whether the layout has all fields of the rows."""
     return all(
         segment.layout is layout or segment.layout.indexes.keys() <= layout.indexes.keys()
         for segment in segments
@@ -26,16 +25,22 @@ def knows_all_fields(segments: Sequence[Segment], layout: Layout) -> bool:
 def kept_fields(
     rows: pa.RecordBatch, layout: Layout, segments: Sequence[Segment], numbers: Numbers
 ) -> tuple[pa.RecordBatch, Layout]:
-    """Rows that replace those with `numbers`, with the fields added that only the old ones have;
-    and the layout of it."""
+    """Rows that replace those with `numbers`, extended by the fields that only the old rows have.
+
+    Returns them with their layout.
+    """
     other = _other_fields(segments, layout)
-    kept = rows_at(segments, numbers, other).columns
+    retained = rows_at(segments, numbers, other).columns
     wide = Layout(layout.paths + other.paths, layout.types + other.types)
-    return pa.RecordBatch.from_arrays([*rows.columns, *kept], schema=wide.schema), wide
+    return pa.RecordBatch.from_arrays([*rows.columns, *retained], schema=wide.schema), wide
 
 
-def rows_at(segments: Sequence[Segment], numbers: Numbers, wanted: Layout) -> pa.RecordBatch:
-    """The rows with these numbers as a layout sees them; NULLs for a negative number."""
+def rows_at(segments: Sequence[Segment], numbers: Numbers, target: Layout) -> pa.RecordBatch:
+    """The rows with these numbers, in a layout; NULLs for a negative number."""
+    # Example: segments with the numbers 0 to 9 and 10 to 19; numbers = [12, -1, 3]. order = [1, 2,
+    # 0] sorts them to [-1, 3, 12]; first = 1 of them is negative, bounds = [1, 2, 3]. The chunks
+    # are one row of NULLs, the row 3 of the first segment and the row 12 of the second. back = [2,
+    # 0, 1] is the inverse of `order` and restores the requested order.
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     first = int(np.searchsorted(ordered, 0))
@@ -44,17 +49,17 @@ def rows_at(segments: Sequence[Segment], numbers: Numbers, wanted: Layout) -> pa
         *np.searchsorted(ordered, [segment.first for segment in segments[1:]]).tolist(),
         len(ordered),
     ]
-    parts = [[pa.nulls(first, field.type) for field in wanted.schema]]
+    chunks = [[pa.nulls(first, field.type) for field in target.schema]]
     for i, segment in enumerate(segments):
-        places = indexes(segment.positions(ordered[bounds[i] : bounds[i + 1]]))
-        columns = select_fields(segment.batch, segment.layout, wanted, range(len(wanted.paths)))
-        parts.append([column.take(places) for column in columns])
+        positions = indexes(segment.positions(ordered[bounds[i] : bounds[i + 1]]))
+        columns = select_fields(segment.batch, segment.layout, target, range(len(target.paths)))
+        chunks.append([column.take(positions) for column in columns])
     back = np.empty(len(order), dtype=np.int64)
     back[order] = np.arange(len(order))
     found = [
-        pa.concat_arrays(list(column)).take(indexes(back)) for column in zip(*parts, strict=True)
+        pa.concat_arrays(list(column)).take(indexes(back)) for column in zip(*chunks, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(found, schema=wanted.schema)
+    return pa.RecordBatch.from_arrays(found, schema=target.schema)
 
 
 def _other_fields(segments: Sequence[Segment], layout: Layout) -> Layout:

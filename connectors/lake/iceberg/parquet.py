@@ -39,7 +39,7 @@ class IcebergParquet(LakeParquet):
         names = self._names_in(schema, what[0])
         columns = tuple(self._called(column, names) for column in asked.table_columns)
         inner = replace(asked, table_columns=columns)
-        for column in inner.wanted:
+        for column in inner.requested:
             name = external_name(column)
             if column.type.is_nested and name != _NOWHERE:
                 own = next(field for field in self.schema if names.get(_id(field)) == name)

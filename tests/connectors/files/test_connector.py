@@ -144,9 +144,7 @@ def test_the_extension_tells_the_format(tmp_path: Path, name: str, data: str) ->
 def test_formats_that_cant_be_told(tmp_path: Path) -> None:
     path = written(tmp_path / "data.dat", "a\n1\n")
     message, _, hint = failure(ProgrammingError, lambda: mapping(path))
-    assert (
-        message == f'the format of "{path}" is not known: it has no extension that tells its format'
-    )
+    assert message == f'the format of "{path}" is not known: it has no extension of a known format'
     assert hint == "add OPTIONS ('format' = 'csv'), or json, parquet, arrow, avro, lines"
     assert visible_rows(mapping(path, format="csv")) == [(1,)]
     written(tmp_path / "f.json", '{"a":1}')
@@ -218,7 +216,7 @@ def test_table_functions(tmp_path: Path) -> None:
             "csv_file",
             ["a", "b", "c"],
             {},
-            "CSV_FILE takes at most 2 arguments by position (path, glob), not 3",
+            "CSV_FILE accepts at most 2 arguments by position (path, glob), not 3",
         ),
         ("csv_file", ["a"], {"Path": "b"}, 'argument "Path" of CSV_FILE is given twice'),
         ("csv_file", ["a"], {"format": "json"}, 'CSV_FILE has no argument "format"'),

@@ -306,7 +306,7 @@ def test_a_position_in_another_journal_is_refused(connector: MapConnector) -> No
     part = partition(table)
     token = part.position() or {}
     part.close()
-    with pytest.raises(OperationalError, match="are not kept any more"):
+    with pytest.raises(OperationalError, match="are no longer available"):
         partition(table).seek(token)
 
 

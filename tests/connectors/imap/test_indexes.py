@@ -191,7 +191,7 @@ def test_many_rows_in_order_with_ties(
         ]
         write(table, WriteMode.SINK, rows)
         oracle.update({row[0]: row for row in rows})
-    assert len(table._store._places[1]) > 1
+    assert len(table._store._locations[1]) > 1
     got = found(
         table, IndexLookup(index("a", "b"), ordered=True, descending=descending), limit=limit
     )

@@ -430,7 +430,7 @@ def test_an_oracle_agrees_after_many_changes(maps: MapConnector) -> None:
         assert table.get((key,)) == ((key, oracle[key]) if key in oracle else None)
     assert sorted(read_rows(table)) == sorted(oracle.items())
     assert table.row_count() == len(oracle)
-    assert len(table._store._places[1]) < 20
+    assert len(table._store._locations[1]) < 20
 
 
 def test_memory_is_given_back() -> None:

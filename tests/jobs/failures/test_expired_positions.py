@@ -115,7 +115,7 @@ def test_changes_of_a_map_end_with_their_journal(tmp_path: Path) -> None:
         connection.execute("ALTER JOB j RESUME")
         job = connection.job("j")
         assert eventually(lambda: job.status is JobStatus.SUSPENDED)
-        assert 'the changes of map "m" from 2 on are not kept any more' in last_error(connection)
+        assert 'the changes of map "m" from 2 on are no longer available' in last_error(connection)
         connection.execute("ALTER JOB j OPTIONS ('expiredPosition'='latest') RESUME")
         assert eventually(lambda: "reading goes on at change 1" in last_error(connection))
         connection.execute("SINK INTO m VALUES (3, 'c')")

@@ -661,7 +661,7 @@ def test_changes_that_are_gone_suspend_the_job(tmp_path: Path) -> None:
     with runnel.connect(tmp_path) as connection:
         job = connection.job("j")
         assert job.await_status(JobStatus.SUSPENDED, PATIENCE)
-        assert job.error is not None and "are not kept any more" in job.error.message
+        assert job.error is not None and "are no longer available" in job.error.message
 
 
 def test_a_source_without_positions_is_not_waited_for_when_its_job_is_stopped(

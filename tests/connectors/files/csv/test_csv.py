@@ -201,7 +201,7 @@ def test_a_value_beyond_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert message == "value '1.5' doesn't fit column \"a\" of type BIGINT"
     assert detail == f'file "{path}", line 5002'
     assert hint == (
-        "BIGINT was found out from a sample of the data; declare the column as VARCHAR in "
+        "BIGINT was inferred from a sample of the data; declare the column as VARCHAR in "
         "CREATE MAPPING"
     )
     assert len(read_rows(table, [1])) == 5001
@@ -288,7 +288,7 @@ def test_compressions(tmp_path: Path, compression: str) -> None:
 def test_an_empty_file(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", "")
     message, _, hint = failure(ProgrammingError, lambda: mapping(path))
-    assert message == f'the columns of "t" can\'t be found out: the files of "{path}" are empty'
+    assert message == f'the columns of "t" can\'t be inferred: the files of "{path}" are empty'
     assert hint == "declare them: CREATE MAPPING t (column type, …) …"
     assert visible_rows(mapping(path, [("a", BIGINT)])) == []
 

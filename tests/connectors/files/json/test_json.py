@@ -130,7 +130,7 @@ def test_files_without_records(tmp_path: Path, text: str) -> None:
     path = written(tmp_path / "f.json", text)
     assert visible_rows(mapping(path, [("a", BIGINT)])) == []
     message, _, _ = failure(ProgrammingError, lambda: mapping(path))
-    assert message == f'the columns of "t" can\'t be found out: the files of "{path}" are empty'
+    assert message == f'the columns of "t" can\'t be inferred: the files of "{path}" are empty'
 
 
 CUT_OFF = [
