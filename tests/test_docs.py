@@ -3,8 +3,8 @@
 The reference pages name every option and setting, and no other. ARCHITECTURE.md shows the imports
 and the levels. Every path in backquotes exists, with the name that may follow it
 (`engine/cursor.py::Cursor.execute`). After imports changed, `RUNNEL_REFRESH=1 .venv/bin/python -m
-pytest tests/test_docs.py` rewrites the picture's arrows and the levels in ARCHITECTURE.md: read
-the diff.
+pytest tests/test_docs.py` rewrites the picture's arrows and the levels in ARCHITECTURE.md,
+and the code in docs/contributing.md: read the diff.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ SPARK_OWN = ["format", "path", "table", "query"]
 
 PAGE = ROOT / "ARCHITECTURE.md"
 DESIGN = sorted((ROOT / "docs" / "design").glob("*.md"))
-PAGES = [PAGE]
+CONTRIBUTING = DOCS / "contributing.md"
+PAGES = [PAGE, CONTRIBUTING]
 OPEN_TO_ALL = ("contracts", "values", "basics")
 """Nodes of the picture that every folder may import: their arrows are left out."""
 
@@ -48,6 +49,9 @@ _PICTURE = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NODE = re.compile(r'^    (\w+)\["[^<"]+<br>([^"]+)"\]$', re.MULTILINE)
 _ARROW = re.compile(r"^    (\w+) --> (\w+)$", re.MULTILINE)
 _LEVEL = re.compile(r"^(\| (\d) \| [^|]+ \| )([^|]+) \|$", re.MULTILINE)
+_CODE = re.compile(
+    r"^<!-- code: (\S+)::([\w, ]+) -->\n(?:```python\n.*?^```\n)?", re.MULTILINE | re.DOTALL
+)
 _PATH = re.compile(
     r"`((?:engine|planner|connectors|tests|docs|examples|benchmarks)/[\w/.*-]*|(?!__init__)[\w-]+\.(?:py|md|cfg|toml))"
     r"(?:::([\w.]+))?`"
@@ -213,6 +217,33 @@ def level_names(level: int) -> str:
 def test_all_design_pages_are_listed() -> None:
     listed = re.findall(r"\(docs/design/([\w-]+\.md)\)", PAGE.read_text("utf-8"))
     assert {path.name for path in DESIGN} == set(listed)
+
+
+def with_code(text: str) -> str:
+    """The text with the code after each `<!-- code: path::name, name -->` as it is now."""
+
+    def block(match: re.Match[str]) -> str:
+        path, names = match[1], match[2].split(", ")
+        found = "\n\n".join(source_of(ROOT / path, name) for name in names)
+        return f"<!-- code: {path}::{match[2]} -->\n```python\n{found}\n```\n"
+
+    return _CODE.sub(block, text)
+
+
+def source_of(path: Path, name: str) -> str:
+    (node,) = [node for node in parsed(path).body if name in defined(node)]
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef | ast.ClassDef) else []
+    first = min(item.lineno for item in (node, *decorators))
+    return "\n".join(path.read_text("utf-8").split("\n")[first - 1 : node.end_lineno])
+
+
+def test_the_code_of_the_contributing_page_is_that_of_its_tests() -> None:
+    text = CONTRIBUTING.read_text("utf-8")
+    if os.environ.get("RUNNEL_REFRESH"):
+        text = with_code(text)
+        CONTRIBUTING.write_text(text, "utf-8")
+    assert text.count("<!-- code:") == len(_CODE.findall(text)) >= 10
+    assert text == with_code(text)
 
 
 @cache
