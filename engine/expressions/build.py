@@ -1,5 +1,7 @@
-"""What the binder builds expressions with: names resolved, arguments converted, types found, errors
-with positions."""
+"""The functions by which the binder builds expressions.
+
+They resolve names, convert arguments, determine types, and raise errors with positions.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,13 @@ __all__ = [
 ]
 
 MAX_SIZE = 20_000
-"""How many nodes an expression may have."""
+"""The largest permitted number of nodes of an expression."""
 
 _LAZY = {"COALESCE", "NULLIF", "IFNULL", "IF"}
 
 
 def is_function(name: str) -> bool:
-    """Whether SQL can call a scalar function of that name (in any case)."""
+    """Whether SQL can call a scalar function by this name (in any case)."""
     return name.upper() in SQL_NAMES or name.upper() in _LAZY
 
 
@@ -54,8 +56,9 @@ _ELSEWHERE = {
     "JSON_BUILD_ARRAY": "use JSON_ARRAY(x, …)",
     "JSONB_BUILD_ARRAY": "use JSON_ARRAY(x, …)",
 }
-"""Functions of other databases whose namesakes by spelling do something else: what to write
-here."""
+"""Functions of other databases for which `suggest` would propose a name that is spelled alike but
+does something else: the function to use instead.
+"""
 
 
 def call(
@@ -66,14 +69,16 @@ def call(
     *,
     written: str | None = None,
 ) -> Expression:
-    """A function by its SQL name in any case, or an operator by its key ("add", "eq", …), applied
-    to arguments. `others` are names that are known elsewhere, for the hint where there is no such
-    function, and `written` is the name as the user wrote it."""
+    """A function call by SQL name in any case, or an operator by its key ("add", "eq", …).
+
+    others: further names to suggest if there is no such function.
+    written: the name as the user wrote it, for the error.
+    """
     if name.upper() in _LAZY:
         return _lazy(name.upper(), arguments, position)
     name = _by_type(name, arguments)
     if name.upper() == "DATE_TRUNC" and len(arguments) == 3:
-        # In another zone than the session's: there the local time is cut.
+        # DATE_TRUNC(unit, x, zone) truncates the local time of a zone other than the session's.
         wall = call("at_time_zone", arguments[1:], position)
         cut = call(name, [arguments[0], wall], position)
         if wall.type.kind is Kind.TIMESTAMP and keeps_offset(cut):
@@ -100,8 +105,7 @@ def call(
 
 
 def _by_type(name: str, arguments: Sequence[Expression]) -> str:
-    """The key of the function that a name means for arguments of these types, where it means
-    several."""
+    """The function key that a name stands for with arguments of these types."""
     if name == "concat" and len(arguments) == 2:
         kinds = [item.type.kind for item in arguments]
         if Kind.ARRAY in kinds:
@@ -136,10 +140,15 @@ _OF_TYPE = {
     ("SUBSTRING", Kind.VARBINARY): "binary_substring",
     ("SUBSTR", Kind.VARBINARY): "binary_substring",
 }
+"""The function key for a SQL name whose first argument is of that kind."""
 
 
 def _negated_literal(operand: Expression) -> Expression | None:
-    """−5 as a literal, so that its type is that of −5: the least BIGINT has no positive twin."""
+    """−5 as a literal, so that it gets the type of −5: the smallest BIGINT has no positive
+    counterpart.
+
+    None if the operand isn't a number literal.
+    """
     if not isinstance(operand, Literal) or not operand.type.is_numeric or operand.value is None:
         return None
     value = -operand.value
@@ -156,6 +165,7 @@ def _negated_literal(operand: Expression) -> Expression | None:
 
 
 def _lazy(name: str, arguments: Sequence[Expression], position: Position | None) -> Expression:
+    """A call of one of the functions that don't evaluate all their arguments for every row."""
     if name == "NULLIF":
         check_count(name, arguments, 2, position)
         return nullif(arguments[0], arguments[1], position)
@@ -172,7 +182,7 @@ def case(
     otherwise: Expression | None = None,
     position: Position | None = None,
 ) -> Expression:
-    """CASE WHEN … THEN … [ELSE …] END; a simple CASE comes with its comparisons made."""
+    """CASE WHEN … THEN … [ELSE …] END. For a simple CASE, the caller builds the comparisons."""
     tests = tuple(call("is_true", (condition,), condition.position) for condition in conditions)
     conditions = tuple(test.children[0] for test in tests)
     branches = coerce([*results, *([] if otherwise is None else [otherwise])], "CASE", position)
@@ -189,11 +199,11 @@ def case(
 
 
 def coalesce(arguments: Sequence[Expression], position: Position | None = None) -> Expression:
-    """COALESCE: a CASE that takes the first argument that isn't NULL."""
+    """COALESCE, as a CASE that returns the first argument that isn't NULL."""
     if not arguments:
         raise ProgrammingError("COALESCE takes at least 1 argument", position=position)
     values = [
-        part for value in coerce(arguments, "COALESCE", position) for part in _coalesced(value)
+        item for value in coerce(arguments, "COALESCE", position) for item in _coalesced(value)
     ]
     if len(values) == 1:
         return values[0]
@@ -212,8 +222,9 @@ def coalesce(arguments: Sequence[Expression], position: Position | None = None) 
 
 
 def _coalesced(value: Expression) -> Sequence[Expression]:
-    """The arguments of a COALESCE; any other expression alone. COALESCE within COALESCE is one
-    COALESCE."""
+    """The arguments of a COALESCE; any other expression alone. So a nested COALESCE is merged into
+    the outer one.
+    """
     if not isinstance(value, Case) or value.otherwise is None:
         return (value,)
     for test, result in zip(value.conditions, value.results, strict=True):
@@ -227,8 +238,11 @@ def _coalesced(value: Expression) -> Sequence[Expression]:
 
 
 def limited(expression: Expression) -> Expression:
-    """The expression, if it isn't too large. COALESCE, NULLIF, BETWEEN and a simple CASE name an
-    operand once and hold it twice, so that nesting them doubles the size with each level."""
+    """Returns the expression, or raises ProgrammingError if it is too large.
+
+    COALESCE, NULLIF, BETWEEN and a simple CASE contain an operand twice that the SQL text names
+    once, so each level of nesting doubles the size.
+    """
     left, stack = MAX_SIZE, [expression]
     while stack:
         left -= 1
@@ -244,7 +258,7 @@ def limited(expression: Expression) -> Expression:
 
 
 def nullif(left: Expression, right: Expression, position: Position | None = None) -> Expression:
-    """NULLIF(left, right): NULL where both are equal, else left."""
+    """NULLIF(left, right): NULL where the operands are equal, else `left`."""
     first, second = retype_parameters((left, right))
     equal = call("eq", (first, second), position)
     return limited(
@@ -261,9 +275,11 @@ def nullif(left: Expression, right: Expression, position: Position | None = None
 def in_list(
     operand: Expression, values: Sequence[Expression], position: Position | None = None
 ) -> Expression:
-    """`operand IN (values)`: `=` of one of them. Literals and parameters are looked up, those of
-    each type in which they are compared with the operand together; with other values it is a chain
-    of `=` and OR."""
+    """`operand IN (values)`: whether the operand equals one of the values.
+
+    If all values are literals and parameters, they become lookups: one for each type in which
+    values are compared with the operand. Otherwise the result is a chain of `=` and OR.
+    """
     operand, *items = retype_parameters((operand, *values))
     targets: dict[SqlType, SqlType] = {}
     for item in items:
@@ -294,8 +310,11 @@ def _look_ups(
     targets: dict[SqlType, SqlType],
     position: Position | None,
 ) -> list[Expression]:
-    """One InList for each type, and `=` with each value that doesn't become a literal or parameter
-    of its list's type, or whose digits no type holds beside the operand's."""
+    """One InList for each type of comparison, and `=` for the values that don't fit in a list.
+
+    These are the values that don't become a literal or parameter of the list's type, and numbers
+    for which no type holds both their digits and the operand's.
+    """
     lists: dict[SqlType, list[Expression]] = {}
     tests: list[Expression] = []
     exact = _exact_target(operand.type, targets)
@@ -321,11 +340,12 @@ def _look_ups(
 
 
 def _exact_target(operand: SqlType, targets: dict[SqlType, SqlType]) -> SqlType | None:
-    """The exact type that holds all values of the exact ones among the types; None where there is
-    none."""
+    """The exact type that holds all values of the exact types among `targets`; None if there is
+    none.
+    """
     found = None
-    for given, target in targets.items():
-        if target.is_exact and not loses_digits(operand, given):
+    for source, target in targets.items():
+        if target.is_exact and not loses_digits(operand, source):
             if found is not None and loses_digits(found, target):
                 return None
             found = target if found is None else common_type(found, target)

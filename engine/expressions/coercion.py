@@ -1,4 +1,4 @@
-"""Implicit conversions: what an expression becomes where its context wants another type."""
+"""Implicit conversions: an expression as the type that its context requires."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from runnel.sqltypes import (
 
 _CONTEXT = EvaluationContext()
 _ELSEWHERE = EvaluationContext(now=86_400_000_000 * 365, zone="Asia/Kolkata")
-"""A session of another zone and date: what comes out the same in both depends on neither."""
+"""A session of another zone and date. A value that is equal in both contexts depends on neither."""
 _FROM_TEXT = frozenset(
     {
         Kind.DATE,
@@ -38,13 +38,16 @@ _FROM_TEXT = frozenset(
         Kind.INTERVAL_MONTH,
     }
 )
-"""The kinds that a VARCHAR literal or parameter takes on where its context wants them."""
+"""The kinds that a VARCHAR literal or parameter is converted to where its context requires them."""
 
 
 def convert(expression: Expression, target: SqlType) -> Expression:
-    """The expression as `target`, by an implicit cast where there is no way around one. Whether the
-    cast is allowed is the caller's business. A literal becomes a literal; a parameter of no type,
-    or a text where a temporal value is wanted, takes the target's type."""
+    """The expression as `target`, with an implicit cast only if there is no simpler way.
+
+    The caller checks that the conversion is allowed. A literal becomes a literal. A parameter gets
+    the target's type if it has no type, or if it is text and the target is one of the kinds that
+    text is read as.
+    """
     source = expression.type
     if source == target:
         return expression
@@ -56,7 +59,7 @@ def convert(expression: Expression, target: SqlType) -> Expression:
 
 
 def takes_type(expression: Expression, target: SqlType) -> bool:
-    """Whether a literal or parameter may simply be read as `target`."""
+    """Whether a literal or parameter may be read as `target` directly."""
     if not isinstance(expression, (Literal, Parameter)):
         return False
     kind = expression.type.kind
@@ -64,14 +67,17 @@ def takes_type(expression: Expression, target: SqlType) -> bool:
 
 
 def convert_literal(literal: Literal, target: SqlType) -> Expression:
-    """The literal as a literal of `target`. A text that can't be read as a temporal value is a
-    DataError; any other value that doesn't fit stays a cast, which fails when a row takes it; so
-    does one that depends on the session."""
+    """The literal as a literal of `target`.
+
+    A text that can't be read as a temporal value raises DataError. Any other value that doesn't fit
+    remains a cast, which fails when it is evaluated for a row. A value that depends on the session
+    remains a cast too.
+    """
     if literal.value is None:
         return replace(literal, type=target)
     if (
         literal.type.is_integer and target.is_integer
-    ):  # of which an IN list or VALUES may have thousands
+    ):  # a short cut, as an IN list or VALUES may have thousands of integers
         limit = 1 << (INTEGER_WIDTHS[target.kind] - 1)
         if -limit <= literal.value < limit:
             return Literal(value=literal.value, type=target, position=literal.position)
@@ -91,8 +97,11 @@ def convert_literal(literal: Literal, target: SqlType) -> Expression:
 
 
 def retype_parameters(arguments: Sequence[Expression]) -> list[Expression]:
-    """What has no type (a NULL, a column of nothing but NULLs, a parameter), and texts beside a
-    temporal value, take the type of the others."""
+    """Converts the operands without a type to the type of the operands that have one.
+
+    Operands without a type are NULL, columns of nothing but NULLs, and parameters. Texts get the
+    type of the first operand that is neither NULL nor text, if text is read as that type.
+    """
     model = next(
         (item.type for item in arguments if item.type.kind not in (Kind.NULL, Kind.VARCHAR)), None
     )
@@ -105,13 +114,16 @@ def retype_parameters(arguments: Sequence[Expression]) -> list[Expression]:
 
 
 def _follows(expression: Expression, model: SqlType) -> bool:
+    """Whether an operand without a type of its own becomes `model`."""
     return expression.type.kind is Kind.NULL or takes_type(expression, model)
 
 
 def coerce(
     expressions: Sequence[Expression], what: str = "expressions", position: Position | None = None
 ) -> list[Expression]:
-    """All of them in their common type; `what` names the place in the error ("CASE", "UNION")."""
+    """The expressions, all converted to their common type; `what` names the construct in the error
+    ("CASE", "UNION").
+    """
     arguments = retype_parameters(expressions)
     target = NULL
     for item in arguments:
@@ -127,7 +139,9 @@ def coerce(
 
 
 def narrow_literal_type(expression: Expression) -> SqlType:
-    """The type of an expression; of a DECIMAL literal, the one with just the digits that it has."""
+    """The type of an expression; for a DECIMAL literal, the type with as many digits as the literal
+    has.
+    """
     if (
         isinstance(expression, Literal)
         and expression.type.kind is Kind.DECIMAL
@@ -138,7 +152,7 @@ def narrow_literal_type(expression: Expression) -> SqlType:
 
 
 def exact_decimal(literal: Literal) -> SqlType:
-    """The DECIMAL type with just the digits that an integer or DECIMAL literal has."""
+    """The DECIMAL type with as many digits as an integer or DECIMAL literal has."""
     if isinstance(literal.value, int):
         return decimal(max(len(str(abs(literal.value))), 1), 0)
     return literal.type
@@ -186,7 +200,7 @@ def cast(
 def check_count(
     name: str, arguments: Sequence[Expression], count: int, position: Position | None
 ) -> None:
-    """ProgrammingError unless there are `count` arguments."""
+    """Raises ProgrammingError unless there are `count` arguments."""
     if len(arguments) != count:
         plural = "" if count == 1 else "s"
         raise ProgrammingError(

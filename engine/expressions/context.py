@@ -1,5 +1,6 @@
-"""What an expression may know beside its columns: the arguments of the statement, its time and its
-zone."""
+"""The input of an evaluator apart from the expression: columns, arguments, the statement's time and
+zone.
+"""
 
 from __future__ import annotations
 
@@ -10,29 +11,35 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 
 
-def _goes_on() -> None:
-    """Nobody can cancel it."""
+def _never_cancelled() -> None:
+    """The check of an execution that cannot be cancelled."""
 
 
 @frozen
 class EvaluationContext:
-    """Fixed for one execution of a statement.
+    """The values that are fixed for one execution of a statement.
 
-    `arguments[i]` is the value of parameter i, a scalar of the parameter's canonical Arrow type.
-    `now` is the statement's time in µs since the epoch, UTC: NOW() is the same for all rows. `zone`
-    is the session's time zone (IANA name). `check()` raises once nobody waits for the result any
-    more (the job is cancelled, or out of time); what takes long looks there every few ms.
+    arguments: the value of parameter i at index i, a scalar of the parameter's canonical Arrow
+      type.
+    now: the statement's time in µs since the epoch, UTC. NOW() is the same for all rows.
+    zone: the session's time zone (IANA name).
+    check: raises once the result is no longer needed (the job was cancelled or has timed out). Long
+      computations call it every few ms.
     """
 
     arguments: Sequence[pa.Scalar] = ()
     now: int = 0
     zone: str = "UTC"
-    check: Callable[[], None] = _goes_on
+    check: Callable[[], None] = _never_cancelled
 
 
 class Frame:
-    """Rows to evaluate over: columns of equal length in canonical Arrow types, their number, and
-    the context."""
+    """The rows to evaluate an expression over.
+
+    columns: arrays of equal length in canonical Arrow types.
+    num_rows: the number of rows; the only source of it if there are no columns.
+    context: the statement's arguments, time and zone.
+    """
 
     __slots__ = ("columns", "context", "num_rows")
 

@@ -1,8 +1,8 @@
-"""Compiling expressions to evaluators, and running them over frames.
+"""Compiling expressions to evaluators, and running evaluators over rows.
 
-An evaluator is a closure: everything that can be decided once is decided when it is compiled. It
-gives an array of `frame.num_rows` values or a scalar, which stands for as many; scalars are spread
-only where somebody needs an array.
+An evaluator is a closure: every decision that doesn't depend on the rows is made when it is
+compiled. It returns an array of `frame.num_rows` values, or a scalar that stands for as many equal
+values. A scalar is expanded only where a caller needs an array.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from runnel.expressions.nodes import (
 from runnel.expressions.properties import can_fail, is_constant, is_volatile
 
 Evaluator = Callable[[Frame], Any]
+"""The datum of an expression for the rows of a frame."""
 
 __all__ = [
     "Evaluator",
@@ -54,8 +55,10 @@ __all__ = [
 
 
 def compile_expression(expression: Expression) -> Evaluator:
-    """The evaluator of an expression over frames that have its columns. Evaluation raises
-    DataError, with the position of the part that failed."""
+    """The evaluator of an expression over frames that have its columns.
+
+    Evaluation raises DataError with the position of the subexpression that failed.
+    """
     compiler = _COMPILERS.get(type(expression))
     if compiler is None:
         raise internal(f"cannot evaluate {type(expression).__name__}")
@@ -71,15 +74,16 @@ def evaluate(evaluator: Evaluator, frame: Frame) -> pa.Array:
 
 
 def _in_pieces(evaluator: Evaluator, frame: Frame, size: int) -> pa.Array:
-    """The value of every row, worked out for a few rows at a time; DataError where they are too
-    large together."""
-    parts: list[pa.Array] = []
+    """The value of every row, computed for `size` rows at a time; DataError if all values together
+    are too large.
+    """
+    chunks: list[pa.Array] = []
     total = 0
     for start in range(0, frame.num_rows, size):
         frame.context.check()
         count = min(size, frame.num_rows - start)
-        part = evaluate(evaluator, _part(frame, start, count))
-        total += part.nbytes
+        chunk = evaluate(evaluator, _slice(frame, start, count))
+        total += chunk.nbytes
         if total > MOST_BYTES:
             raise DataError(
                 f"the values of {frame.num_rows:,} rows take more than {MOST_BYTES:,} bytes",
@@ -88,11 +92,11 @@ def _in_pieces(evaluator: Evaluator, frame: Frame, size: int) -> pa.Array:
                     "a sort or a grouping by them"
                 ),
             )
-        parts.append(part)
-    return join_arrays(parts)
+        chunks.append(chunk)
+    return join_arrays(chunks)
 
 
-def _part(frame: Frame, start: int, count: int) -> Frame:
+def _slice(frame: Frame, start: int, count: int) -> Frame:
     return Frame(
         [None if item is None else item.slice(start, count) for item in frame.columns],
         count,
@@ -101,15 +105,18 @@ def _part(frame: Frame, start: int, count: int) -> Frame:
 
 
 def evaluate_constant(expression: Expression, context: EvaluationContext | None = None) -> Any:
-    """The Python value of an expression without columns; with parameters if the context has the
-    arguments."""
+    """The Python value of an expression without columns.
+
+    The expression may have parameters if the context has their arguments.
+    """
     frame = Frame((), 1, context or EvaluationContext())
     return python_values(spread(compile_expression(expression)(frame), 1), expression.type)[0]
 
 
 def compile_filter(condition: Expression) -> Callable[[Frame], pa.Array | None]:
-    """A function that gives the mask of a condition (NULL counts as false), or None where all rows
-    pass."""
+    """Returns a function that computes the mask of a condition (NULL counts as false), or None if
+    all rows pass.
+    """
     evaluator = compile_expression(condition)
 
     def mask(frame: Frame) -> pa.Array | None:
@@ -131,9 +138,12 @@ def compile_filter(condition: Expression) -> Callable[[Frame], pa.Array | None]:
 def compile_selection(
     condition: Expression,
 ) -> Callable[[pa.RecordBatch, EvaluationContext], pa.RecordBatch]:
-    """A function that keeps the rows of a batch for which the condition is true. Conjuncts that can
-    fail see only the rows that passed those before them; the rest are worked out together."""
-    steps = [compile_filter(part) for part in _steps(condition)]
+    """Returns a function that filters a batch by a condition.
+
+    A conjunct that can fail is evaluated only for rows that passed the conjuncts before it. A
+    conjunct that can't fail is evaluated together with the one before it.
+    """
+    steps = [compile_filter(step) for step in _steps(condition)]
 
     def select(batch: pa.RecordBatch, context: EvaluationContext) -> pa.RecordBatch:
         for step in steps:
@@ -148,12 +158,15 @@ def compile_selection(
 
 
 def _steps(condition: Expression) -> list[Expression]:
+    """The conditions to apply one after another: each begins with a conjunct that can fail, or is
+    the first.
+    """
     groups: list[list[Expression]] = []
-    for part in conjuncts(condition):
-        if groups and not can_fail(part):
-            groups[-1].append(part)
+    for conjunct in conjuncts(condition):
+        if groups and not can_fail(conjunct):
+            groups[-1].append(conjunct)
         else:
-            groups.append([part])
+            groups.append([conjunct])
     return [
         group[0]
         if len(group) == 1
@@ -184,6 +197,9 @@ def _cast(expression: Cast) -> Evaluator:
 
 
 def _call(expression: Call) -> Evaluator:
+    """The evaluator of a call: a closure for the number of arguments, to keep the path of a small
+    query short.
+    """
     if expression.function in ("and", "or"):
         return conditional.compile_connective(expression, compile_expression)
     function = FUNCTIONS[expression.function]
@@ -236,14 +252,16 @@ def _framed(expression: Call, kernel: Kernel, arguments: Sequence[Evaluator]) ->
         try:
             return kernel(frame, *values)
         except FAULTS as error:
-            part = lambda *items: kernel(frame, *items)  # noqa: E731
-            raise call_failure(error, expression, part, values) from None
+            over_items = lambda *items: kernel(frame, *items)  # noqa: E731
+            raise call_failure(error, expression, over_items, values) from None
 
     return run
 
 
 def _growing(expression: Call, kernel: Kernel, arguments: Sequence[Evaluator]) -> Evaluator:
-    """Of a function whose result may be much larger than its arguments."""
+    """The evaluator of a function whose result may be much larger than its arguments: checks the
+    size first.
+    """
     name = expression.function
 
     def run(frame: Frame) -> Datum:
@@ -258,7 +276,7 @@ def _growing(expression: Call, kernel: Kernel, arguments: Sequence[Evaluator]) -
 
 
 def _python(expression: PythonCall) -> Evaluator:
-    # Loaded on first use: few statements call a function of the user's.
+    # Imported on first use, as few statements call a user function.
     from runnel.expressions.python.calls import compile_python_call
 
     return compile_python_call(expression, compile_expression)

@@ -1,4 +1,6 @@
-"""What a scalar function is: how its arguments are bound, and the kernel it compiles to."""
+"""How a scalar function is described: how its arguments are bound, and the kernel it compiles
+to.
+"""
 
 from __future__ import annotations
 
@@ -14,25 +16,31 @@ from runnel.expressions.nodes import Call, Expression
 from runnel.sqltypes import SqlType
 
 Datum = Any
-"""A pyarrow Array (one value per row) or Scalar (the same value for every row), of canonical
-type."""
+"""A pyarrow Array (one value per row) or Scalar (the same value for every row), of canonical type.
+"""
 
 Kernel = Callable[..., Datum]
-"""Takes one datum per argument. A kernel over scalars only gives a scalar."""
+"""Accepts one datum per argument, and returns a datum: a scalar if all arguments are scalars."""
 
 Bound = tuple[tuple[Expression, ...], SqlType]
+"""The converted arguments of a call, and the type of its result."""
 Bind = Callable[[str, Sequence[Expression], Position | None], Bound]
+"""Binds a call: (the function's name, its arguments, the call's position in the SQL text) to the
+converted arguments and the result's type.
+"""
 
 
 FAULTS = (pa.ArrowException, DataError, ValueError, OverflowError)
-"""What a kernel may raise over a row that it can't work on."""
+"""The exceptions that a kernel may raise because of a row's values."""
 
 
 def never_fails(call: Call) -> bool:
+    """The `can_fail` of a function that accepts all values."""
     return False
 
 
 def always_may_fail(call: Call) -> bool:
+    """The `can_fail` of a function that some values make fail, whatever the types."""
     return True
 
 
@@ -40,14 +48,21 @@ def always_may_fail(call: Call) -> bool:
 class Function:
     """One entry of `functions.FUNCTIONS`.
 
-    `name` is the key that `Call.function` carries; `sql_names` are the names under which SQL calls
-    it (none for an operator). `bind(name, arguments, position)` converts the arguments to the types
-    the kernel wants and gives the result's type, or raises ProgrammingError. `compile(call)` gives
-    the kernel; with `needs_frame` the kernel gets the Frame before the arguments. `can_fail(call)`
-    says whether a row can make the kernel raise; where it can't, the kernel may be run over rows
-    whose result is thrown away. `depends_on_session(call)` says whether the value depends on the
-    statement's time or the session's zone. `is_slow`: a row takes a µs or more, so operators work
-    on fewer rows at a time. `arguments` and `result` say the same for people.
+    name: the key that `Call.function` carries.
+    arguments: the parameters, in words, for SHOW FUNCTIONS.
+    result: the result's type, in words, for SHOW FUNCTIONS.
+    bind: converts the arguments to the types that the kernel needs and returns them with the
+      result's type, or raises ProgrammingError.
+    compile: returns the kernel of a call.
+    sql_names: the names under which SQL calls the function; none for an operator.
+    can_fail: whether a row can make the kernel of a call raise. A kernel that can't may also run
+      over rows whose result is discarded.
+    needs_frame: whether the kernel gets the input rows (a Frame) before the arguments.
+    is_volatile: whether the value may differ between two calls with equal arguments.
+    is_slow: whether a row needs 1 µs or more, so that operators work on fewer rows at a time.
+    depends_on_session: whether the value of a call depends on the statement's time or the session's
+      zone.
+    family: the group under which the functions are listed.
     """
 
     name: str
@@ -65,7 +80,9 @@ class Function:
 
 
 def spread(datum: Datum, num_rows: int) -> pa.Array:
-    """The datum as an array of `num_rows` values; TooManyRows where that takes too much memory."""
+    """The datum as an array of `num_rows` values; raises TooManyRows if the array would be too
+    large.
+    """
     if not isinstance(datum, pa.Scalar):
         return datum
     check_spread(datum, num_rows)
@@ -73,8 +90,11 @@ def spread(datum: Datum, num_rows: int) -> pa.Array:
 
 
 def over_arrays(kernel: Kernel) -> Kernel:
-    """A kernel that may rely on its arguments being arrays of one length; over scalars only it
-    works on one row."""
+    """A kernel for a function that needs all arguments as arrays of one length.
+
+    If all arguments are scalars, the function runs over one row and its value is returned as a
+    scalar.
+    """
 
     def run(*arguments: Datum) -> Datum:
         rows = next((len(datum) for datum in arguments if not isinstance(datum, pa.Scalar)), None)
@@ -86,7 +106,7 @@ def over_arrays(kernel: Kernel) -> Kernel:
 
 
 def over_first(kernel: Kernel) -> Kernel:
-    """A kernel over one array; a scalar is worked on as one row."""
+    """A kernel for a function of one array; a scalar argument becomes an array of one row."""
 
     def run(datum: Datum) -> Datum:
         return kernel(pa.repeat(datum, 1))[0] if isinstance(datum, pa.Scalar) else kernel(datum)

@@ -1,8 +1,8 @@
-"""All scalar functions and operators, by the key that `Call.function` carries.
+"""The registry of all scalar functions and operators, by the key that `Call.function` carries.
 
-The families that most statements need are imported with this module. The others are imported when
-one of their functions is first asked for, so that a process that needs none doesn't pay for them;
-`later.py` says what is where.
+The families that most statements need are imported with this module. A lazy family is imported when
+one of its functions is first looked up, so that a process that doesn't need it doesn't pay for the
+import. `later.py` lists the functions of the lazy families.
 """
 
 from __future__ import annotations
@@ -35,31 +35,32 @@ _FAMILIES = (
 
 
 class Registry(Mapping[str, Function]):
-    """Functions by name. `places` says for each further name in which module it is, and under which
-    key."""
+    """Functions by name; those of lazy families are imported on first use.
 
-    def __init__(
-        self, known: Mapping[str, Function], places: Mapping[str, tuple[str, str]]
-    ) -> None:
+    `known` are the functions of the imported families. `lazy` maps each other name to its module
+    (relative to `runnel.expressions`) and the function's key in that module.
+    """
+
+    def __init__(self, known: Mapping[str, Function], lazy: Mapping[str, tuple[str, str]]) -> None:
         self._known = dict(known)
-        self._places = places
+        self._lazy = lazy
 
     def __getitem__(self, name: str) -> Function:
         found = self._known.get(name)
         if found is None:
-            module, key = self._places[name]
+            module, key = self._lazy[name]
             family = import_module(f"runnel.expressions.{module}")
             found = self._known[name] = next(item for item in family.FUNCTIONS if item.name == key)
         return found
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys((*self._known, *self._places)))
+        return iter(dict.fromkeys((*self._known, *self._lazy)))
 
     def __len__(self) -> int:
-        return len({*self._known, *self._places})
+        return len({*self._known, *self._lazy})
 
     def __contains__(self, name: object) -> bool:
-        return name in self._known or name in self._places
+        return name in self._known or name in self._lazy
 
 
 def _keys() -> dict[str, tuple[str, str]]:
@@ -78,6 +79,7 @@ def _names() -> dict[str, tuple[str, str]]:
 _EAGER = {function.name: function for family in _FAMILIES for function in family.FUNCTIONS}
 
 FUNCTIONS: Mapping[str, Function] = Registry(_EAGER, _keys())
+"""All functions, by key."""
 SQL_NAMES: Mapping[str, Function] = Registry(
     {name: function for function in _EAGER.values() for name in function.sql_names}, _names()
 )

@@ -1,6 +1,8 @@
-"""Which functions are in the modules that are imported on first use: for each module, the keys of
-its functions and the names under which SQL calls them (none for an operator). A test compares this
-with what the modules define."""
+"""The functions of the lazy families, whose modules are imported on first use.
+
+For each module: the keys of its functions and the names under which SQL calls them (none for an
+operator). A test compares this table with the functions that the modules define.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,9 @@ from collections.abc import Mapping
 
 
 def _family(text: str) -> dict[str, tuple[str, ...]]:
-    """Read from words: `key` is called by the same word in upper case, `key=A,B` by A and B, `key=`
-    by none."""
+    """Parses a list of words: SQL calls `key` by the same word in upper case, `key=A,B` by A and by
+    B, and `key=` by no name.
+    """
     functions = {}
     for word in text.split():
         key, equals, names = word.partition("=")
@@ -101,6 +104,7 @@ _MODULES = {
 LATER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     module: _family(text) for module, text in _MODULES.items()
 }
+"""By module, relative to `runnel.expressions`: the SQL names of each function key."""
 
 SLOW = frozenset(
     key
@@ -115,4 +119,4 @@ SLOW = frozenset(
     )
     for key in LATER[module]
 )
-"""The functions that work through distinct values in Python: see `Function.is_slow`."""
+"""The functions that call Python code for each distinct value; see `Function.is_slow`."""

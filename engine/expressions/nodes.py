@@ -1,9 +1,9 @@
-"""Typed expressions: what the binder makes of SQL scalars, and what operators evaluate over
+"""Typed expressions: what the binder produces for SQL scalars, and what operators evaluate over
 batches.
 
-Nodes are frozen values; `position` (a place in the SQL text) takes no part in equality. Every node
-knows its type, and every argument already has the type its function wants: conversions are explicit
-`Cast` nodes.
+Nodes are frozen values. `position`, an offset in the SQL text, is ignored by equality. Every node
+has a type, and every argument already has the type that its function requires: conversions are
+explicit `Cast` nodes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ Change = Callable[["Expression"], "Expression"]
 
 @frozen(kw_only=True)
 class Expression:
-    """The base of all expressions."""
+    """The base of all expressions.
+
+    type: the type of the value.
+    position: the line and column in the SQL text, for errors; None if there is none. Ignored by
+      equality.
+    """
 
     type: SqlType
     position: Position | None = field(default=None, compare=False, repr=False)
@@ -43,7 +48,11 @@ class Expression:
 
 @frozen(kw_only=True)
 class Column(Expression):
-    """The column at `index` of the input; `name` is for people."""
+    """A column of the input.
+
+    index: the column's index in the input.
+    name: the name to show; it doesn't identify the column.
+    """
 
     index: int
     name: str
@@ -54,9 +63,12 @@ class Column(Expression):
 
 @frozen(kw_only=True)
 class Literal(Expression):
-    """A constant. `value` is what a fetch of that type would give: None, bool, int, float, Decimal,
-    str, bytes, date, time, datetime (aware for TIMESTAMP WITH TIME ZONE), timedelta, int (months)
-    for a year-month interval, UUID, list, dict."""
+    """A constant.
+
+    value: the Python value that a fetch of that type returns: None, bool, int, float, Decimal, str,
+      bytes, date, time, datetime (aware for TIMESTAMP WITH TIME ZONE), timedelta, int (months) for
+      a year-month interval, UUID, list, dict.
+    """
 
     value: Any
 
@@ -82,7 +94,10 @@ class Literal(Expression):
 
 @frozen(kw_only=True)
 class Parameter(Expression):
-    """The `?` at `index`, from 0. Its value travels with the job, already converted to `type`."""
+    """A `?` of the statement.
+
+    index: the parameter's index, from 0. The job carries the argument, already converted to `type`.
+    """
 
     index: int
 
@@ -92,7 +107,10 @@ class Parameter(Expression):
 
 @frozen(kw_only=True)
 class Call(Expression):
-    """A function or operator applied to arguments. `function` is a key of `functions.FUNCTIONS`."""
+    """A function or operator applied to arguments.
+
+    function: a key of `functions.FUNCTIONS`.
+    """
 
     function: str
     arguments: tuple[Expression, ...]
@@ -134,6 +152,7 @@ INFIX = {
     "is_not_distinct": "IS NOT DISTINCT FROM",
     "like": "LIKE",
 }
+"""The operators that are written between their arguments, by function key."""
 POSTFIX = {
     "is_null": "IS NULL",
     "is_not_null": "IS NOT NULL",
@@ -142,12 +161,15 @@ POSTFIX = {
     "is_false": "IS FALSE",
     "is_not_false": "IS NOT FALSE",
 }
+"""The operators that are written after their argument, by function key."""
 
 
 @frozen(kw_only=True)
 class Cast(Expression):
-    """CAST(operand AS type). An implicit cast is one that the user didn't write; both fail
-    alike."""
+    """CAST(operand AS type).
+
+    implicit: whether the user didn't write the cast. Implicit and explicit casts fail alike.
+    """
 
     operand: Expression
     implicit: bool = False
@@ -165,9 +187,12 @@ class Cast(Expression):
 
 @frozen(kw_only=True)
 class Case(Expression):
-    """CASE WHEN conditions[i] THEN results[i] … ELSE otherwise END; an `otherwise` of None gives
-    NULL. A result is evaluated only for the rows that take it, so an error in a branch not taken is
-    none. COALESCE is bound to this too."""
+    """CASE WHEN conditions[i] THEN results[i] … ELSE otherwise END. COALESCE is bound to this node
+    too.
+
+    A result is evaluated only for the rows that select it, so a branch that isn't selected raises
+    no error. Without an `otherwise` (None) the value is NULL.
+    """
 
     conditions: tuple[Expression, ...]
     results: tuple[Expression, ...]
@@ -195,8 +220,11 @@ class Case(Expression):
 
 @frozen(kw_only=True)
 class InList(Expression):
-    """`operand IN (values)`: BOOLEAN by three-valued logic. All values are literals or parameters
-    of the operand's type; an IN list with anything else is bound to a chain of `=` and OR."""
+    """`operand IN (values)`: BOOLEAN by three-valued logic.
+
+    All values are literals or parameters of the operand's type. An IN list with any other
+    expression is bound to a chain of `=` and OR.
+    """
 
     operand: Expression
     values: tuple[Expression, ...]
@@ -231,7 +259,12 @@ class PythonCall(Expression):
 
 
 class SortKey(NamedTuple):
-    """One ORDER BY item. NULL is the smallest value unless `nulls_first` says otherwise."""
+    """One ORDER BY item.
+
+    expression: the value to sort by.
+    descending: whether the order is descending.
+    nulls_first: whether NULLs come first. By default NULL is the smallest value.
+    """
 
     expression: Expression
     descending: bool = False
@@ -248,18 +281,24 @@ class SortKey(NamedTuple):
 
 
 WINDOW_FINAL = "window_final"
-"""Stands for the function of an `Aggregate` that isn't one: whether this is the result of all rows
-of the group, and not one that is given early."""
+"""The `function` of an `Aggregate` that marks final results rather than aggregating: whether the
+result covers all rows of the group, and isn't an early one.
+"""
 
 
 @frozen(kw_only=True)
 class Aggregate:
-    """One aggregate of an Aggregate relation: `function` is a key of `aggregates.AGGREGATES`, or
-    the name of a function of the user's own, which is `python` then.
+    """One aggregate call of an aggregation. Not an Expression: it has no value for a single row.
 
-    `distinct` drops repeated argument tuples; `predicate` is the FILTER clause; `order` is that in
-    which rows are taken, by ORDER BY in the brackets or WITHIN GROUP. COUNT(*) is "count_star"
-    without arguments. Not an Expression: it has no value for a single row.
+    function: a key of `aggregates.AGGREGATES`, or the name of a user function, which is then
+      `python`. COUNT(*) is "count_star", without arguments.
+    arguments: the values to aggregate.
+    type: the type of the result.
+    distinct: whether repeated argument tuples are dropped.
+    order: the order in which rows are aggregated: ORDER BY in the brackets, or WITHIN GROUP.
+    predicate: the condition of the FILTER clause.
+    position: the line and column in the SQL text, for errors. Ignored by equality.
+    python: the user function, if it is one.
     """
 
     function: str
@@ -295,7 +334,7 @@ class Aggregate:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """The expression and all below it, outermost first."""
+    """The expression and all its subexpressions, outermost first."""
     waiting = [expression]
     while waiting:
         node = waiting.pop()
@@ -306,12 +345,13 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def transform(expression: Expression, change: Change) -> Expression:
-    """A copy with `change` applied to every node, innermost first; nodes that stay as they are are
-    shared."""
+    """A copy with `change` applied to every node, innermost first; unchanged nodes are shared with
+    the original expression.
+    """
     children = expression.children
     if not children:
         return change(expression)
-    # Most children of a long list are leaves, which need no call of their own.
+    # Most children of a long list are leaves. They are handled here, without a recursive call.
     changed = tuple(
         [transform(child, change) if child.children else change(child) for child in children]
     )
@@ -326,11 +366,11 @@ def columns_of(expression: Expression) -> set[int]:
 
 
 def conjuncts(expression: Expression | None) -> list[Expression]:
-    """The parts of a condition that are joined by AND, in order."""
+    """The conditions that AND combines, in order; none if there is no expression."""
     if expression is None:
         return []
     if isinstance(expression, Call) and expression.function == "and":
-        return [part for argument in expression.arguments for part in conjuncts(argument)]
+        return [item for argument in expression.arguments for item in conjuncts(argument)]
     return [expression]
 
 

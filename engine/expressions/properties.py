@@ -1,4 +1,4 @@
-"""What can be said of an expression without evaluating it."""
+"""Properties of an expression that are known without evaluating it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from runnel.expressions.nodes import (
 
 
 def can_fail(expression: Expression) -> bool:
-    """Whether there are rows on which the expression raises. An expression that can't may be
-    evaluated over rows whose result isn't wanted."""
+    """Whether the expression raises on some rows.
+
+    An expression that can't fail may also be evaluated over rows whose result is discarded.
+    """
     return any(_fails(node) for node in walk(expression))
 
 
@@ -45,8 +47,9 @@ def _is_volatile(node: Expression) -> bool:
 
 
 def is_slow(expression: Expression) -> bool:
-    """Whether a row may take a µs or more: then a batch of the usual size would hold up a
-    cooperative thread."""
+    """Whether a row may need 1 µs or more, so that a batch of the usual size would block a
+    cooperative thread.
+    """
     return any(
         isinstance(node, Call) and (node.function in SLOW or FUNCTIONS[node.function].is_slow)
         for node in walk(expression)
@@ -54,8 +57,11 @@ def is_slow(expression: Expression) -> bool:
 
 
 def is_constant(expression: Expression) -> bool:
-    """Whether the value is known from the text alone: no columns, parameters, subqueries, nothing
-    volatile, and nothing that depends on the statement's time or zone."""
+    """Whether the value follows from the SQL text alone.
+
+    False if the expression has columns, parameters, subqueries or volatile functions, or depends on
+    the statement's time or zone.
+    """
     for node in walk(expression):
         if isinstance(node, Call):
             function = FUNCTIONS[node.function]

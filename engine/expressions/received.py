@@ -1,9 +1,10 @@
-"""Arrow arrays that come from outside (registered data, pushed rows, results of Python functions):
-do they hold what they say?
+"""Validation of Arrow arrays that come from outside: registered data, pushed rows, results of
+Python functions.
 
-Arrow looks at nothing when an array is made of buffers. Offsets that go back, indexes beyond a
-dictionary or text that isn't UTF-8 would end the process, or give other rows, where a kernel meets
-them first. So each such array is checked once, where it comes in; what we made ourselves never is.
+Arrow checks nothing when an array is built from buffers. With descending offsets, indexes beyond
+the dictionary or text that isn't UTF-8, the first kernel to read the array would crash the process
+or return wrong rows. So each array from outside is checked once, on entry. Arrays that Runnel
+builds itself are not checked.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from runnel.errors import DataError
 
 
 def check_received(array: pa.Array | pa.ChunkedArray, what: str) -> None:
-    """DataError, which names `what`, where an array breaks the rules of its Arrow type."""
-    if _takes_any_bits(array.type):
+    """Raises DataError if an array breaks the rules of its Arrow type; `what` names the array in
+    the error.
+    """
+    if _accepts_any_bits(array.type):
         return
     try:
         array.validate(full=True)
@@ -23,12 +26,12 @@ def check_received(array: pa.Array | pa.ChunkedArray, what: str) -> None:
         raise DataError(
             f"{what} isn't sound Arrow data",
             detail=str(error),
-            hint="its validate(full=True) says the same; correct it where it is made",
+            hint="its validate(full=True) fails in the same way; correct it where it is created",
         ) from error
 
 
-def _takes_any_bits(kind: pa.DataType) -> bool:
-    """Whether each content of the buffers is some value: then there is nothing to look at."""
+def _accepts_any_bits(kind: pa.DataType) -> bool:
+    """Whether every content of the buffers is a value, so that there is nothing to check."""
     types = pa.types
     return bool(
         types.is_integer(kind)

@@ -1,9 +1,10 @@
-"""Signatures of functions called by name: how many arguments, of which types, and what comes out.
+"""Signatures of functions that are called by name: the number and the types of the arguments, and
+the result's type.
 
 A parameter is a SQL type or a group of types (`NUMERIC`, `TEXT`, …). An argument is converted
-implicitly where that is exact in kind: an integer to a wider integer or to a number, a DATE to a
-TIMESTAMP, a text literal to a temporal value; `TEXT` takes VARCHAR and JSON only, `ANY_TEXT` turns
-anything into VARCHAR.
+implicitly if no information is lost by the change of kind: an integer to a wider integer or to a
+number, a DATE to a TIMESTAMP, a text literal to a temporal value. `TEXT` accepts VARCHAR and JSON
+only; `ANY_TEXT` converts every type to VARCHAR.
 """
 
 from __future__ import annotations
@@ -30,8 +31,12 @@ from runnel.sqltypes import (
 
 @frozen
 class Group:
-    """A parameter that takes several types. `default` is what NULL and an untyped parameter
-    become."""
+    """A parameter that accepts several types.
+
+    name: the name in error messages.
+    accepts: whether an argument of a type is accepted.
+    default: the type that NULL and an untyped parameter get.
+    """
 
     name: str
     accepts: Callable[[SqlType], bool]
@@ -62,10 +67,14 @@ def signature(
     repeats: bool = False,
     is_own: bool = False,
 ) -> Bind:
-    """How a function with these parameters binds. The last `optional` of them may be left out; with
-    `repeats` the last one may be given any number of times. `result` is the result's type, or made
-    of the converted arguments. `is_own`: it is a function of the user's, whose name is shown as it
-    was given."""
+    """Returns the `bind` of a function with these parameters.
+
+    parameters: the types or groups of types, in order.
+    result: the result's type, or a function that returns it for the converted arguments.
+    optional: how many of the last parameters may be left out.
+    repeats: whether the last parameter may occur any number of times.
+    is_own: whether it is a user function, whose name errors show as the user wrote it.
+    """
     least, most = len(parameters) - optional, len(parameters)
 
     def bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
@@ -75,10 +84,10 @@ def signature(
             raise ProgrammingError(
                 f"{shown} takes {_counted(least, most, repeats)}, not {count}", position=position
             )
-        wanted = [*parameters, *([parameters[-1]] * (count - most) if repeats else [])]
+        expected = [*parameters, *([parameters[-1]] * (count - most) if repeats else [])]
         converted = tuple(
             _converted(shown, index, argument, parameter, position)
-            for index, (argument, parameter) in enumerate(zip(arguments, wanted, strict=False), 1)
+            for index, (argument, parameter) in enumerate(zip(arguments, expected, strict=False), 1)
         )
         return converted, result if isinstance(result, SqlType) else result(converted)
 
@@ -86,6 +95,7 @@ def signature(
 
 
 def _counted(least: int, most: int, repeats: bool) -> str:
+    """The permitted number of arguments, in words."""
     if repeats:
         number = f"at least {least}"
     elif least == most:
@@ -98,6 +108,9 @@ def _counted(least: int, most: int, repeats: bool) -> str:
 def _converted(
     name: str, index: int, argument: Expression, parameter: Parameter, position: Position | None
 ) -> Expression:
+    """The argument in the parameter's type; ProgrammingError if the parameter doesn't accept its
+    type.
+    """
     source = argument.type
     if isinstance(parameter, Group):
         if source.kind is Kind.NULL or (
@@ -117,12 +130,13 @@ def _converted(
 
 
 def _roomy(argument: Expression) -> Expression:
-    """A small integer literal as INTEGER: ABS(-128) is 128, though −128 by itself is a TINYINT."""
+    """A small integer literal as INTEGER: ABS(-128) is 128, though −128 on its own is a TINYINT."""
     is_small = isinstance(argument, Literal) and argument.type.kind in (Kind.TINYINT, Kind.SMALLINT)
     return convert(argument, INTEGER) if is_small else argument
 
 
 def _widens(source: SqlType, target: SqlType) -> bool:
+    """Whether an argument of type `source` is converted implicitly to `target`."""
     if source.is_numeric and target.kind is Kind.DOUBLE:
         return True
     if source.kind is Kind.DATE and target.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
@@ -144,8 +158,10 @@ def named(
     can_fail: Callable[[Call], bool] = never_fails,
     family: str = "",
 ) -> Function:
-    """A function that SQL calls by its name (and by `sql_names`); with a `kernel` that needs
-    nothing of the call."""
+    """A function that SQL calls by its name, and by `sql_names`.
+
+    It has either a `compile_call` or a `kernel`; the `kernel` is the same for every call.
+    """
     if compile_call is None:
         assert kernel is not None
         fixed = kernel

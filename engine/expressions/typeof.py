@@ -1,4 +1,4 @@
-"""TYPEOF, and new UUIDs."""
+"""TYPEOF, and GEN_RANDOM_UUID."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from runnel.sqltypes import UUID, VARCHAR
 
 
 def _bind_type(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """The type is known when the call is bound; the value isn't worked out."""
+    """Replaces the argument by the name of its type, so that the argument is never evaluated."""
     check_count(name, arguments, 1, position)
     return (
         Literal(value=str(arguments[0].type), type=VARCHAR, position=arguments[0].position),
@@ -34,7 +34,7 @@ def _compile_type(call: Call) -> Kernel:
 
 
 def _random_uuids(frame: Frame) -> Datum:
-    """Version 4, one per row."""
+    """One version 4 UUID (RFC 9562) per row, as text."""
     octets = np.frombuffer(os.urandom(16 * frame.num_rows), np.uint8).reshape(-1, 16).copy()
     octets[:, 6] = octets[:, 6] & 0x0F | 0x40
     octets[:, 8] = octets[:, 8] & 0x3F | 0x80
