@@ -1,8 +1,8 @@
 """Arrow arrays and scalars from a few Python values, packed straight into buffers.
 
-`pa.array` and `pa.scalar` import pandas on first use where it is installed (0.3 s); literals and
-arguments must not pay for that. The values must already be of the right Python class and within
-range; `values.py` is the door that checks.
+`pa.array` and `pa.scalar` import pandas on first use if it is installed (0.3 s), a cost that
+literals and arguments must not have. The values must already be of the right Python class and in
+range, which `values.py` checks.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from runnel.sqltypes import Kind, SqlType, to_arrow
 EPOCH = datetime(1970, 1, 1)
 EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_DAY = date(1970, 1, 1).toordinal()
+"""The ordinal of 1970-01-01 in Python's proleptic Gregorian calendar."""
 DAY_US = 86_400_000_000
 FIRST_US, LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 """The first and the last µs of the years 1 to 9999, from the epoch."""
@@ -29,18 +30,20 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def microseconds(value: time) -> int:
-    """The time of day in µs; DataError for one with a zone, which TIME has not."""
+    """The time of day in µs. Raises DataError if it has a time zone, as TIME has none."""
     if value.tzinfo is not None:
         raise DataError(
-            f"time {value} has a time zone, which TIME can't keep",
-            hint="take it off: value.replace(tzinfo=None)",
+            f"time {value} has a time zone, which TIME can't store",
+            hint="remove it: value.replace(tzinfo=None)",
         )
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """A finite Decimal as an integer number of 10^-scale; digits beyond are cut, the caller has
-    seen to them."""
+    """A finite Decimal as an integer number of 10^-scale; further digits are cut off.
+
+    The caller has checked that no digits are lost, or that they may be.
+    """
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     shift = exponent + scale
@@ -50,6 +53,7 @@ def unscaled(value: Decimal, scale: int) -> int:
 
 
 def _duration(value: timedelta) -> int:
+    """An interval in µs; DataError if it exceeds 64 bits."""
     number = value // _MICROSECOND
     if not -(2**63) <= number < 2**63:
         raise DataError(f"interval {value} is too long")
@@ -70,6 +74,7 @@ _FORMATS = {
     Kind.INTERVAL: "q",
     Kind.INTERVAL_MONTH: "i",
 }
+"""The `struct` format of one value of each fixed-width kind."""
 _TO_NUMBER: dict[Kind, Callable[[Any], Any]] = {
     Kind.DATE: lambda value: value.toordinal() - EPOCH_DAY,
     Kind.TIME: microseconds,
@@ -77,10 +82,13 @@ _TO_NUMBER: dict[Kind, Callable[[Any], Any]] = {
     Kind.TIMESTAMP_TZ: lambda value: (value - EPOCH_UTC) // _MICROSECOND,
     Kind.INTERVAL: _duration,
 }
+"""How values of each kind become the number that is stored, where they aren't that number
+already.
+"""
 
 
 def pack(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
-    """An array of the canonical type. None is NULL."""
+    """An array of the canonical type; None is NULL."""
     kind = sql_type.kind
     arrow = to_arrow(sql_type)
     if kind is Kind.NULL:
@@ -119,16 +127,19 @@ def pack_scalar(value: Any, sql_type: SqlType) -> pa.Scalar:
 
 @lru_cache(maxsize=256)
 def null_scalar(sql_type: SqlType) -> pa.Scalar:
+    """The NULL of a type."""
     return pa.nulls(1, to_arrow(sql_type))[0]
 
 
 def validity(array: pa.Array) -> pa.Buffer | None:
-    """The bitmap of an array's values that aren't NULL, from bit 0 on (an array's own begins at its
-    offset)."""
+    """The validity bitmap of an array from bit 0 on, or None without NULLs. (The array's own bitmap
+    begins at the array's offset.)
+    """
     return None if array.null_count == 0 else array.is_valid().buffers()[1]
 
 
 def _bits(flags: Sequence[bool]) -> pa.Buffer:
+    """Flags as a bitmap: flag i is bit i % 8 of byte i // 8."""
     packed = bytearray((len(flags) + 7) // 8)
     for index, flag in enumerate(flags):
         if flag:
@@ -137,14 +148,19 @@ def _bits(flags: Sequence[bool]) -> pa.Buffer:
 
 
 def _validity(values: Sequence[Any]) -> pa.Buffer | None:
+    """The validity bitmap of some values, or None if no value is None."""
     if all(value is not None for value in values):
         return None
     return _bits([value is not None for value in values])
 
 
 def _pack_bytes(values: Sequence[Any], is_text: bool) -> tuple[pa.Buffer, pa.Buffer]:
+    """The offsets and the bytes of texts or binary values.
+
+    For ['ab', None, 'c'] these are [0, 2, 2, 3] and b"abc".
+    """
     try:
-        parts = [
+        encoded = [
             b"" if value is None else value.encode() if is_text else bytes(value)
             for value in values
         ]
@@ -153,9 +169,9 @@ def _pack_bytes(values: Sequence[Any], is_text: bool) -> tuple[pa.Buffer, pa.Buf
             f"a text has a character that isn't valid Unicode: {error.object[error.start]!a}"
         ) from None
     ends = [0]
-    for part in parts:
-        ends.append(ends[-1] + len(part))
-    return pa.py_buffer(struct.pack(f"={len(ends)}i", *ends)), pa.py_buffer(b"".join(parts))
+    for item in encoded:
+        ends.append(ends[-1] + len(item))
+    return pa.py_buffer(struct.pack(f"={len(ends)}i", *ends)), pa.py_buffer(b"".join(encoded))
 
 
 def _pack_decimals(values: Sequence[Any], scale: int) -> pa.Buffer:
@@ -163,12 +179,19 @@ def _pack_decimals(values: Sequence[Any], scale: int) -> pa.Buffer:
     return pa.py_buffer(b"".join(number.to_bytes(16, "little", signed=True) for number in numbers))
 
 
+# For the ARRAYs [[1, 2], None, [3]]:
+#     flat      [1, 2, 3]     the elements of all lists
+#     ends      [0, 2, 2, 3]  list i has the elements flat[ends[i]:ends[i + 1]]
+#     validity  0b101         bit 1 is 0: the second list is NULL
+# MAPs are lists of (key, value) entries; a ROW is a column per field.
 def pack_nested(
     values: Sequence[Any],
     sql_type: SqlType,
     pack_items: Callable[[Sequence[Any], SqlType], pa.Array],
 ) -> pa.Array:
-    """Lists, dicts (of ROWs: with every field) as an array; `pack_items` packs what is inside."""
+    """Lists, dicts, and dicts that have every field of a ROW as an array; `pack_items` packs their
+    elements.
+    """
     arrow = to_arrow(sql_type)
     validity = _validity(values)
     if sql_type.kind is Kind.ROW:

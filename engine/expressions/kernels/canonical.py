@@ -1,8 +1,8 @@
-"""Bringing data of any Arrow type to the one Arrow type of its SQL type: what a scan does at the
-door.
+"""Conversion of data of any Arrow type to the one Arrow type of its SQL type, as a scan does on
+entry.
 
-What is canonical already is handed through without a copy. The rest is cast, recursively through
-lists, structs and maps.
+An array that has the canonical type already is returned without a copy. Other arrays are cast,
+recursively through lists, structs and maps.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from runnel.sqltypes import SqlType, to_arrow
 
 def canonical(array: pa.Array | pa.ChunkedArray, sql_type: SqlType) -> pa.Array:
     """`array`, of any type that `sqltypes.from_arrow` maps to `sql_type`, in the canonical type.
-    DataError where a value doesn't survive: nanoseconds that aren't whole microseconds, a uint64 or
-    decimal beyond 38 digits, a date out of range."""
+
+    Raises DataError for a value that the canonical type can't hold: nanoseconds that aren't whole
+    microseconds, a uint64 or decimal with more than 38 digits, a date out of range.
+    """
     if isinstance(array, pa.ChunkedArray):
         chunks = [canonical(chunk, sql_type) for chunk in array.chunks]
         if len(chunks) == 1:
@@ -40,6 +42,7 @@ def canonical(array: pa.Array | pa.ChunkedArray, sql_type: SqlType) -> pa.Array:
 
 
 def _brought(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """The array cast to `target`, which is a canonical type."""
     source = array.type
     if source == target:
         return array
@@ -64,6 +67,10 @@ def _brought(array: pa.Array, target: pa.DataType) -> pa.Array:
     return pc.cast(array, target)
 
 
+# For [[1, 2], NULL, [3]]:
+#     lengths  [2, 0, 1]     a NULL list counts as empty
+#     offsets  [0, 2, 2, 3]  0, then the running total of the lengths: list i is
+#                            values[offsets[i]:offsets[i + 1]]
 def _list(array: pa.Array, target: pa.DataType) -> pa.Array:
     """Any kind of list as a list with 32-bit offsets, its items in order and without gaps."""
     values = _brought(array.flatten(), target.value_type)
@@ -79,6 +86,7 @@ _ZERO = _FIRST[0]
 
 
 def _map(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """A map whose keys and items are cast; `take` first drops the entries that no map refers to."""
     compact = array.take(pa.arange(0, len(array)))
     keys, items = _brought(compact.keys, target.key_type), _brought(compact.items, target.item_type)
     entries = pa.StructArray.from_arrays(

@@ -1,5 +1,6 @@
-"""Telling which row made a kernel fail. Only the slow path comes here: a kernel has already
-raised."""
+"""Finding the row that made a kernel fail. Only used after a kernel has raised, so it may be
+slow.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ from runnel.expressions.nodes import INFIX, Call
 
 
 def first_failure(kernel: Kernel, arguments: Sequence[Datum]) -> list[Any] | None:
-    """The argument values of the first row on which the kernel raises, found by halving; None where
-    no single row does."""
+    """The argument values of the first row on which the kernel raises, found by bisection; None if
+    no single row makes it raise.
+    """
     arrays = [datum for datum in arguments if not isinstance(datum, pa.Scalar)]
     low, high = 0, len(arrays[0]) if arrays else 1
     while high - low > 1:
@@ -33,8 +35,9 @@ def first_failure(kernel: Kernel, arguments: Sequence[Datum]) -> list[Any] | Non
 def call_failure(
     error: Exception, call: Call, kernel: Kernel, arguments: Sequence[Datum]
 ) -> DataError:
-    """What a kernel raised, in our words: with the values of the first row that fails, and the
-    call's position."""
+    """The exception of a kernel as a DataError with the values of the first failing row and the
+    call's position.
+    """
     if isinstance(error, TooManyRows):
         return error
     found = first_failure(kernel, arguments)
@@ -57,11 +60,12 @@ def call_failure(
 
 
 def overflow_text(call: Call) -> str:
-    """The message where a call's value is too large for its type."""
+    """The error message for a value that is too large for the type of its call."""
     return f"{call.type} overflow in {_where(call)}"
 
 
 def _where(call: Call) -> str:
+    """The operator or the function, as errors name it."""
     operator = {"negate": "-"}.get(call.function) or INFIX.get(call.function)
     return f"{operator!r} operator" if operator else f"{call.function.upper()} function"
 
@@ -79,10 +83,11 @@ _OVERFLOWS = (
     ),
     "was truncated converting",
 )
+"""Fragments of Arrow's messages for values that are too large for a type."""
 
 
 def described(call: Call, values: Sequence[Any]) -> str:
-    """The call with values for its arguments, as text."""
+    """The call with values in place of its arguments, as text."""
     texts = [shown(value) for value in values]
     infix = INFIX.get(call.function)
     if infix is not None and len(texts) == 2:
@@ -95,6 +100,7 @@ def described(call: Call, values: Sequence[Any]) -> str:
 
 
 def _fails(kernel: Kernel, arguments: Sequence[Datum], low: int, high: int) -> bool:
+    """Whether the kernel raises on the rows from `low` up to `high`."""
     try:
         kernel(
             *(
@@ -108,8 +114,9 @@ def _fails(kernel: Kernel, arguments: Sequence[Datum], low: int, high: int) -> b
 
 
 def _value(scalar: pa.Scalar) -> Any:
-    """The scalar in Python; the number behind it where Python has no such value (a year beyond
-    9999)."""
+    """The scalar as a Python value; its underlying number if Python has no such value (a year above
+    9999).
+    """
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):
@@ -117,7 +124,7 @@ def _value(scalar: pa.Scalar) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A value as an error text shows it: quoted if it is text, cut if it is long."""
+    """A value as an error shows it: text in quotes, and cut to 60 characters."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):

@@ -1,11 +1,10 @@
-"""Kernels whose options are fixed when they are called, for arguments that are the same for every
-row, and what to do for the others.
+"""Kernels with options: functions most of whose arguments are equal for all rows.
 
-Most text kernels of Arrow take a pattern, a length or a separator as an option: one for the whole
-call. `by_option` runs such a kernel where the arguments after the first are scalars, which is
-nearly always. Where they differ from row to row either a Python function works through the rows,
-the one place in the engine where that is accepted, or the kernel runs once for each combination of
-options, over the rows that have it.
+Most text kernels of Arrow accept a pattern, a length or a separator as an option: one for the whole
+call. `by_option` runs such a kernel if the arguments after the first are scalars, as they nearly
+always are. If they differ from row to row, either a Python function is called for every row
+(nothing else in the engine does that), or the kernel runs once for each combination of options,
+over the rows that have it.
 """
 
 from __future__ import annotations
@@ -23,16 +22,21 @@ from runnel.expressions.nodes import Call
 from runnel.sqltypes import BIGINT, SqlType, to_arrow
 
 MakeKernel = Callable[..., Callable[[Datum], Datum]]
+"""Returns a kernel over the data for the values of the options."""
 
 
 def by_option(
     make_kernel: MakeKernel, of_row: Callable[..., Any] | None = None, *, takes_nulls: bool = False
 ) -> Callable[[Call], Kernel]:
-    """Compiles a call whose first argument is data. `make_kernel(*options)` gives a kernel over the
-    data; `of_row(value, *options)` is the value of one row, without which rows are grouped by their
-    options. NULL anywhere makes NULL; with `takes_nulls` (which needs `of_row`) only a NULL first
-    argument does, and a NULL option is None. Made kernels are kept while the options stay the
-    same."""
+    """Compiles a call whose first argument is data and whose other arguments are options.
+
+    make_kernel: returns a kernel over the data for some options. The kernels of the last few
+      combinations of options are cached.
+    of_row: the value of one row, for (value, *options). Without it, rows are grouped by their
+      options.
+    takes_nulls: if false, a NULL anywhere makes the result NULL. If true (which requires `of_row`),
+      only a NULL as the first argument does, and a NULL option is passed as None.
+    """
 
     def compile_call(call: Call) -> Kernel:
         types = [item.type for item in call.arguments]
@@ -61,7 +65,7 @@ def by_option(
 
 
 def null_like(datum: Datum, sql_type: SqlType) -> Datum:
-    """NULL as a scalar, or for every row of an array."""
+    """NULL as a scalar, or for every row of an array, whichever `datum` is."""
     return (
         null_scalar(sql_type)
         if isinstance(datum, pa.Scalar)
@@ -72,6 +76,7 @@ def null_like(datum: Datum, sql_type: SqlType) -> Datum:
 def _row_by_row(
     arguments: tuple[Datum, ...], types: list[SqlType], result: SqlType, of_row: Callable[..., Any]
 ) -> pa.Array:
+    """Calls `of_row` with the values of each row."""
     rows = next(len(item) for item in arguments if not isinstance(item, pa.Scalar))
     columns = [
         python_values(spread(item, rows), item_type)
@@ -88,6 +93,11 @@ def _of_value(of_row: Callable[..., Any]) -> Callable[..., Any]:
     return lambda value, *options: None if value is None else of_row(value, *options)
 
 
+# For the options ('a', 'b', 'a') in rows 0 to 2:
+#     groups     {('a',): [0, 2], ('b',): [1]}
+#     chunks     the results of rows [0, 2], and of row [1]
+#     order      [0, 2, 1]  the row of each value of the concatenated chunks
+#     positions  [0, 2, 1]  the inverse: the position of each row's value in the chunks
 def _by_group(
     arguments: tuple[Datum, ...], types: list[SqlType], result: SqlType, make: MakeKernel
 ) -> pa.Array:
@@ -101,27 +111,27 @@ def _by_group(
     groups: dict[tuple[Any, ...], list[int]] = {}
     for row, options in enumerate(zip(*columns, strict=True)):
         groups.setdefault(options, []).append(row)
-    parts: list[pa.Array] = []
+    chunks: list[pa.Array] = []
     order: list[int] = []
     for options, members in groups.items():
         is_null = any(option is None for option in options)
         chosen = None if is_null else values.take(pack(members, BIGINT))
-        parts.append(
+        chunks.append(
             pa.nulls(len(members), to_arrow(result)) if chosen is None else make(*options)(chosen)
         )
         order.extend(members)
-    places = [0] * rows
-    for place, row in enumerate(order):
-        places[row] = place
+    positions = [0] * rows
+    for position, row in enumerate(order):
+        positions[row] = position
     return (
-        pa.concat_arrays(parts).take(pack(places, BIGINT))
-        if parts
+        pa.concat_arrays(chunks).take(pack(positions, BIGINT))
+        if chunks
         else pa.nulls(0, to_arrow(result))
     )
 
 
 def of_distinct(function: Callable[[Any], Any], source: SqlType, result: SqlType) -> Kernel:
-    """A kernel that calls a Python function once per distinct text; for what no kernel does."""
+    """A kernel that calls a Python function once per distinct text."""
 
     def run(datum: Datum) -> Datum:
         if isinstance(datum, pa.Scalar):

@@ -1,5 +1,8 @@
-"""Kernels made of a Python function over values, for what no Arrow kernel does. The function is
-called once per distinct value, or combination of values where several arguments vary."""
+"""Kernels made of a Python function over values, for operations that no Arrow kernel has.
+
+The function is called once per distinct value, or per distinct combination of values if several
+arguments vary.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ from runnel.sqltypes import Kind, SqlType
 
 def per_value(function: Callable[..., Any], *, is_strict: bool = True) -> Callable[[Call], Kernel]:
     """Compiles a call to a kernel of `function`, which gets the Python values of the arguments.
-    `is_strict`: NULL anywhere gives NULL, without a call."""
+
+    With `is_strict` a NULL argument makes the result NULL, without a call.
+    """
 
     def compile_call(call: Call) -> Kernel:
         types = [item.type for item in call.arguments]
@@ -35,7 +40,7 @@ def kernel_of(
     *,
     is_strict: bool = True,
 ) -> Kernel:
-    """The kernel of `function` for arguments of some types."""
+    """The kernel of `function` for arguments of these types; see `per_value`."""
     has_floats = any(item.kind in (Kind.REAL, Kind.DOUBLE) for item in types)
 
     def run(*arguments: Datum) -> Datum:
@@ -51,9 +56,9 @@ def kernel_of(
             ]
             return pack([function(*(column[0] for column in columns))], result)[0]
         if len(varying) == 1 and _can_encode(arguments[varying[0]], is_strict):
-            place = varying[0]
-            encoded = arguments[place].dictionary_encode()
-            return _over(arguments, place, encoded.dictionary).take(encoded.indices)
+            position = varying[0]
+            encoded = arguments[position].dictionary_encode()
+            return _over(arguments, position, encoded.dictionary).take(encoded.indices)
         rows = len(arguments[varying[0]])
         columns = [
             python_values(item, kind)
@@ -63,9 +68,9 @@ def kernel_of(
         ]
         return computed(columns)
 
-    def _over(arguments: Sequence[Datum], place: int, distinct: pa.Array) -> pa.Array:
+    def _over(arguments: Sequence[Datum], position: int, distinct: pa.Array) -> pa.Array:
         columns = [
-            python_values(distinct if i == place else spread(item, len(distinct)), kind)
+            python_values(distinct if i == position else spread(item, len(distinct)), kind)
             for i, (item, kind) in enumerate(zip(arguments, types, strict=True))
         ]
         return computed(columns)
@@ -80,33 +85,39 @@ def kernel_of(
 
 
 _REMEMBERED = 10_000
+"""The largest number of results that a call of a kernel retains for reuse."""
 
 
 def _once_per_combination(
     function: Callable[..., Any], columns: list[list[Any]], *, is_strict: bool, has_floats: bool
 ) -> list[Any]:
-    """The result of each row, with one call for rows of equal values."""
+    """The result of each row, with one call of `function` for all rows of equal values."""
     known: dict[Any, Any] = {}
     values: list[Any] = []
     for row in zip(*columns, strict=True):
         if is_strict and None in row:
             values.append(None)
             continue
-        # -0.0 and 0.0 are one key, but not one text.
-        is_kept = not (has_floats and 0.0 in row)
+        # -0.0 and 0.0 are equal as keys, but their texts differ.
+        is_reusable = not (has_floats and 0.0 in row)
         try:
             values.append(known[row])
             continue
         except (KeyError, TypeError):
             value = function(*row)
         values.append(value)
-        if is_kept and len(known) < _REMEMBERED:
+        if is_reusable and len(known) < _REMEMBERED:
             with suppress(TypeError):
                 known[row] = value
     return values
 
 
 def _can_encode(array: pa.Array, is_strict: bool) -> bool:
+    """Whether the function can run over the dictionary of an array.
+
+    Not if NULLs have to be passed to it, if the type has no dictionary, or for floats, of which the
+    dictionary merges −0 and 0.
+    """
     if not is_strict and array.null_count:
         return False
     return not pa.types.is_nested(array.type) and not pa.types.is_floating(array.type)

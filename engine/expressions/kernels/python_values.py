@@ -1,8 +1,8 @@
-"""Arrow arrays of canonical types as lists of Python values: what a fetch gives.
+"""Arrow arrays of canonical types as lists of the Python values that a fetch returns.
 
 Every type is converted column-wise: numpy's `tolist` for numbers, dates and timestamps, slices of
-one decoded buffer for text. (`Array.to_pylist` goes through a scalar object per value and takes
-about ten times as long.)
+one decoded buffer for text. (`Array.to_pylist` creates a scalar object per value and needs about
+ten times as long.)
 """
 
 from __future__ import annotations
@@ -37,12 +37,16 @@ _NUMPY = {
     Kind.INTERVAL_MONTH: "int32",
     Kind.TIME: "int64",
 }
+"""The numpy type of the values of each fixed-width kind."""
 
 
 def python_values(array: pa.Array, sql_type: SqlType) -> list[Any]:
-    """The values of a canonical array: None for NULL, Decimal, datetime (aware, in UTC, for
-    TIMESTAMP WITH TIME ZONE), timedelta, int (months) for a year-month interval, uuid.UUID, list
-    for ARRAY, dict for ROW and MAP."""
+    """The values of a canonical array.
+
+    NULL is None; the other classes are bool, int, float, str, bytes, date, time, Decimal, datetime
+    (for TIMESTAMP WITH TIME ZONE aware, in UTC), timedelta, int (months) for a year-month interval,
+    uuid.UUID, list for ARRAY, and dict for ROW and MAP.
+    """
     if isinstance(array, pa.ChunkedArray):
         return [value for chunk in array.chunks for value in python_values(chunk, sql_type)]
     if sql_type.kind is Kind.NULL or array.null_count == len(array):
@@ -56,6 +60,7 @@ def python_values(array: pa.Array, sql_type: SqlType) -> list[Any]:
 
 
 def null_positions(array: pa.Array) -> Any:
+    """The indexes of the NULLs, as a list."""
     flags = pc.cast(array.is_null(), pa.uint8())
     return np.flatnonzero(numbers(flags, "uint8")).tolist()
 
@@ -69,8 +74,10 @@ def _booleans(array: pa.Array, sql_type: SqlType) -> Any:
 
 
 def _moments(array: pa.Array, sql_type: SqlType) -> Any:
-    """Dates and timestamps. What stands in the slots of NULLs may be no date at all, so it is set
-    to 0."""
+    """Dates and timestamps as Python values.
+
+    The slot of a NULL may contain a number that is no date at all, so it is set to 0 first.
+    """
     values = numbers(array, "int32" if sql_type.kind is Kind.DATE else "int64")
     if array.null_count:
         values = np.where(numbers(pc.cast(array.is_valid(), pa.uint8()), "bool"), values, 0)
@@ -87,7 +94,7 @@ RANGES = {
     Kind.TIMESTAMP: (FIRST_US, LAST_US),
     Kind.TIMESTAMP_TZ: (FIRST_US, LAST_US),
 }
-"""The years 1 to 9999, in days or µs from the epoch."""
+"""The years 1 to 9999: the first and the last value, in days (DATE) or µs from the epoch."""
 
 OUTSIDE_YEARS = "leave such values out with a WHERE, or put NULL in their place with CASE"
 
@@ -104,7 +111,13 @@ def _times(array: pa.Array, sql_type: SqlType) -> list[Any]:
     return list(map(time, hour.tolist(), minute.tolist(), second.tolist(), rest.tolist()))
 
 
+# For the texts 'ab', '', 'cde' in an array that was sliced off a longer one:
+#     ends   [7, 9, 9, 12]  offsets into the whole buffer: text i is its bytes ends[i]:ends[i + 1]
+#     data   b"abcde"       the bytes 7 to 12 only, so `start` = 7 is subtracted from each offset
 def _texts(array: pa.Array, sql_type: SqlType) -> list[Any]:
+    """Texts, as slices of one string if all are ASCII, so that a byte offset is a character
+    offset.
+    """
     data = bytes(_content(array))
     ends = _offsets(array)
     start = ends[0]
@@ -129,6 +142,9 @@ def _binaries(array: pa.Array, sql_type: SqlType) -> list[Any]:
 
 
 def _offsets(array: pa.Array) -> Any:
+    """The offsets of the values of a text, binary, list or map array, one more than there are
+    values.
+    """
     return np.frombuffer(
         array.buffers()[1], dtype="int32", count=len(array) + 1, offset=array.offset * 4
     ).tolist()

@@ -1,10 +1,10 @@
-"""How much memory the result of a call takes, known before it is made.
+"""Estimates of the memory that the result of a call needs, before the result is computed.
 
-Few functions make more text than they are given, but those have no bound: REPEAT('x', 10000000)
-over a batch is 650 GB. So the size of their results is estimated first, from above. Where all rows
-together would take too much, TooManyRows goes to whoever evaluates over a frame, and that one
-divides it (`evaluate.evaluate` and `processors.calc` do); what is too much for one value is
-refused.
+Few functions return more text than they are passed, but those functions have no bound: REPEAT('x',
+10000000) over a batch needs 650 GB. So an upper bound of the size of their results is computed
+first. If the result for all rows together would be too large, TooManyRows is raised, and the caller
+that evaluates over the rows splits them (`evaluate.evaluate` and `processors.calc` do). A single
+value that is too large is refused.
 """
 
 from __future__ import annotations
@@ -20,30 +20,33 @@ from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.sqltypes import BIGINT, DOUBLE
 
 AT_A_TIME = 1 << 25
-"""How many bytes one call makes for several rows at most."""
+"""The largest size of the result of one call for several rows, in bytes."""
 MOST_BYTES = 1_000_000_000
-"""The most bytes of one value."""
+"""The largest size of one value, in bytes."""
 
 _FIXED = 32
+"""An upper bound of the size of a value that is neither text nor nested, in bytes."""
 _NOTHING = pack_scalar(0, BIGINT)
 _ZERO, _ONE = pack_scalar(0.0, DOUBLE), pack_scalar(1.0, DOUBLE)
 
 
 class TooManyRows(DataError):
-    """The result for all rows takes too much memory at a time; that for `fitting` rows (fewer, at
-    least 1) doesn't."""
+    """The result for all rows needs too much memory at a time.
+
+    fitting: a number of rows (at least 1, and fewer than there are) whose result isn't too large.
+    """
 
     def __init__(self, fitting: int, name: str, position: Position | None = None) -> None:
         super().__init__(
-            f"{name} makes too much at a time",
-            hint="let it make less, or read fewer rows",
+            f"{name} returns too much data at a time",
+            hint="reduce the size of its result, or read fewer rows",
             position=position,
         )
         self.fitting = fitting
 
 
 def check_spread(datum: pa.Scalar, rows: int) -> None:
-    """TooManyRows where a scalar repeated for so many rows takes too much."""
+    """Raises TooManyRows if a scalar repeated for `rows` rows is too large."""
     if rows > 1:
         total = _octets(datum) * rows
         if total > AT_A_TIME:
@@ -51,8 +54,9 @@ def check_spread(datum: pa.Scalar, rows: int) -> None:
 
 
 def check_call(name: str, values: list[Any], position: Position | None) -> None:
-    """TooManyRows where the result of a function over these data takes too much; DataError where
-    that of a single row does."""
+    """Raises TooManyRows if the result of a function over these data is too large; DataError if the
+    result of a single row is.
+    """
     rows = next((len(item) for item in values if not isinstance(item, pa.Scalar)), 1)
     if not rows or any(
         isinstance(item, pa.Scalar) and not item.is_valid for item in values[: _STRICT.get(name, 0)]
@@ -65,18 +69,21 @@ def check_call(name: str, values: list[Any], position: Position | None) -> None:
         raise TooManyRows(fitting(rows, total), name.upper(), position)
     if total > MOST_BYTES and name not in _LIMITED:
         raise DataError(
-            f"{name.upper()} would make a value of {total:,.0f} bytes",
-            hint=f"the most is {MOST_BYTES:,}",
+            f"{name.upper()} would return a value of {total:,.0f} bytes",
+            hint=f"the maximum is {MOST_BYTES:,}",
             position=position,
         )
 
 
 def fitting(rows: int, total: float) -> int:
+    """A number of rows whose result fits, if the result of `rows` rows has `total` bytes; at most
+    half of them.
+    """
     return max(1, min(int(rows * AT_A_TIME / total), rows // 2))
 
 
 def _octets(datum: Any) -> int:
-    """The bytes of one value, or of those of an array."""
+    """The bytes of one scalar, or of all values of an array."""
     if not isinstance(datum, pa.Scalar):
         return int(datum.nbytes)
     if isinstance(datum, (pa.StringScalar, pa.BinaryScalar)):
@@ -86,6 +93,7 @@ def _octets(datum: Any) -> int:
 
 
 def _all_octets(rows: int, datum: Any) -> int:
+    """The bytes of a datum for all rows."""
     return _octets(datum) * rows if isinstance(datum, pa.Scalar) else _octets(datum)
 
 
@@ -103,11 +111,12 @@ def _floats(datum: Any) -> Any:
 
 
 def _counts(datum: Any) -> Any:
-    """Numbers as floats (products may be beyond 64 bits), negative ones as 0."""
+    """Numbers as floats (products may exceed 64 bits), negative ones as 0."""
     return _floats(pc.max_element_wise(datum, _NOTHING, skip_nulls=False))
 
 
 def _sum(datum: Any, rows: int) -> float:
+    """The total over all rows."""
     if isinstance(datum, pa.Scalar):
         return (datum.as_py() or 0.0) * rows
     return pc.sum(datum).as_py() or 0.0
@@ -122,42 +131,48 @@ def _pad(rows: int, text: Any, length: Any, fill: Any = None) -> float:
     return _all_octets(rows, text) + _sum(_counts(length), rows) * width
 
 
-def _join(rows: int, *parts: Any) -> float:
-    return sum(_all_octets(rows, part) for part in parts)
+def _join(rows: int, *texts: Any) -> float:
+    return sum(_all_octets(rows, text) for text in texts)
 
 
-def _join_with(rows: int, separator: Any, *parts: Any) -> float:
-    return _join(rows, *parts) + _all_octets(rows, separator) * max(len(parts) - 1, 0)
+def _join_with(rows: int, separator: Any, *texts: Any) -> float:
+    return _join(rows, *texts) + _all_octets(rows, separator) * max(len(texts) - 1, 0)
 
 
 def _replace(rows: int, text: Any, old: Any, new: Any) -> float:
-    given, longer = _all_octets(rows, text), _longest(new)
-    bound = given * max(1, longer)
+    """For large texts and scalar arguments the matches are counted; else each byte counts as a
+    match.
+    """
+    size, longer = _all_octets(rows, text), _longest(new)
+    bound = size * max(1, longer)
     if bound <= AT_A_TIME or not all(isinstance(item, pa.Scalar) for item in (old, new)):
         return bound
-    sought = old.as_py()
-    if not sought:
-        return given
-    found = _sum(pc.count_substring(text, sought), rows)
-    return given + found * max(longer - _octets(old), 0)
+    needle = old.as_py()
+    if not needle:
+        return size
+    found = _sum(pc.count_substring(text, needle), rows)
+    return size + found * max(longer - _octets(old), 0)
 
 
 def _regexp_replace(rows: int, text: Any, pattern: Any, new: Any, flags: Any = None) -> float:
-    """Each place between two characters may be a match, and each \\1 in the replacement stands for
-    a part of the text."""
-    given, longer = _all_octets(rows, text), _longest(new)
+    r"""Each position between two characters may be a match, and each \1 in the replacement stands
+    for a substring of the text.
+    """
+    size, longer = _all_octets(rows, text), _longest(new)
     is_known = flags is None or isinstance(flags, pa.Scalar)
     if not is_known or (flags is not None and "g" in (flags.as_py() or "")):
-        return (given + rows) * (1 + longer)
-    return given * (1 + longer // 2) + rows * longer
+        return (size + rows) * (1 + longer)
+    return size * (1 + longer // 2) + rows * longer
 
 
 def _fill(rows: int, value: Any, count: Any) -> float:
+    """The bytes of ARRAY_FILL: the number of elements times the size of the (average) element."""
     each = _octets(value) if isinstance(value, pa.Scalar) else _octets(value) / rows
     return _sum(_counts(count), rows) * max(each, 1)
 
 
 def _range(rows: int, *bounds: Any) -> float:
+    """The bytes of RANGE and of ARRAY_SERIES: the number of steps, of 8 bytes each."""
     low, high = (_ZERO, bounds[0]) if len(bounds) == 1 else bounds[:2]
     span = pc.subtract(_floats(high), _floats(low))
     step = _floats(bounds[2]) if len(bounds) == 3 else _ONE
@@ -179,12 +194,15 @@ SIZES: dict[str, Callable[..., float]] = {
     "array_range": _range,
     "array_series": _range,
 }
-"""The functions whose result may be much larger than what they are given: the bytes of the result
-for a number of rows, or something above that, by the data."""
+"""The functions whose result may be much larger than their arguments, with the size of the result
+in bytes for a number of rows and the arguments, or an upper bound of it.
+"""
 _LIMITED = {"repeat", "lpad", "rpad", "space", "array_fill", "array_range", "array_series"}
-"""Which refuse values that are too long themselves, before they make them."""
+"""The functions among these that refuse values which are too long themselves, before they compute
+them.
+"""
 _STRICT = dict.fromkeys(
     ("repeat", "lpad", "rpad", "replace", "regexp_replace", "space", "array_range", "array_series"),
     4,
 )
-"""Of which functions a NULL among the arguments is NULL."""
+"""The functions for which a NULL among the first 4 arguments makes the result NULL."""

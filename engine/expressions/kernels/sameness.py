@@ -1,6 +1,8 @@
-"""Whether two values are the same, for values of any type: NULL is the same as NULL, NaN as NaN, −0
-as 0; arrays, rows and maps are compared element by element. And the elements of list columns, laid
-flat."""
+"""Sameness of two values of any type, and the flattened elements of list columns.
+
+NULL is the same as NULL, NaN as NaN, and −0 as 0. Arrays, rows and maps are compared element by
+element.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from runnel.columns.batches import Indexes, Mask, flags, indexes, numbers, valid
 
 
 def same_values(left: pa.Array, right: pa.Array) -> Mask:
-    """Pairwise, over columns of one type and length."""
+    """For each row of two columns of one type and length, whether the two values are the same."""
     arrow = left.type
     if pa.types.is_null(arrow):
         return np.ones(len(left), np.bool_)
@@ -40,7 +42,15 @@ def _equal(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
     return flags(pc.equal(left, right))
 
 
+# For the columns [[1, 2], [3], [4, 5]] and [[1, 2], [3, 3], [4, 6]] without NULLs:
+#     candidates  [0, 2]        rows whose lists have equal lengths; row 1 is different already
+#     first       [1, 2, 4, 5]  the elements of the candidates of the left column
+#     second      [1, 2, 4, 6]  and of the right column
+#     owners      [0, 0, 1, 1]  for each element, its list as an index into `candidates`
+#     wrong       [0, 1]        for each candidate, how many elements differ
+#     result      [True, False, False]
 def _equal_lists(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
+    """Whether lists or maps are the same; False where one is NULL."""
     result = np.zeros(len(left), np.bool_)
     lengths_left, lengths_right = list_lengths(left), list_lengths(right)
     candidates = np.flatnonzero(both & (lengths_left == lengths_right))
@@ -65,8 +75,9 @@ def list_lengths(array: pa.Array) -> Indexes:
 
 
 def list_items(array: pa.Array) -> pa.Array:
-    """The items of all lists that aren't NULL, one after the other; of maps the entries, as a
-    struct column."""
+    """The items of all lists that aren't NULL, concatenated; for maps the entries, as a struct
+    column.
+    """
     if pa.types.is_map(array.type):
         array = array.view(
             pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)]))
@@ -75,5 +86,6 @@ def list_items(array: pa.Array) -> pa.Array:
 
 
 def _valid(array: pa.Array) -> Mask:
+    """Whether each value isn't NULL."""
     valid = validity(array)
     return np.ones(len(array), np.bool_) if valid is None else valid

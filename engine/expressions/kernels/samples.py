@@ -1,5 +1,7 @@
-"""Whether a row is in a sample: by the hash of some of its values, so that whoever has the same
-values has the same sample."""
+"""Sampling by hash: whether a row is in a sample depends on some of its values alone.
+
+So two tables that have the same values in these columns have the same sample of them.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,15 @@ from runnel.sqltypes import BIGINT, BOOLEAN
 
 
 def in_sample(share: float, values: Sequence[Expression]) -> Call:
-    """A condition that is true of that share of all combinations of the values."""
+    """A condition that is true for that share (0 to 1) of all combinations of the values."""
     bound = Literal(value=min(round(share * (1 << 63)), (1 << 63) - 1), type=BIGINT)
     return Call(function="in_sample", arguments=(bound, *values), type=BOOLEAN)
 
 
 def _compile(call: Call) -> Kernel:
     def run(bound: Datum, *values: Datum) -> Datum:
-        # By the high bits: rows of a sample are divided over processors by the low ones.
+        # Compare the high bits, as partitioned edges route the rows of a sample by the low bits.
+        # An input without rows has no first bound.
         return from_flags(
             hash_columns(values) >> np.uint64(1) < np.uint64(bound[0].as_py() if len(bound) else 0)
         )

@@ -1,6 +1,6 @@
-"""The door between Python and Arrow: arguments and rows in, fetched values out.
+"""Conversion of Python values to Arrow and back: arguments and rows in, fetched values out.
 
-`canonical` and `python_values` live in modules of their own and are part of this one's interface.
+The modules `canonical` and `python_values` are part of this module's interface.
 """
 
 from __future__ import annotations
@@ -47,11 +47,13 @@ from runnel.sqltypes import (
 __all__ = ["array_of", "canonical", "parameter_type", "python_values", "scalar_of"]
 
 _BULK = 256
+"""The number of values from which Arrow's own conversion is used where possible."""
 
 
 def scalar_of(value: Any, sql_type: SqlType, zone: str = "UTC") -> pa.Scalar:
-    """A Python value as a scalar of the canonical type; DataError naming the value where it doesn't
-    fit."""
+    """A Python value as a scalar of the canonical type; DataError naming the value if it doesn't
+    fit.
+    """
     if value is None:
         return null_scalar(sql_type)
     kind = sql_type.kind
@@ -63,9 +65,12 @@ def scalar_of(value: Any, sql_type: SqlType, zone: str = "UTC") -> pa.Scalar:
 
 
 def array_of(values: Sequence[Any], sql_type: SqlType, zone: str = "UTC") -> pa.Array:
-    """Python values as an array of the canonical type. A value of another type is converted as an
-    assignment would convert it, text and naive times to instants in the session's `zone`; DataError
-    naming the first value that doesn't fit."""
+    """Python values as an array of the canonical type.
+
+    A value of another type is converted as an assignment would convert it. Text and naive times
+    become instants in the session's `zone`. Raises DataError naming the first value that doesn't
+    fit.
+    """
     if sql_type.is_nested:
         containers = [_container(value, sql_type) for value in values]
         return pack_nested(
@@ -80,7 +85,7 @@ def array_of(values: Sequence[Any], sql_type: SqlType, zone: str = "UTC") -> pa.
     for value in own:
         if value is not None:
             found = common_type(natural, _type_of(value))
-            if found is None:  # no common type: each value is converted for itself
+            if found is None:  # without a common type each value is converted on its own
                 return pa.concat_arrays([array_of((value,), sql_type, zone) for value in own])
             natural = found
     own = _alike(own, natural, zone)
@@ -95,8 +100,11 @@ def array_of(values: Sequence[Any], sql_type: SqlType, zone: str = "UTC") -> pa.
 
 
 def _container(value: Any, sql_type: SqlType) -> Any:
-    """A value of a nested type as the list or dict that it is packed from. A ROW's values may come
-    in order, too; a dict may leave fields out (NULL), but not bring others."""
+    """A value of a nested type as the list or dict that it is packed from.
+
+    For a ROW, a list has the values in order, and a dict may leave out fields (which are NULL) but
+    have no others.
+    """
     value = None if value is None else plain_value(value)
     if value is None:
         return None
@@ -112,10 +120,11 @@ def _container(value: Any, sql_type: SqlType) -> Any:
 
 
 def _bulk(values: Sequence[Any], sql_type: SqlType) -> pa.Array | None:
-    """By Arrow's own conversion, which is quicker for many values; None where it may do otherwise
-    than we do."""
-    wanted = _CLASSES.get(sql_type.kind)
-    if wanted is None or not {type(value) for value in values} <= wanted:
+    """Many values by Arrow's own conversion, which is faster; None if its result may differ from
+    Runnel's.
+    """
+    classes = _CLASSES.get(sql_type.kind)
+    if classes is None or not {type(value) for value in values} <= classes:
         return None
     if sql_type.kind is Kind.TIME and any(
         value is not None and value.tzinfo is not None for value in values
@@ -142,6 +151,7 @@ _CLASSES: dict[Kind, set[type]] = {
     Kind.TIME: {time, _NONE},
     Kind.INTERVAL: {timedelta, _NONE},
 }
+"""The classes that Arrow's conversion treats as Runnel does, by kind."""
 
 
 def _fits_as_it_is(natural: SqlType, sql_type: SqlType, values: Sequence[Any]) -> bool:
@@ -158,7 +168,7 @@ def _fits_as_it_is(natural: SqlType, sql_type: SqlType, values: Sequence[Any]) -
 
 
 def _alike(values: Sequence[Any], natural: SqlType, zone: str) -> list[Any]:
-    """Values of several classes as what `natural` is packed from."""
+    """Values of several classes as the class that `natural` is packed from."""
     if natural.kind is Kind.DOUBLE:
         return [None if value is None else float(value) for value in values]
     if natural.kind is Kind.DECIMAL:
@@ -171,20 +181,24 @@ def _alike(values: Sequence[Any], natural: SqlType, zone: str) -> list[Any]:
 
 
 def _midnight(value: Any) -> Any:
+    """A date as its first instant; any other value as it is."""
     if isinstance(value, date) and not isinstance(value, datetime):
         return datetime.combine(value, time())
     return value
 
 
 def _aware(value: Any, zone: str) -> Any:
-    """A local time as `cast_temporal.instant` takes it: with the offset before a gap, and of two
-    times the second."""
+    """A local time as the instant that `casts.temporal.instant` chooses.
+
+    In a gap, the offset before the gap applies; of the two times of an overlap, the second is
+    chosen.
+    """
     from zoneinfo import ZoneInfo
 
     if value is None or value.tzinfo is not None:
         return value
     folds = [value.replace(tzinfo=ZoneInfo(zone), fold=fold) for fold in (0, 1)]
-    return min(folds, key=lambda moment: moment.utcoffset())
+    return min(folds, key=lambda local: local.utcoffset())
 
 
 _PLAIN_CLASSES: dict[Kind, type] = {
@@ -196,12 +210,13 @@ _PLAIN_CLASSES: dict[Kind, type] = {
     Kind.DATE: date,
     Kind.TIME: time,
 }
-"""The class whose values are packed without a look at them, by kind."""
+"""The class whose values are packed without a further check, by kind."""
 
 
 def plain_value(value: Any, *, keeps_uuids: bool = False) -> Any:
-    """A Python value without numpy's and pandas' classes around it; a UUID becomes its text, or
-    stays one."""
+    """A Python value without the wrapper classes of numpy and pandas. A UUID becomes its text, or
+    stays a UUID with `keeps_uuids`.
+    """
     if type(value) in _TYPES:
         return value
     if isinstance(value, UUID):
@@ -235,17 +250,17 @@ def plain_value(value: Any, *, keeps_uuids: bool = False) -> Any:
 
 def _from_numpy_time(value: Any) -> Any:
     unit = "timedelta64[us]" if value.dtype.kind == "m" else "datetime64[us]"
-    kept = value.astype(unit)
+    rounded = value.astype(unit)
     if (
-        (kept.astype(value.dtype) != value) & (kept == kept)
-    ).any():  # NaT is the one that isn't itself
+        (rounded.astype(value.dtype) != value) & (rounded == rounded)
+    ).any():  # only NaT differs from itself
         raise _too_fine(value)
-    return kept.tolist()
+    return rounded.tolist()
 
 
 def _too_fine(value: Any) -> DataError:
     return DataError(
-        f"value {value} has parts of a microsecond, which would be lost",
+        f"value {value} has fractions of a microsecond, which would be lost",
         hint="round it to microseconds",
     )
 
@@ -259,6 +274,7 @@ _TYPES: dict[type, SqlType] = {
     time: TIME,
     timedelta: INTERVAL,
 }
+"""The SQL type of each class that has just one."""
 
 
 def parameter_type(value: Any) -> SqlType:
@@ -299,6 +315,7 @@ def _type_of(value: Any) -> SqlType:
 
 
 def _decimal_type(value: Decimal) -> SqlType:
+    """The smallest DECIMAL type for a value."""
     if not value.is_finite():
         raise DataError(f"DECIMAL can't hold {value}")
     _, digits, exponent = value.as_tuple()

@@ -100,8 +100,8 @@ def test_values_that_are_too_large_are_refused_before_they_are_made(con: runnel.
             "SELECT REPLACE(REPEAT('a', CAST(v AS INTEGER)), 'a', REPEAT('x', 100000)) "
             "FROM (VALUES (90000)) t(v)"
         ).fetchall()
-    assert caught.value.message == "REPLACE would make a value of 9,000,000,000 bytes"
-    assert caught.value.hint == "the most is 1,000,000,000"
+    assert caught.value.message == "REPLACE would return a value of 9,000,000,000 bytes"
+    assert caught.value.hint == "the maximum is 1,000,000,000"
     constant = Literal(type=VARCHAR, value="x" * 1_000_000)
     with pytest.raises(
         runnel.DataError, match="the values of 1,001 rows take more than 1,000,000,000 bytes"
