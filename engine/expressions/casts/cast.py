@@ -1,8 +1,8 @@
-"""CAST: which conversion serves which pair of types, and what its errors say.
+"""CAST: which conversion serves a pair of types, and its errors.
 
-The conversions themselves are in `cast_numbers`, `cast_parse` (from text), `cast_format` (to text),
-`cast_temporal` and `cast_nested`. A fraction becomes an integer by cutting, a DECIMAL of fewer
-digits by rounding half up; nothing wraps.
+The conversions themselves are in `casts.numbers`, `casts.from_text`, `casts.to_text`,
+`casts.temporal` and `casts.nested`. A number with a fraction becomes an integer by truncation
+toward zero; a DECIMAL that loses digits is rounded half up; no value wraps around.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ Conversion = Callable[[Datum, EvaluationContext], Datum]
 
 
 def compile_cast(source: SqlType, target: SqlType, position: Position | None = None) -> Conversion:
-    """The conversion of data of type `source` to `target` (`sqltypes.can_cast` must hold). It
-    raises DataErrors that name the value, both types, and the position."""
+    """The conversion of data of type `source` to `target` (`sqltypes.can_cast` must be true for
+    them).
+
+    It raises DataErrors with the value, both types, and the position.
+    """
     conversion = conversion_of(source, target)
 
     def run(datum: Datum, context: EvaluationContext) -> Datum:
@@ -73,11 +76,13 @@ def cast_can_fail(source: SqlType, target: SqlType) -> bool:
 
 
 _NOT_ALL_HAVE_TEXT = frozenset({Kind.VARBINARY, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ})
+"""The kinds with values that have no text: bytes that aren't UTF-8, years outside 1 to 9999."""
 
 
 def depends_on_session(source: SqlType, target: SqlType) -> bool:
-    """Whether a cast reads the session's zone or date: any between an instant and something else,
-    and TIME to a date."""
+    """Whether a cast reads the session's zone or date: casts between an instant and any other type,
+    and from TIME to TIMESTAMP.
+    """
     kinds = {source.kind, target.kind}
     return (Kind.TIMESTAMP_TZ in kinds and kinds - {Kind.TIMESTAMP_TZ, Kind.NULL} != set()) or (
         source.kind is Kind.TIME and target.kind is Kind.TIMESTAMP
@@ -86,7 +91,7 @@ def depends_on_session(source: SqlType, target: SqlType) -> bool:
 
 @lru_cache(maxsize=1024)
 def conversion_of(source: SqlType, target: SqlType) -> Conversion:
-    """The bare conversion; it raises whatever its kernels raise."""
+    """The conversion without error handling: it raises the exceptions of its kernels."""
     if source == target:
         return _same
     if source.kind is Kind.NULL:
@@ -121,7 +126,7 @@ def _explained(
     target: SqlType,
     position: Position | None,
 ) -> DataError:
-    """The error with the first value that fails, if it was found."""
+    """The error of a cast, with the first value that fails if it was found."""
     if found is None:
         return DataError(
             f"cannot convert {source} to {target}", detail=str(error), position=position

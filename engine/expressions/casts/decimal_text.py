@@ -1,7 +1,7 @@
 """Text as DECIMAL, rounded half up.
 
-Arrow's cast is fast, but multiplies the digits by 10^scale in 128 bits and does not notice every
-overflow. So it is given only text for which the product fits.
+Arrow's cast is fast, but it multiplies the digits by 10^scale in 128 bits and misses some
+overflows. So it only gets texts whose product fits.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from runnel.expressions.numbers.decimals import to_scale
 from runnel.sqltypes import MAX_PRECISION, VARCHAR
 
 _WIDE = 2 * MAX_PRECISION
+"""The precision of the intermediate decimal256 type."""
 _WITH_EXPONENT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+")
 
 
 def text_to_decimal(text: Datum, arrow: pa.DataType) -> Datum:
-    """Text without spaces around it; ArrowInvalid where it isn't a number or has too many
-    digits."""
+    """Text without surrounding spaces as a decimal; ArrowInvalid if it isn't a number or has too
+    many digits.
+    """
     if has_exponent(text):
         text = over_first(lambda array: _without_exponents(array, arrow.scale))(text)
     with suppress(pa.ArrowInvalid):
@@ -33,7 +35,8 @@ def text_to_decimal(text: Datum, arrow: pa.DataType) -> Datum:
     too_many = rf"^[+-]?0*[1-9][0-9]{{{arrow.precision - arrow.scale}}}"
     if pc.any(pc.match_substring_regex(text, too_many)).as_py():
         raise pa.ArrowInvalid("too many digits")
-    # One digit more than the scale decides how it is rounded: 39 digits at most.
+    # The first digit after the scale decides how the number is rounded. The digits after that one
+    # are cut off, which leaves at most 39 digits.
     places = arrow.scale + 1
     shortened = pc.replace_substring_regex(
         text, rf"^([+-]?[0-9]*\.[0-9]{{{places}}})[0-9]+$", r"\1"
@@ -42,16 +45,21 @@ def text_to_decimal(text: Datum, arrow: pa.DataType) -> Datum:
 
 
 def exact_decimals(text: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """Plain digits that the type holds without rounding; ArrowInvalid for any other text, also for
-    what `text_to_decimal` reads."""
+    """Plain digits that the type holds without rounding.
+
+    Any other text is an ArrowInvalid, including numbers that `text_to_decimal` accepts.
+    """
     if has_exponent(text):
         raise pa.ArrowInvalid("an exponent")
     return _exact(text, arrow)
 
 
 def _exact(text: Datum, arrow: pa.DataType) -> Datum:
-    """Text without exponents by Arrow's cast, which is given nothing that overflows: n characters
-    are a number below 10^n, so that n and the scale may be 38 together in 128 bits, 76 in 256."""
+    """Text without exponents, by Arrow's cast, only where it can't overflow.
+
+    n characters are a number below 10^n. So n and the scale may be 38 together in 128 bits, and 76
+    in 256 bits.
+    """
     longest = (
         pc.max(pc.binary_length(text)).as_py()
         if isinstance(text, pa.Array)
@@ -65,14 +73,15 @@ def _exact(text: Datum, arrow: pa.DataType) -> Datum:
 
 
 def has_exponent(text: Datum) -> bool:
-    """Whether an e is anywhere in the text. Its bytes are searched, which takes a hundredth of the
-    cast's time."""
+    """Whether any text contains an e. The search over the bytes needs a hundredth of the cast's
+    time.
+    """
     octets = (text.as_py() or "").encode() if isinstance(text, pa.Scalar) else _octets(text)
     return b"e" in octets or b"E" in octets
 
 
 def _octets(text: pa.Array) -> bytes:
-    """The bytes of all values of a column, one after the other."""
+    """The bytes of all values of a column, concatenated."""
     _, offsets, data = text.buffers()
     if not len(text) or data is None:
         return b""
@@ -83,15 +92,16 @@ def _octets(text: pa.Array) -> bytes:
 
 
 def _without_exponents(texts: pa.Array, scale: int) -> pa.Array:
-    """Numbers written out, once per distinct text: what Arrow reads with an exponent must come out
-    exact."""
+    """The numbers as plain digits, converted once per distinct text, as Arrow's own reading of
+    exponents isn't exact.
+    """
     encoded = texts.dictionary_encode()
     written = [_written_out(text, scale) for text in encoded.dictionary.to_pylist()]
     return pack(written, VARCHAR).take(encoded.indices)
 
 
 def _written_out(text: str, scale: int) -> str:
-    """A number with an exponent as plain digits; any other text as it is."""
+    """A number with an exponent as plain digits; any other text unchanged."""
     if _WITH_EXPONENT.fullmatch(text) is None:
         if "e" in text.lower():
             raise pa.ArrowInvalid("not a number")

@@ -1,8 +1,8 @@
-"""Casts from text. Spaces around a value don't count; what isn't wholly a value of the type is
+"""Casts from text. Spaces around a value are ignored; a text with anything else around the value is
 refused.
 
-Arrow reads the usual forms at full speed; what it refuses is brought to its form with regular
-expressions and read again.
+Arrow reads the usual forms at full speed. Texts that Arrow refuses are brought to its form with
+regular expressions, and read again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ONE = pack_scalar(1, BIGINT)
 
 
 def conversion(target: SqlType) -> Conversion:
-    """From VARCHAR to a type that isn't text or nested."""
+    """The conversion of VARCHAR to a type that isn't text or nested."""
     special = _SPECIAL.get(target.kind)
     if special is not None:
         return special
@@ -89,7 +89,7 @@ _NULL_BOOLEAN = pa.nulls(1, pa.bool_())[0]
 
 
 def _groups(text: Datum, pattern: str) -> Callable[[str], Datum]:
-    """The named groups of a pattern that must match every value that isn't NULL."""
+    """The named groups of a pattern, which must match every value that isn't NULL."""
     found = pc.extract_regex(text, pattern)
     if any_true(pc.and_(pc.is_null(found), pc.is_valid(text))):
         raise pa.ArrowInvalid("not in the expected form")
@@ -101,12 +101,15 @@ def _padded(value: Datum, width: int) -> Datum:
 
 
 def _date_text(group: Callable[[str], Datum]) -> Datum:
-    parts = (_padded(group("year"), 4), _padded(group("month"), 2), _padded(group("day"), 2))
-    return pc.binary_join_element_wise(*parts, _DASH)
+    """The date as YYYY-MM-DD."""
+    fields = (_padded(group("year"), 4), _padded(group("month"), 2), _padded(group("day"), 2))
+    return pc.binary_join_element_wise(*fields, _DASH)
 
 
 def _time_text(group: Callable[[str], Datum]) -> Datum:
-    """HH:MM:SS.ffffff: what is missing is 0, what is finer than µs is cut."""
+    """The time as HH:MM:SS.ffffff: missing fields are 0, and digits after the sixth of a fraction
+    are cut off.
+    """
     clock = (_padded(group(name), 2) for name in ("hour", "minute", "second"))
     fraction = pc.utf8_rpad(pc.utf8_slice_codeunits(group("fraction"), 0, 6), 6, "0")
     return pc.binary_join_element_wise(pc.binary_join_element_wise(*clock, _COLON), fraction, _DOT)
@@ -126,8 +129,8 @@ def _to_date(datum: Datum, context: EvaluationContext) -> Datum:
 
 def _to_time(datum: Datum, context: EvaluationContext) -> Datum:
     group = _groups(pc.utf8_trim_whitespace(datum), f"^{_TIME}$")
-    moment = pc.binary_join_element_wise(_FIRST_DAY, _time_text(group), _SPACE)
-    return pc.cast(pc.cast(moment, _TIMESTAMP_TYPE), pa.time64("us"))
+    timestamp = pc.binary_join_element_wise(_FIRST_DAY, _time_text(group), _SPACE)
+    return pc.cast(pc.cast(timestamp, _TIMESTAMP_TYPE), pa.time64("us"))
 
 
 _FIRST_DAY = pack_scalar("1970-01-01", VARCHAR)
@@ -142,26 +145,27 @@ def _to_timestamp(datum: Datum, context: EvaluationContext) -> Datum:
 
 
 def _moment(group: Callable[[str], Datum]) -> Datum:
+    """The timestamp of the named groups of a date and a time."""
     return pc.cast(
         pc.binary_join_element_wise(_date_text(group), _time_text(group), _SPACE), _TIMESTAMP_TYPE
     )
 
 
 def _to_instant(datum: Datum, context: EvaluationContext) -> Datum:
-    """A text without an offset is local time in the session's zone."""
+    """Text as an instant; without an offset it is local time in the session's zone."""
     try:
         return pc.cast(datum, pa.timestamp("us", "UTC"))
     except pa.ArrowInvalid:
         group = _groups(pc.utf8_trim_whitespace(datum), f"^{_DATE}(?:[T ]{_CLOCK}{_OFFSET})?$")
-        moment = _moment(group)
+        timestamp = _moment(group)
         minutes = pc.add(
             pc.multiply(_number(group("zone_hour")), _SIXTY), _number(group("zone_minute"))
         )
         sign = pc.if_else(pc.equal(group("sign"), _DASH), _MINUS_ONE, _ONE)
         shift = pc.cast(pc.multiply(pc.multiply(minutes, sign), _MINUTE_US), pa.duration("us"))
-        with_offset = pc.cast(pc.subtract_checked(moment, shift), pa.timestamp("us", "UTC"))
+        with_offset = pc.cast(pc.subtract_checked(timestamp, shift), pa.timestamp("us", "UTC"))
         local = pc.equal(group("zone"), _EMPTY)
-        return pc.if_else(local, instant(moment, context.zone), with_offset)
+        return pc.if_else(local, instant(timestamp, context.zone), with_offset)
 
 
 _EMPTY = pack_scalar("", VARCHAR)
@@ -186,7 +190,7 @@ def _to_uuid(datum: Datum, context: EvaluationContext) -> Datum:
 
 
 def _to_json(datum: Datum, context: EvaluationContext) -> Datum:
-    """The text as it is, if it is JSON."""
+    """The text unchanged, if it is JSON."""
     from runnel.expressions.json import text as json_text
 
     return over_first(json_text.checked)(datum)

@@ -1,4 +1,4 @@
-"""Casts of ARRAY, MAP and ROW: element by element, field by field; to text as JSON."""
+"""Casts of ARRAY, MAP and ROW: element by element and field by field; to text as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ ConversionOf = Callable[[SqlType, SqlType], Conversion]
 
 
 def conversion(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Conversion:
-    """`conversion_of` finds the conversion of what is inside."""
+    """The conversion of a nested type; `conversion_of` returns the conversions of its elements or
+    fields.
+    """
     if target.kind in (Kind.VARCHAR, Kind.JSON):
         return lambda datum, context: over_first(lambda array: _to_json(array, source))(datum)
     change = _CHANGES[source.kind](source, target, conversion_of)
@@ -38,15 +40,22 @@ def _array(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Con
 
 
 def list_like(lists: pa.Array, items: pa.Array, sql_type: SqlType) -> pa.Array:
-    """Lists of type `sql_type` as long as `lists`, of `items` that stand for those of
-    `lists.flatten()`."""
+    """Lists of type `sql_type` with the lengths of `lists`.
+
+    items: the new items, one for each item of `lists.flatten()`.
+    """
     buffers = [validity(lists), _compact_offsets(lists)]
     return pa.Array.from_buffers(to_arrow(sql_type), len(lists), buffers, children=[items])
 
 
+# For a slice with the lists [1, 2], NULL and [3] whose own offsets are [4, 6, 9, 10] (the slot of
+# the NULL has three items, which `flatten` leaves out):
+#     counts   [2, 0, 1]
+#     offsets  [0, 2, 2, 3]
 def _compact_offsets(array: pa.Array) -> pa.Buffer:
-    """Offsets into `array.flatten()`, which leaves out what stands in NULL lists and before a
-    slice."""
+    """Offsets into `array.flatten()`, which omits the items of NULL lists and the items before a
+    slice.
+    """
     lengths = pc.fill_null(pc.list_value_length(array), _ZERO)
     counts = numbers(lengths, np.int32)
     offsets = np.zeros(len(array) + 1, dtype=np.int32)
@@ -99,7 +108,7 @@ _CHANGES = {Kind.ARRAY: _array, Kind.ROW: _row, Kind.MAP: _map}
 
 
 def _to_json(array: pa.Array, source: SqlType) -> pa.Array:
-    """Row by row: there is no kernel that writes nested values."""
+    """JSON texts, row by row in Python, as no Arrow kernel writes nested values."""
     write = _plain if _is_plain(source) else _written
     return pack(
         [None if value is None else write(value) for value in python_values(array, source)], VARCHAR
@@ -107,8 +116,10 @@ def _to_json(array: pa.Array, source: SqlType) -> pa.Array:
 
 
 def _is_plain(sql_type: SqlType) -> bool:
-    """Whether Python's writer has a way for all values: it has none for DECIMALs, which are numbers
-    with all their digits, nor for keys of MAPs that are dates, times or binaries."""
+    """Whether Python's JSON writer handles all values of the type.
+
+    It can't write DECIMALs with all their digits, nor MAP keys that are dates, times or binaries.
+    """
     if sql_type.key is not None and not (sql_type.key.kind in _NAMES and _is_plain(sql_type.key)):
         return False
     inner = [
@@ -129,6 +140,7 @@ _NAMES = {
     Kind.REAL,
     Kind.DOUBLE,
 }
+"""The kinds that Python's JSON writer accepts as keys."""
 
 
 def _plain(value: Any) -> str:
@@ -136,6 +148,7 @@ def _plain(value: Any) -> str:
 
 
 def _written(value: Any) -> str:
+    """JSON of values that Python's JSON writer doesn't handle; see `_is_plain`."""
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, list):
@@ -146,11 +159,12 @@ def _written(value: Any) -> str:
 
 
 def _name(key: Any) -> str:
-    """A key of a MAP as a JSON string; of numbers and truth values, what they are in JSON."""
+    """A key of a MAP as a JSON string; for numbers and booleans the string is their JSON form."""
     return _plain(key if isinstance(key, str) else _written(key).strip('"'))
 
 
 def _json_scalar(value: Any) -> Any:
+    """The JSON form of a value whose class Python's JSON writer doesn't know."""
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
     if isinstance(value, bytes):

@@ -1,5 +1,7 @@
-"""Casts between numbers and booleans: fractions are cut toward zero, ranges are checked, NaN and
-infinities refused."""
+"""Casts between numbers and booleans.
+
+Fractions are truncated toward zero, ranges are checked, and NaN and infinities are refused.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ Conversion = Callable[[Datum, EvaluationContext], Datum]
 
 
 def conversion(source: SqlType, target: SqlType) -> Conversion:
-    """Between two numeric types, or a BOOLEAN and an integer."""
+    """The conversion between two numeric types, or between BOOLEAN and an integer."""
     arrow = to_arrow(target)
     kernel: Callable[[Datum], Datum]
     if target.kind is Kind.DECIMAL:
@@ -50,9 +52,11 @@ def conversion(source: SqlType, target: SqlType) -> Conversion:
 
 
 def _exact_to_decimal(source: SqlType, arrow: pa.DataType) -> Callable[[Datum], Datum]:
+    """Of an integer or DECIMAL type to a DECIMAL type."""
     exact = as_decimal(source)
     if source.is_integer:
-        # Arrow wants room for every value of the source type, whatever the values are.
+        # Arrow requires a type with room for every value of the source type, not just for those
+        # that occur.
         wide = pa.decimal256(exact.precision + arrow.scale, arrow.scale)
         if wide.precision <= 38:
             wide = pa.decimal128(wide.precision, arrow.scale)
@@ -63,15 +67,16 @@ def _exact_to_decimal(source: SqlType, arrow: pa.DataType) -> Callable[[Datum], 
         digits = exact.precision + arrow.scale - exact.scale
         if digits <= MAX_PRECISION:
             return lambda datum: pc.cast(datum, arrow)
-        # Arrow doesn't see it where 128 bits overflow on the way.
+        # Arrow doesn't notice when its intermediate 128-bit product overflows.
         roomy = pa.decimal256(digits, arrow.scale)
         return lambda datum: pc.cast(pc.cast(datum, roomy), arrow)
     return lambda datum: to_scale(datum, arrow)
 
 
 def _float_to_decimal(source: SqlType, arrow: pa.DataType) -> Callable[[Datum], Datum]:
-    """By the shortest text that reads back as the same float, so that 0.1 is 0.1 and 2.675 rounds
-    half up."""
+    """Converts by the shortest text that reads back as the same float, so that 0.1 is 0.1 and 2.675
+    rounds half up.
+    """
     from runnel.expressions.casts.decimal_text import text_to_decimal  # few queries need it
 
     def run(datum: Datum) -> Datum:
@@ -82,6 +87,7 @@ def _float_to_decimal(source: SqlType, arrow: pa.DataType) -> Callable[[Datum], 
 
 
 def _float_to_integer(target: SqlType) -> Callable[[Datum], Datum]:
+    """Truncates toward zero; a value outside the integer type is an error."""
     width = INTEGER_WIDTHS[target.kind]
     low, high = (
         pack_scalar(value, DOUBLE) for value in (-(2.0 ** (width - 1)), 2.0 ** (width - 1))
@@ -101,9 +107,10 @@ def _float_to_integer(target: SqlType) -> Callable[[Datum], Datum]:
 
 
 def _to_float(source: SqlType, target: SqlType) -> Callable[[Datum], Datum]:
+    """Of any numeric type to REAL or DOUBLE."""
     arrow = to_arrow(target)
     if source.is_integer:
-        # Rounds to the nearest; Arrow's safe cast would refuse what has more than 53 bits.
+        # Rounds to the nearest. Arrow's safe cast would refuse numbers of more than 53 bits.
         options = pc.CastOptions(target_type=arrow, allow_float_truncate=True)
         return lambda datum: pc.cast(datum, options=options)
     if source.kind is Kind.DECIMAL:
@@ -118,10 +125,17 @@ def _to_float(source: SqlType, target: SqlType) -> Callable[[Datum], Datum]:
     return run
 
 
+# For the DECIMAL(4, 2) values 1.25 and −0.50, which Arrow stores as 128-bit integers 125 and −50:
+#     words     [125, 0, -50, -1]  two 64-bit words per value, the low one first
+#     low       [125, -50]
+#     high      [0, -1]            equal to `low >> 63` if 64 bits are enough for the value
+#     quotient  [1.25, -0.5]       low / 10^2
 def _decimal_to_double(array: pa.Array) -> pa.Array:
-    """The nearest DOUBLE. (Arrow's cast multiplies by a power of ten that isn't exact, and misses
-    it.) Where the digits and the power of ten are whole numbers that a DOUBLE holds, their quotient
-    is it; else reading the text is."""
+    """The nearest DOUBLE. (Arrow's cast multiplies by an inexact power of ten, and misses it.)
+
+    If DOUBLE represents both the digits and the power of ten exactly (up to 2^53 and 10^22), their
+    quotient is the nearest; otherwise the text of the number is parsed.
+    """
     words = np.frombuffer(
         array.buffers()[1], dtype=np.int64, count=2 * len(array), offset=16 * array.offset
     )
@@ -136,6 +150,7 @@ def _decimal_to_double(array: pa.Array) -> pa.Array:
 
 
 def _refuse(flags: Datum, arrow: pa.DataType) -> None:
+    """Raises DataError if any flag is set."""
     if any_true(flags):
         name = "DECIMAL" if pa.types.is_decimal(arrow) else "an integer"
         raise DataError(f"cannot convert infinite or NaN to {name}")

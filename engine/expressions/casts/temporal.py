@@ -1,5 +1,6 @@
-"""Casts among DATE, TIME, TIMESTAMP and TIMESTAMP WITH TIME ZONE. Local time is the session
-zone's."""
+"""Casts among DATE, TIME, TIMESTAMP and TIMESTAMP WITH TIME ZONE. Local time is that in the
+session's zone.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +23,17 @@ _NAIVE = pa.timestamp("us")
 
 @lru_cache(maxsize=64)
 def zoned(zone: str) -> pa.DataType:
-    """The Arrow type of an instant shown in `zone`."""
+    """The Arrow type of an instant that is shown in `zone`."""
     return pa.timestamp("us", zone)
 
 
 def local(datum: Datum, zone: str) -> Datum:
-    """Instants as local time in `zone`, without one."""
+    """Instants as local time in `zone`, as a TIMESTAMP."""
     if zone == "UTC":
         return pc.cast(datum, _NAIVE)
     wall = pc.local_timestamp(pc.cast(datum, zoned(zone)))
     if _is_far(datum):
-        # Loaded on first use: few rows are of such times.
+        # Imported on first use, as few rows have such times.
         from runnel.expressions.time.zones_after_2037 import far_local
 
         return far_local(datum, wall, zone)
@@ -40,38 +41,45 @@ def local(datum: Datum, zone: str) -> Datum:
 
 
 _TABLES_END = 2_145_830_400_000_000
-"""2037-12-31, in µs: Arrow knows no later change of a clock."""
+"""2037-12-31, in µs: Arrow's time zones have no clock changes after it."""
 
 
 def _is_far(datum: Datum) -> bool:
+    """Whether there is a value after the end of Arrow's time zone tables."""
     micros = pc.cast(datum, pa.int64())
     last = (micros if isinstance(micros, pa.Scalar) else pc.max(micros)).as_py()
     return last is not None and last >= _TABLES_END
 
 
 def instant(datum: Datum, zone: str) -> Datum:
-    """Local times in `zone` as instants, as PostgreSQL: a time that the clock skips is taken with
-    the offset before the gap; one that it shows twice is the second of the two."""
+    """Local times in `zone` as instants, as in PostgreSQL.
+
+    A local time in a gap (the clock skips it) is converted with the offset before the gap. Of the
+    two instants of an ambiguous local time, the second is used.
+    """
     if zone == "UTC":
         return pc.cast(datum, _UTC)
     try:
-        moment = pc.cast(
+        result = pc.cast(
             pc.assume_timezone(datum, zone, ambiguous="latest", nonexistent="raise"), _UTC
         )
     except pa.ArrowInvalid:
-        moment = _across_gaps(datum, zone)
+        result = _across_gaps(datum, zone)
     if _is_far(datum):
-        # Loaded on first use: few rows are of such times.
+        # Imported on first use, as few rows have such times.
         from runnel.expressions.time.zones_after_2037 import far_instant
 
-        return far_instant(datum, moment, zone)
-    return moment
+        return far_instant(datum, result, zone)
+    return result
 
 
 def _across_gaps(datum: Datum, zone: str) -> Datum:
-    """The same where some times are skipped. Of 02:30 in a gap from 02:00 (+01) to 03:00,
-    `earliest` is the last instant before the gap, 00:59:59.999999 UTC; its offset, +01, makes 02:30
-    the instant 01:30 UTC."""
+    """The same as `instant` where some local times are in a gap.
+
+    Example: of 02:30 in a gap from 02:00 (offset +01) to 03:00, `earliest` returns the last instant
+      before the gap, 00:59:59.999999 UTC. Its offset is +01, so 02:30 becomes the instant 01:30
+      UTC.
+    """
     before = pc.cast(
         pc.assume_timezone(datum, zone, ambiguous="latest", nonexistent="earliest"), _UTC
     )
@@ -82,8 +90,8 @@ def _across_gaps(datum: Datum, zone: str) -> Datum:
 
 def today(context: EvaluationContext) -> Datum:
     """The statement's date in the session's zone."""
-    moment = pc.cast(pack_scalar(context.now, BIGINT), _UTC)
-    return pc.cast(local(moment, context.zone), pa.date32())
+    now = pc.cast(pack_scalar(context.now, BIGINT), _UTC)
+    return pc.cast(local(now, context.zone), pa.date32())
 
 
 def _date_to_timestamp(datum: Datum, context: EvaluationContext) -> Datum:
@@ -109,14 +117,14 @@ def _timestamp_to_instant(datum: Datum, context: EvaluationContext) -> Datum:
 
 
 def conversion(source: SqlType, target: SqlType) -> Conversion:
-    """Between two temporal types that have a cast."""
+    """The conversion between two temporal types that have a cast."""
     found = _CONVERSIONS.get((source.kind, target.kind))
     if found is not None:
         return found
     arrow = to_arrow(target)
     if source.kind is Kind.TIMESTAMP_TZ:
         return lambda datum, context: pc.cast(local(datum, context.zone), arrow)
-    # Cuts the time of day off, or keeps only that.
+    # Arrow's cast to a date drops the time of day, and its cast to a time drops the date.
     return lambda datum, context: pc.cast(datum, arrow)
 
 

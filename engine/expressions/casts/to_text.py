@@ -34,7 +34,7 @@ Conversion = Callable[[Datum, EvaluationContext], Datum]
 
 
 def conversion(source: SqlType, target: SqlType) -> Conversion:
-    """From a type that isn't nested to VARCHAR."""
+    """The conversion of a type that isn't nested to VARCHAR."""
     return _CONVERSIONS.get(source.kind, _plain)
 
 
@@ -55,7 +55,7 @@ def _float(datum: Datum, context: EvaluationContext) -> Datum:
 
 
 def _large_as_digits(text: Datum) -> Datum:
-    """Arrow writes numbers from 1E10 on with an exponent; those below 1E15 are written out."""
+    """Numbers from 1E10 to below 1E15 as plain digits; Arrow writes them with an exponent."""
     large = pc.match_substring_regex(text, r"e\+1[0-4]$")
     if not any_true(large):
         return text
@@ -74,9 +74,15 @@ def _decimal(datum: Datum, context: EvaluationContext) -> Datum:
     return over_first(_decimal_digits)(datum)
 
 
+# For the DECIMAL(9, 8) values 0.00000012 and −1.5, of which Arrow writes the first as 1.2E-7:
+#     digits  ['12', '150000000']         the unscaled absolute values
+#     padded  ['000000012', '150000000']  at least scale + 1 digits
+#     plain   ['0.00000012', '1.50000000']
+#     sign    ['', '-']
 def _decimal_digits(array: pa.Array) -> pa.Array:
-    """Digits without an exponent (Arrow writes small values with one): the unscaled number with the
-    point put in."""
+    """Digits without an exponent (Arrow writes small values with one): the unscaled number with a
+    decimal point.
+    """
     scale = array.type.scale
     digits = pc.cast(pc.abs(array.view(pa.decimal128(array.type.precision, 0))), pa.string())
     padded = pc.utf8_lpad(digits, scale + 1, "0")
@@ -108,7 +114,7 @@ def _timestamp(datum: Datum, context: EvaluationContext) -> Datum:
 
 
 def _check_years(number: Datum, kind: Kind) -> None:
-    """What Arrow writes for other years isn't a date that reads back."""
+    """Refuses other years, as the texts that Arrow writes for them can't be read back as dates."""
     bounds = pc.min_max(number)
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
     first, last = RANGES[kind]

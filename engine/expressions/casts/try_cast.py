@@ -1,7 +1,8 @@
-"""TRY_CAST: a conversion that gives NULL where a value can't be converted.
+"""TRY_CAST: a conversion that returns NULL where a value can't be converted.
 
-The whole array is tried first. When it fails it is halved, so that a few bad values cost a few more
-calls; where there are many, each distinct value is tried once.
+The whole array is converted first. If that fails, the array is halved repeatedly, so that a few bad
+values cost a few more calls. A long array is dictionary-encoded before it is halved, so that each
+distinct bad value fails once.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from runnel.sqltypes import SqlType, to_arrow
 
 Conversion = Callable[[Datum, EvaluationContext], Datum]
 _FEW = 64
+"""The number of values below which the array is halved without dictionary encoding."""
 
 
 def attempted(
@@ -30,7 +32,7 @@ def attempted(
     target: SqlType,
     context: EvaluationContext,
 ) -> Datum:
-    """The converted values, NULL for those that the conversion refuses."""
+    """The converted values; NULL for the values that the conversion refuses."""
     if isinstance(datum, pa.Scalar):
         try:
             return conversion(datum, context)
@@ -45,25 +47,33 @@ def attempted(
     return _halved(conversion, encoded.dictionary, target, context).take(encoded.indices)
 
 
+# For ['1', 'x', '3', '4'] as INTEGER (the next chunk to convert is the last of `waiting`):
+#     waiting [[1, x, 3, 4]]    fails, is halved
+#     waiting [[3, 4], [1, x]]  [1, x] fails, is halved
+#     waiting [[3, 4], [x], [1]]  [1] is converted; [x] fails and has one value: NULL; [3, 4] is
+#                                 converted
 def _halved(
     conversion: Conversion, array: pa.Array, target: SqlType, context: EvaluationContext
 ) -> pa.Array:
-    """The parts that convert, put together again; without recursion deeper than the halvings."""
+    """The chunks that can be converted, and NULLs for the other values, in their order.
+
+    A list of waiting chunks takes the place of recursion.
+    """
     if len(array) == 0:
         return pa.nulls(0, to_arrow(target))
-    parts: list[pa.Array] = []
+    converted: list[pa.Array] = []
     waiting = [array]
     while waiting:
-        part = waiting.pop()
+        chunk = waiting.pop()
         try:
-            parts.append(conversion(part, context))
+            converted.append(conversion(chunk, context))
         except FAULTS:
-            if len(part) == 1:
-                parts.append(pa.nulls(1, to_arrow(target)))
+            if len(chunk) == 1:
+                converted.append(pa.nulls(1, to_arrow(target)))
             else:
-                middle = len(part) // 2
-                waiting += [part.slice(middle), part.slice(0, middle)]
-    return join_arrays(parts)
+                middle = len(chunk) // 2
+                waiting += [chunk.slice(middle), chunk.slice(0, middle)]
+    return join_arrays(converted)
 
 
 def _compile(call: Call) -> Kernel:
