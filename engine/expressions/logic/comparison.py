@@ -1,8 +1,8 @@
 """Comparisons: = <> < <= > >=, IS [NOT] DISTINCT FROM.
 
-Floats compare as SQL wants it: NaN equals itself and is larger than any other number, −0 equals 0.
-The rest are Arrow's kernels over arguments of one type. DECIMALs whose common type would lose
-digits are compared in 256 bits.
+Floats compare by SQL's rules: NaN equals itself and is larger than any other number, and −0 equals
+0. Other types are compared by Arrow's kernels over arguments of one type. DECIMALs whose common
+type would lose digits are compared in 256 bits.
 """
 
 from __future__ import annotations
@@ -31,11 +31,15 @@ _KERNELS: dict[str, Kernel] = {
     "ge": pc.greater_equal,
 }
 MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+"""By operator: the operator with the operands swapped (a < b is b > a)."""
 NEGATED = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+"""By operator: the operator that is true where it is false, apart from NULLs."""
 
 
 def bind_comparison(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """Both sides in their common type; text literals and parameters take a temporal side's type."""
+    """Both sides in their common type; text literals and parameters get the type of a temporal
+    side.
+    """
     check_count(name, arguments, 2, position)
     left, right = retype_parameters(arguments)
     target = comparison_type(left.type, right.type)
@@ -47,7 +51,7 @@ def bind_comparison(name: str, arguments: Sequence[Expression], position: Positi
             else "compare its fields or elements one by one",
             position=position,
         )
-    if target.kind is Kind.NULL:  # Arrow's kernels don't compare values without a type
+    if target.kind is Kind.NULL:  # Arrow's kernels don't compare values of the null type
         target = BOOLEAN
     if loses_digits(left.type, right.type):
         if target.is_nested:
@@ -65,13 +69,16 @@ def bind_comparison(name: str, arguments: Sequence[Expression], position: Positi
 
 
 def _is_comparable(name: str, nested: SqlType) -> bool:
-    """ARRAY and ROW have no order here, but can be the same; MAP can't, since the order of its
-    entries is no part of it."""
+    """Whether values of a nested type can be compared by this operator.
+
+    ARRAY and ROW have equality but no order. MAP has neither, since the order of its entries has no
+    significance.
+    """
     return nested.kind is not Kind.MAP and name in ("eq", "ne", "is_distinct", "is_not_distinct")
 
 
 def comparison_type(left: SqlType, right: SqlType) -> SqlType | None:
-    """The type in which two types are compared; None where they can't be."""
+    """The type in which values of two types are compared; None if they can't be."""
     return common_type(left, right)
 
 
@@ -93,7 +100,7 @@ def comparison_kernel(name: str, sql_type: SqlType) -> Kernel:
 
 
 def _nested_kernel(name: str) -> Kernel:
-    """Arrays and rows: NULL where a side is; within them NULL equals NULL."""
+    """The kernel for arrays and rows: NULL where a side is NULL; within them NULL equals NULL."""
     from runnel.expressions.kernels.sameness import same_values
 
     is_negated = name in ("ne", "is_distinct")
@@ -111,6 +118,7 @@ def _nested_kernel(name: str) -> Kernel:
 
 
 def _wide_decimal_kernel(kernel: Kernel, call: Call) -> Kernel:
+    """The kernel for DECIMALs that have no common type of 38 digits."""
     left, right = (pa.decimal256(item.type.precision, item.type.scale) for item in call.arguments)
 
     def run(first: Datum, second: Datum) -> Datum:
@@ -120,8 +128,9 @@ def _wide_decimal_kernel(kernel: Kernel, call: Call) -> Kernel:
 
 
 def _float_kernel(name: str) -> Kernel:
-    """With one side a number that isn't NaN, one or two kernels do; otherwise the NaNs are worked
-    in."""
+    """The kernel for floats: one or two Arrow kernels if one side is a scalar that isn't NaN;
+    otherwise NaNs are handled row by row.
+    """
     plain = _KERNELS[name]
     if name in ("eq", "ne"):
         with_number: Kernel = plain
@@ -167,6 +176,7 @@ _GENERAL: dict[str, Callable[[Any, Any], Any]] = {
     "lt": lambda left, right: pc.invert(_less_equal(right, left)),
     "gt": lambda left, right: pc.invert(_less_equal(left, right)),
 }
+"""The comparisons of floats either of which may be NaN."""
 _MIRRORED_WITH_NUMBER: dict[str, Callable[[Any, Any], Any]] = {
     "eq": pc.equal,
     "ne": pc.not_equal,
@@ -175,10 +185,11 @@ _MIRRORED_WITH_NUMBER: dict[str, Callable[[Any, Any], Any]] = {
     "lt": lambda left, right: pc.invert(pc.greater_equal(left, right)),
     "le": lambda left, right: pc.invert(pc.greater(left, right)),
 }
+"""The comparisons of a number on the left, which isn't NaN, with floats that may be NaN."""
 
 
 def _compile_distinct(call: Call) -> Kernel:
-    """IS [NOT] DISTINCT FROM: two NULLs are the same value; never NULL."""
+    """IS [NOT] DISTINCT FROM: two NULLs are the same value, and the result is never NULL."""
     if call.arguments[0].type.is_nested:
         return _nested_kernel(call.function)
     equal = _GENERAL["eq"] if call.arguments[0].type.is_approximate else _KERNELS["eq"]

@@ -1,8 +1,8 @@
-"""CASE, COALESCE, AND and OR: what may not be evaluated for every row.
+"""CASE, COALESCE, AND and OR: the expressions that don't evaluate every operand for every row.
 
-A part that can fail is evaluated only over the rows that take it: they are filtered out of the
-frame, worked on, and put back in their places. A part that can't fail is evaluated over all rows,
-which is quicker than moving rows about.
+An operand that can fail is evaluated only for the rows that need it: these rows are filtered out of
+the frame, and the results are scattered back to the rows' positions. An operand that can't fail is
+evaluated for all rows, which is faster than moving rows.
 """
 
 from __future__ import annotations
@@ -28,15 +28,22 @@ Compile = Callable[[Expression], Evaluator]
 
 
 def restricted(frame: Frame, mask: pa.Array, columns: set[int]) -> Frame:
-    """The rows of a frame at which `mask` is true, with only the columns that are needed (None for
-    the others)."""
-    kept = [column.filter(mask) if i in columns else None for i, column in enumerate(frame.columns)]
-    return Frame(kept, mask.true_count, frame.context)
+    """The rows of a frame at which `mask` is true, with the needed columns only (None for any other
+    column).
+    """
+    filtered = [
+        column.filter(mask) if i in columns else None for i, column in enumerate(frame.columns)
+    ]
+    return Frame(filtered, mask.true_count, frame.context)
 
 
 def compile_connective(call: Call, compile_expression: Compile) -> Evaluator:
-    """AND and OR by three-valued logic, from left to right; an argument that can fail sees only
-    undecided rows. In a loop, for a condition may have thousands of arguments."""
+    """AND and OR by three-valued logic, from left to right; an argument that can fail is evaluated
+    only for undecided rows.
+
+    The arguments are evaluated in a loop, without recursion, as a condition may have thousands of
+    them.
+    """
     first = compile_expression(call.arguments[0])
     others = [
         (compile_expression(argument), columns_of(argument) if can_fail(argument) else None)
@@ -66,8 +73,9 @@ def compile_connective(call: Call, compile_expression: Compile) -> Evaluator:
 def _where_undecided(
     is_and: bool, first: Datum, right: Evaluator, columns: set[int], frame: Frame
 ) -> Datum:
-    """`first` AND or OR what `right` gives, which is evaluated only for the rows where `first`
-    doesn't decide."""
+    """`first` AND (or OR) the value of `right`, which is evaluated only for the rows that `first`
+    doesn't decide.
+    """
     kernel = pc.and_kleene if is_and else pc.or_kleene
     if isinstance(first, pa.Scalar):
         return first if first.as_py() is (not is_and) else kernel(first, right(frame))
@@ -89,12 +97,17 @@ def _positions(mask: pa.Array) -> np.ndarray[Any, Any]:
     return numbers(indices, np.uint64)
 
 
+# For the chunks ['a', 'b'] of rows [3, 0] and ['c'] of row [1], with 5 rows:
+#     whole  ['a', 'b', 'c', NULL]  all values, and a NULL at index total = 3 for other rows
+#     order  [1, 2, 3, 0, 3]        for each row, the index of its value in `whole`
+#     result ['b', 'c', NULL, 'a', NULL]
 def _scattered(
-    parts: list[pa.Array], positions: list[np.ndarray[Any, Any]], num_rows: int
+    chunks: list[pa.Array], positions: list[np.ndarray[Any, Any]], num_rows: int
 ) -> pa.Array:
-    """Values put back where their rows were; rows of no part are NULL. Works for every type, nested
-    ones too."""
-    whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    """Values at the positions of their rows; rows that no chunk has are NULL. Works for every type,
+    nested ones too.
+    """
+    whole = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
     total = len(whole)
     if total < num_rows:
         whole = pa.concat_arrays([whole, pa.nulls(1, whole.type)])
@@ -107,8 +120,9 @@ def _scattered(
 
 
 def compile_case(case: Case, compile_expression: Compile) -> Evaluator:
-    """CASE; the form that COALESCE is bound to has an evaluator of its own, which works every
-    argument out once."""
+    """CASE. The form that COALESCE is bound to has its own evaluator, which evaluates every
+    argument once.
+    """
     branches = [*case.results, *([] if case.otherwise is None else [case.otherwise])]
     if _is_coalesce(case):
         if not any(can_fail(item) for item in branches[1:]):
@@ -123,6 +137,7 @@ def compile_case(case: Case, compile_expression: Compile) -> Evaluator:
 
 
 def _is_coalesce(case: Case) -> bool:
+    """Whether each condition is that its result isn't NULL, as in a COALESCE."""
     return case.otherwise is not None and all(
         isinstance(condition, Call)
         and condition.function == "is_not_null"
@@ -132,6 +147,9 @@ def _is_coalesce(case: Case) -> bool:
 
 
 def _eager_case(case: Case, compile_expression: Compile) -> Evaluator:
+    """A CASE none of whose expressions can fail, apart from the first condition: every branch is
+    evaluated for all rows.
+    """
     pairs = [
         (compile_expression(condition), compile_expression(result))
         for condition, result in zip(case.conditions, case.results, strict=True)
@@ -154,7 +172,17 @@ def _eager_case(case: Case, compile_expression: Compile) -> Evaluator:
     return run
 
 
+# CASE WHEN x = 0 THEN 'none' WHEN 8 / x > 3 THEN 'few' ELSE 'many' END for x = [0, 2, 8, 0]:
+#     1st branch: selected [T, F, F, T], 'none' is added for rows [0, 3];
+#                 then rest has x = [2, 8], and its rows = [1, 2] in the frame
+#     2nd branch: selected [T, F],       'few' is added for rows [1]; then rows = [2]
+#     ELSE:                              'many' is added for rows [2]
 def _lazy_case(case: Case, compile_expression: Compile) -> Evaluator:
+    """A CASE with expressions that can fail: each is evaluated only for the rows that reach it.
+
+    In `run`, `rest` has the rows that no branch has selected so far, and `rows` their row numbers
+    in the frame (None for all rows).
+    """
     branches = [
         (
             compile_expression(condition),
@@ -175,71 +203,77 @@ def _lazy_case(case: Case, compile_expression: Compile) -> Evaluator:
     collect = _Collector(case)
 
     def run(frame: Frame) -> Datum:
-        parts = collect.start(frame)
+        values = collect.start(frame)
         rest, rows = frame, None
         for condition, _, result, columns in branches:
-            taken = condition(rest)
-            if isinstance(taken, pa.Scalar):
-                if not taken.as_py():
+            selected = condition(rest)
+            if isinstance(selected, pa.Scalar):
+                if not selected.as_py():
                     continue
-                parts.add(result(rest), rest.num_rows, rows)
-                return parts.finish()
-            taken = pc.coalesce(taken, FALSE)
-            count = taken.true_count
+                values.add(result(rest), rest.num_rows, rows)
+                return values.finish()
+            selected = pc.coalesce(selected, FALSE)
+            count = selected.true_count
             if count == rest.num_rows:
-                parts.add(result(rest), rest.num_rows, rows)
-                return parts.finish()
+                values.add(result(rest), rest.num_rows, rows)
+                return values.finish()
             if count == 0:
                 continue
-            parts.add(
-                result(restricted(rest, taken, columns)), count, _sub(rows, _positions(taken))
+            values.add(
+                result(restricted(rest, selected, columns)), count, _sub(rows, _positions(selected))
             )
-            others = pc.invert(taken)
+            others = pc.invert(selected)
             rows = _sub(rows, _positions(others))
             rest = restricted(rest, others, needed)
         if last is not None:
-            parts.add(last[0](rest), rest.num_rows, rows)
-        return parts.finish()
+            values.add(last[0](rest), rest.num_rows, rows)
+        return values.finish()
 
     return run
 
 
 def _lazy_coalesce(case: Case, arguments: list[tuple[Evaluator, set[int]]]) -> Evaluator:
+    """A COALESCE with arguments that can fail: each is evaluated only for the rows where those
+    before it are NULL.
+
+    `rest` and `rows` are as in `_lazy_case`.
+    """
     needed = {index for _, columns in arguments for index in columns}
     collect = _Collector(case)
 
     def run(frame: Frame) -> Datum:
-        parts = collect.start(frame)
+        values = collect.start(frame)
         rest, rows = frame, None
         for evaluator, _ in arguments[:-1]:
             value = evaluator(rest)
             if isinstance(value, pa.Scalar):
                 if not value.is_valid:
                     continue
-                parts.add(value, rest.num_rows, rows)
-                return parts.finish()
+                values.add(value, rest.num_rows, rows)
+                return values.finish()
             if value.null_count == 0:
-                parts.add(value, rest.num_rows, rows)
-                return parts.finish()
+                values.add(value, rest.num_rows, rows)
+                return values.finish()
             valid = value.is_valid()
-            parts.add(
+            values.add(
                 value.filter(valid), len(value) - value.null_count, _sub(rows, _positions(valid))
             )
             missing = value.is_null()
             rows = _sub(rows, _positions(missing))
             rest = restricted(rest, missing, needed)
-        parts.add(arguments[-1][0](rest), rest.num_rows, rows)
-        return parts.finish()
+        values.add(arguments[-1][0](rest), rest.num_rows, rows)
+        return values.finish()
 
     return run
 
 
 def _sub(rows: np.ndarray[Any, Any] | None, chosen: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The row numbers in the frame of rows that were chosen out of `rows` (None for all rows)."""
     return chosen if rows is None else rows[chosen.astype(np.int64)]
 
 
 class _Collector:
-    """Makes the result of a CASE of the values of its branches."""
+    """Creates the collection of branch values for one evaluation of a CASE."""
 
     def __init__(self, case: Case) -> None:
         self._null = null_scalar(case.type)
@@ -250,7 +284,7 @@ class _Collector:
 
 
 class _Parts:
-    """Values of some rows each. `rows` of None stands for all rows."""
+    """The values of the branches that were selected so far, with the rows that each is for."""
 
     def __init__(self, num_rows: int, null: pa.Scalar, arrow: pa.DataType) -> None:
         self._num_rows = num_rows
@@ -261,6 +295,7 @@ class _Parts:
         self._whole: Datum | None = None
 
     def add(self, value: Datum, count: int, rows: np.ndarray[Any, Any] | None) -> None:
+        """Adds the values of `count` rows; `rows` are their row numbers, or None for all rows."""
         if rows is None:
             self._whole = value
         elif count:
@@ -268,6 +303,7 @@ class _Parts:
             self._rows.append(rows)
 
     def finish(self) -> Datum:
+        """The result of the CASE."""
         if self._whole is not None:
             return self._whole
         if not self._values:

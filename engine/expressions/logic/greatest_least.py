@@ -1,4 +1,4 @@
-"""GREATEST and LEAST: NULLs are left out; the result is NULL where all arguments are."""
+"""GREATEST and LEAST: NULLs are ignored; the result is NULL only if all arguments are NULL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runnel.expressions.nodes import Call, Expression
 from runnel.sqltypes import Kind
 
 _BY_KERNEL = {Kind.REAL, Kind.DOUBLE, Kind.BOOLEAN, Kind.INTERVAL, Kind.TIMESTAMP_TZ}
-"""The kinds for which Arrow has no kernel, or one that takes NaN for no value."""
+"""The kinds for which Arrow has no kernel, or one that treats NaN as a missing value."""
 
 
 def _bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
@@ -25,7 +25,7 @@ def _bind(name: str, arguments: Sequence[Expression], position: Position | None)
         )
     items = coerce(arguments, name.upper(), position)
     if items[0].type.is_nested:
-        raise ProgrammingError(f"{name.upper()} doesn't compare {items[0].type}", position=position)
+        raise ProgrammingError(f"{name.upper()} cannot compare {items[0].type}", position=position)
     return tuple(items), items[0].type
 
 
@@ -41,8 +41,8 @@ def _compile(call: Call) -> Kernel:
     def run(*values: Datum) -> Datum:
         best = values[0]
         for value in values[1:]:
-            takes = pc.or_(pc.coalesce(better(value, best), FALSE), pc.is_null(best))
-            best = pc.if_else(takes, value, best)
+            replaces = pc.or_(pc.coalesce(better(value, best), FALSE), pc.is_null(best))
+            best = pc.if_else(replaces, value, best)
         return best
 
     return run

@@ -1,7 +1,7 @@
-"""IN over literals and parameters: one hash look-up per row, with SQL's NULLs.
+"""IN over literals and parameters: one hash lookup per row, with SQL's rules for NULL.
 
-`x IN (…)` is NULL where x is NULL, and where x isn't found but the list has a NULL. −0 is 0 and NaN
-is NaN.
+`x IN (…)` is NULL where x is NULL, and where x isn't found but the list contains a NULL. −0 equals
+0, and NaN equals NaN.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ _NULL = null_scalar(BOOLEAN)
 def compile_in_list(
     expression: InList, compile_expression: Callable[[Expression], Evaluator]
 ) -> Evaluator:
-    """The value set is made once when all values are literals, and once per execution when there
-    are parameters."""
+    """The evaluator of an IN list.
+
+    The value set is built once if all values are literals, and once per execution if there are
+    parameters.
+    """
     operand = compile_expression(expression.operand)
     zero = (
         pack_scalar(0.0, expression.operand.type)

@@ -1,5 +1,7 @@
-"""NOT and the IS tests. AND and OR are compiled in `evaluate.py`: what stands on their right may
-not be evaluated at all."""
+"""NOT and the IS tests, and how AND and OR are bound.
+
+AND and OR are compiled in `conditional.py`, as their right operands may not have to be evaluated.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from runnel.sqltypes import BOOLEAN, Kind
 
 
 def bind_boolean(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """Every argument is BOOLEAN (or NULL); AND and OR take two or more, the others one."""
+    """Every argument is BOOLEAN or NULL. AND and OR accept two or more, the other operators one."""
     if name not in ("and", "or"):
         check_count(name, arguments, 1, position)
     converted = []
@@ -38,6 +40,7 @@ def bind_any(name: str, arguments: Sequence[Expression], position: Position | No
 
 
 _MODEL = Expression(type=BOOLEAN)
+"""An operand of type BOOLEAN, from which NULLs and parameters get their type."""
 
 
 def _is_true(value: Datum) -> Datum:
@@ -65,7 +68,7 @@ def _is_not_null(value: Datum) -> Datum:
 
 
 def _not_evaluated(call: Call) -> Kernel:
-    raise AssertionError("AND and OR are compiled by evaluate.py")
+    raise AssertionError("AND and OR are compiled by conditional.compile_connective")
 
 
 def _boolean(name: str, kernel: Kernel) -> Function:
