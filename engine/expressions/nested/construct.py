@@ -1,4 +1,6 @@
-"""ARRAY, ROW and MAP: construction and access. Subscripts count from 1; one outside gives NULL."""
+"""ARRAY, ROW and MAP: construction and access. Subscripts count from 1; a subscript out of range
+returns NULL.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +46,11 @@ def _compile_array(call: Call) -> Kernel:
     return over_arrays(run)
 
 
+# For the columns [1, 2, 3] and [4, 5, 6]:
+#     order   [0, 3, 1, 4, 2, 5]  indexes into the concatenated columns
+#     result  [1, 4, 2, 5, 3, 6]
 def interleaved(columns: Sequence[pa.Array]) -> pa.Array:
-    """The first values of all columns, the second ones, and so on."""
+    """The first values of all columns, then the second values, and so on."""
     rows, width = len(columns[0]), len(columns)
     order = np.arange(width * rows, dtype=np.int64).reshape(width, rows).T.reshape(-1)
     return pa.concat_arrays(columns).take(_integers(np.ascontiguousarray(order), pa.int64()))
@@ -74,7 +79,7 @@ def _bind_subscript(name: str, arguments: Sequence[Expression], position: Positi
         return (operand, convert(subscript, key)), element
     raise ProgrammingError(
         f"cannot take element [{subscript.type}] of {operand.type}",
-        hint="an ARRAY takes an integer, a MAP a key of its type",
+        hint="an ARRAY accepts an integer, a MAP a key of its type",
         position=position,
     )
 
@@ -83,20 +88,28 @@ def _compile_subscript(call: Call) -> Kernel:
     return over_arrays(_element_of_map if call.arguments[0].type.kind is Kind.MAP else _element)
 
 
+# For [[a, b], NULL, [c]] with the subscripts [2, 1, 2]:
+#     lengths  [2, NULL, 1]
+#     inside   [True, NULL, False]
+#     starts   [0, 2, 2]        where each list begins in the flat values [a, b, c]
+#     indices  [1, 2, 3]        starts + subscripts − 1; NULL where not inside
+#     result   [b, NULL, NULL]
 def _element(lists: pa.Array, subscripts: pa.Array) -> pa.Array:
-    """Works out where each element lies in the flat values, and takes them."""
+    """The element at each subscript, taken from the flat values; NULL if the subscript is out of
+    range.
+    """
     lengths = pc.cast(pc.list_value_length(lists), pa.int64())
     inside = pc.and_(pc.greater_equal(subscripts, _ONE), pc.less_equal(subscripts, lengths))
     starts = numbers(lists, np.int32)
-    places = pc.add(_integers(starts.astype(np.int64), pa.int64()), pc.subtract(subscripts, _ONE))
-    return lists.values.take(pc.if_else(pc.coalesce(inside, _FALSE), places, null_scalar(BIGINT)))
+    indices = pc.add(_integers(starts.astype(np.int64), pa.int64()), pc.subtract(subscripts, _ONE))
+    return lists.values.take(pc.if_else(pc.coalesce(inside, _FALSE), indices, null_scalar(BIGINT)))
 
 
 _FALSE = pc.equal(_ZERO, pack_scalar(1, INTEGER))
 
 
 def _element_of_map(maps: pa.Array, keys: pa.Array) -> pa.Array:
-    """One look-up per distinct key."""
+    """The value of each key: one lookup per distinct key."""
     answer: Datum = pa.nulls(len(maps), maps.type.item_type)
     for key in keys.unique().drop_null():
         chosen = pc.coalesce(pc.equal(keys, key), _FALSE)
@@ -109,22 +122,29 @@ def _cardinality(value: Datum) -> Datum:
 
 
 def _length_of_dimension(value: Datum, dimension: Datum = None) -> Datum:
-    """PostgreSQL's array_length: NULL for an empty array, and for a dimension that isn't there.
-    Without a dimension, the number of elements, as DuckDB has it."""
+    """PostgreSQL's array_length: NULL for an empty array, and for a dimension that doesn't exist.
+
+    Without a dimension it returns the number of elements, as in DuckDB.
+    """
     if dimension is None:
         return pc.list_value_length(value)
     length = pc.list_value_length(value)
-    there = pc.and_(pc.equal(dimension, _ONE), pc.greater(length, _ZERO))
-    return pc.if_else(there, length, null_scalar(INTEGER))
+    exists = pc.and_(pc.equal(dimension, _ONE), pc.greater(length, _ZERO))
+    return pc.if_else(exists, length, null_scalar(INTEGER))
 
 
 def _join(value: Datum, separator: Datum, null_text: Datum = None) -> Datum:
-    """NULL elements are left out, or shown as `null_text`."""
+    """The elements of each list as one text; NULL elements are left out, or shown as
+    `null_text`.
+    """
     if null_text is None:
         return over_arrays(join_lists)(value, separator)
     return over_arrays(_join_with_nulls)(value, separator, null_text)
 
 
+# For [[a, NULL], [b]] with the texts ['?', '!'] for NULLs:
+#     owners  [0, 0, 1]    for each element, the index of its list
+#     shown   [a, '?', b]
 def _join_with_nulls(lists: pa.Array, separators: pa.Array, null_texts: pa.Array) -> pa.Array:
     owners = np.repeat(
         np.arange(len(lists)), numbers(pc.coalesce(pc.list_value_length(lists), _ZERO), np.int32)
@@ -135,8 +155,15 @@ def _join_with_nulls(lists: pa.Array, separators: pa.Array, null_texts: pa.Array
     return join_lists(list_like(lists, shown, array(VARCHAR)), separators)
 
 
+# For [[a, NULL], NULL, [b]] the NULL elements are dropped, and the offsets adjusted:
+#     counts   [2, 0, 1]        elements per list
+#     flags    [1, 0, 1]        whether an element isn't NULL
+#     sums     [0, 1, 1, 2]     elements that aren't NULL before each position of the flat values
+#     ends     [2, 2, 3]        the end of each list in the flat values
+#     offsets  [0, 1, 1, 2]     the same among elements that aren't NULL
+#     compact  [[a], [], [b]]   in which the lists that are NULL become NULL again
 def join_lists(lists: pa.Array, separators: pa.Array) -> pa.Array:
-    """The texts of each list in one, NULLs left out."""
+    """The texts of each list joined into one; NULL elements are left out."""
     lengths = pc.coalesce(pc.list_value_length(lists), _ZERO)
     flat = lists.flatten()
     present = flat.is_valid()
@@ -154,7 +181,7 @@ def join_lists(lists: pa.Array, separators: pa.Array) -> pa.Array:
 
 
 def _bind_join(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """The elements become text."""
+    """Converts the elements to text."""
     if arguments and arguments[0].type.kind is Kind.ARRAY:
         arguments = (convert(arguments[0], array(VARCHAR)), *arguments[1:])
     return signature(array(VARCHAR), VARCHAR, VARCHAR, result=VARCHAR, optional=1)(
@@ -177,34 +204,34 @@ def _compile_row(call: Call) -> Kernel:
 
 
 def _bind_field(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """row.name; names match without regard to case."""
+    """row.name: field names match regardless of case."""
     check_count(name, arguments, 2, position)
-    operand, wanted = arguments
-    if not isinstance(wanted, Literal) or not isinstance(wanted.value, str):
+    operand, field = arguments
+    if not isinstance(field, Literal) or not isinstance(field.value, str):
         raise ProgrammingError("the name of a field must be a text literal", position=position)
     if operand.type.kind is not Kind.ROW:
         raise ProgrammingError(
-            f'cannot take field "{wanted.value}" of {operand.type}', position=position
+            f'cannot take field "{field.value}" of {operand.type}', position=position
         )
     for field_name, field_type in operand.type.fields:
-        if field_name.lower() == wanted.value.lower():
+        if field_name.lower() == field.value.lower():
             return (
                 operand,
-                Literal(value=field_name, type=VARCHAR, position=wanted.position),
+                Literal(value=field_name, type=VARCHAR, position=field.position),
             ), field_type
     names = [field_name for field_name, _ in operand.type.fields]
     raise ProgrammingError(
-        f'field "{wanted.value}" not found in {operand.type}',
-        hint=suggest(wanted.value, names),
-        position=wanted.position or position,
+        f'field "{field.value}" not found in {operand.type}',
+        hint=suggest(field.value, names),
+        position=field.position or position,
     )
 
 
 def _compile_field(call: Call) -> Kernel:
     names = [name for name, _ in call.arguments[0].type.fields]
-    wanted = call.arguments[1]
-    assert isinstance(wanted, Literal)
-    index = names.index(wanted.value)
+    field = call.arguments[1]
+    assert isinstance(field, Literal)
+    index = names.index(field.value)
     return lambda value, name: pc.struct_field(value, [index])
 
 

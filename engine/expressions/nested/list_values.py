@@ -1,5 +1,8 @@
-"""Functions on ARRAY that compare elements with each other or add them up, and those that make
-arrays: sorting, sets, totals, ranges. See `lists`."""
+"""Functions on ARRAY that compare or add up elements, and functions that create arrays: sorting,
+sets, totals, ranges.
+
+Their common terms are in `lists`.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,16 @@ from runnel.expressions.signature import ARRAY, signature
 from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, NULL, Kind, SqlType, array, decimal, to_arrow
 
 
+# For [b, NULL, a, b]:
+#     values  [b, a]           the dictionary: each distinct value, in the order of appearance
+#     codes   [0, –, 1, 0]     the index of each value in the dictionary; NULL has any
+#     order   [1, 0]           the dictionary's indexes in the order of the values: a, b
+#     rank    [2, 1]           the inverse, from 1: the rank of each dictionary value
+#     result  [2, 0, 1, 2]
 def _ranks(items: pa.Array) -> Numbers:
-    """A number for each value, in our order: equal values have equal numbers, NULL the smallest,
-    NaN the largest."""
+    """A number for each value in sort order: equal values have equal numbers, NULL has the
+    smallest, NaN the largest.
+    """
     if pa.types.is_null(items.type) or not len(items):
         return np.zeros(len(items), np.int64)
     if pa.types.is_nested(items.type):
@@ -61,6 +71,7 @@ def _ranks(items: pa.Array) -> Numbers:
 
 
 def _sort(call: Call) -> Kernel:
+    """Sorts by owner first, so that each list stays where it is, and by rank within each list."""
     descending = call.function == "array_reverse_sort"
     arrow = to_arrow(call.type)
 
@@ -74,7 +85,7 @@ def _sort(call: Call) -> Kernel:
 
 
 def _distinct(call: Call) -> Kernel:
-    """Each value once, at its first place; NULL is left out, as in DuckDB."""
+    """Each value once, at its first position. NULLs are left out, as in DuckDB."""
     arrow = to_arrow(call.type)
 
     def run(column: pa.Array) -> pa.Array:
@@ -86,8 +97,11 @@ def _distinct(call: Call) -> Kernel:
     return over_first(run)
 
 
+# For [[a, b, a], [a]] with the codes [1, 2, 1, 1]:
+#     keys  [1, 2, 1, 4]  owner * (largest code + 1) + code: equal for equal values of one list
+#     keep  [T, T, F, T]  the first index of each distinct key
 def _firsts(lists: Lists) -> Numbers:
-    """Whether an element is the first of its value in its array."""
+    """Whether each element is the first of its value in its list."""
     codes = codes_of(lists.items)
     keys = lists.owners * (int(codes.max(initial=0)) + 1) + codes
     keep = np.zeros(len(keys), bool)
@@ -96,7 +110,7 @@ def _firsts(lists: Lists) -> Numbers:
 
 
 def codes_of(items: pa.Array) -> Numbers:
-    """A number for each different value, nested ones too."""
+    """A number for each element, equal for equal values; for nested types too."""
     if pa.types.is_nested(items.type):
         from runnel.columns.key_hash import hash_column
 
@@ -104,19 +118,32 @@ def codes_of(items: pa.Array) -> Numbers:
     return _ranks(items)
 
 
+# For [[a, b, c], [d]], in `run`:
+#     starts + lengths − 1  [2, 3]        the last element of each list
+#     repeated              [2, 2, 2, 3]
+#     positions             [0, 1, 2, 0]
+#     source                [2, 1, 0, 3]  the difference
 def _reverse(call: Call) -> Kernel:
     arrow = to_arrow(call.type)
 
     def run(column: pa.Array) -> pa.Array:
         lists = Lists(column)
-        source = np.repeat(lists.starts + lists.lengths - 1, lists.lengths) - lists.places
+        source = np.repeat(lists.starts + lists.lengths - 1, lists.lengths) - lists.positions
         return made(lists.items.take(indexes(source)), lists.lengths, arrow, lists.valid)
 
     return over_first(run)
 
 
+# For [[a, b]] and [[b, c]], in `run`:
+#     codes       [1, 2, 2, 3]  of the elements of both columns; width = 4
+#     keys        owner * width + code, the same here, as there is one row
+#     left_keys   [1, 2]
+#     right_keys  [2, 3]
+#     hit         [F, T]        whether an element of the left list is in the right list
 def _set_operation(call: Call) -> Kernel:
-    """Whether elements of the first array are in the second, for arrays that both are there."""
+    """ARRAY_HAS_ALL, ARRAY_HAS_ANY, ARRAY_INTERSECT and ARRAY_EXCEPT; NULL if one of the arrays is
+    NULL.
+    """
     name = call.function
 
     def run(left: pa.Array, right: pa.Array) -> pa.Array:
@@ -124,11 +151,12 @@ def _set_operation(call: Call) -> Kernel:
         codes = codes_of(pa.concat_arrays([first.items, second.items]))
         width = int(codes.max(initial=0)) + 1
         keys = np.concatenate((first.owners, second.owners)) * width + codes
-        ours, theirs = keys[: len(first.items)], keys[len(first.items) :]
+        left_keys, right_keys = keys[: len(first.items)], keys[len(first.items) :]
         if name == "array_has_all":
-            missing = np.bincount(second.owners[~np.isin(theirs, ours)], minlength=second.count)
+            absent = ~np.isin(right_keys, left_keys)
+            missing = np.bincount(second.owners[absent], minlength=second.count)
             return from_flags(missing == 0, all_valid(left, right))
-        hit = np.isin(ours, theirs)
+        hit = np.isin(left_keys, right_keys)
         if name == "array_has_any":
             present = validity(first.items)
             shared = np.bincount(
@@ -148,7 +176,7 @@ def _set_operation(call: Call) -> Kernel:
 
 
 def _flatten(call: Call) -> Kernel:
-    """An array of arrays as one array; NULLs among them are left out."""
+    """An array of arrays as one array; NULLs among the arrays are left out."""
     arrow = to_arrow(call.type)
 
     def run(column: pa.Array) -> pa.Array:
@@ -193,11 +221,18 @@ def _bind_extreme(name: str, arguments: Sequence[Expression], position: Position
     lists = as_array(arguments[0], name, 1, position)
     if element_of(lists).is_nested:
         raise ProgrammingError(
-            f"{name.upper()} doesn't compare {element_of(lists)}", position=position
+            f"{name.upper()} cannot compare {element_of(lists)}", position=position
         )
     return (lists,), element_of(lists)
 
 
+# For the INTEGER lists [[1, NULL, 2], [], [5]], in `run`:
+#     owners   [0, 0, 2]     of the elements that aren't NULL
+#     items    [1, 2, 5]
+#     counts   [2, 0, 1]     for each list, its elements that aren't NULL
+#     grouped  g = [0, 2], v_sum = [3, 5]
+#     rows     [0, −1, 1]    for each list, its row in `grouped`; −1 (NULL) if it has no elements
+# Exact sums are in 128 or 256 bits, so that only the total can overflow.
 def _total(call: Call) -> Kernel:
     arrow, is_average = to_arrow(call.type), call.function == "array_avg"
 
@@ -224,32 +259,39 @@ def _total(call: Call) -> Kernel:
             .group_by("g")
             .aggregate([("v", "sum")])
         )
-        places = np.full(lists.count, -1, np.int64)
-        places[numbers(grouped["g"].combine_chunks(), np.int64)] = np.arange(grouped.num_rows)
+        rows = np.full(lists.count, -1, np.int64)
+        rows[numbers(grouped["g"].combine_chunks(), np.int64)] = np.arange(grouped.num_rows)
         totals = grouped["v_sum"].combine_chunks()
         try:
-            return pc.cast(totals, arrow).take(indexes(np.maximum(places, 0), places >= 0))
+            return pc.cast(totals, arrow).take(indexes(np.maximum(rows, 0), rows >= 0))
         except pa.ArrowInvalid:
             raise DataError("overflow") from None
 
     return over_first(run)
 
 
+# For [[3, NULL, 1], [2]] and ARRAY_MIN, in `run`:
+#     candidates  [0, 2, 3]  the indexes of the elements that aren't NULL
+#     ranks       [3, 1, 2]
+#     owners      [0, 0, 1]
+#     order       [1, 0, 2]  indexes into `candidates`, by owner and then by rank
+#     is_first    [T, F, T]  whether an index in `order` is the first of its owner
+#     best        [2, 3]     for each list, the index of its smallest element; −1 if it has none
 def _extreme(call: Call) -> Kernel:
     is_least = call.function == "array_min"
 
     def run(column: pa.Array) -> pa.Array:
         lists = Lists(column)
         present = validity(lists.items)
-        places = np.arange(len(lists.items)) if present is None else np.flatnonzero(present)
-        ranks = _ranks(lists.items)[places]
-        owners = lists.owners[places]
+        candidates = np.arange(len(lists.items)) if present is None else np.flatnonzero(present)
+        ranks = _ranks(lists.items)[candidates]
+        owners = lists.owners[candidates]
         order = np.lexsort((ranks if is_least else -ranks, owners))
         best = np.full(lists.count, -1, np.int64)
         sorted_owners = owners[order]
         is_first = np.ones(len(order), bool)
         is_first[1:] = sorted_owners[1:] != sorted_owners[:-1]
-        best[sorted_owners[is_first]] = places[order[is_first]]
+        best[sorted_owners[is_first]] = candidates[order[is_first]]
         return lists.items.take(indexes(np.maximum(best, 0), best >= 0))
 
     return over_first(run)
@@ -258,8 +300,13 @@ def _extreme(call: Call) -> Kernel:
 # Ranges and the rest
 
 
+# For RANGE(1, 6, 2) and RANGE(3, 0, −1), in `run`:
+#     span       [5, 3]              the distance to the end, without a sign
+#     lengths    [3, 3]              span / step, rounded up
+#     positions  [0, 1, 2, 0, 1, 2]
+#     items      [1, 3, 5, 3, 2, 1]  start + position * step
 def _range(call: Call) -> Kernel:
-    """range(stop), range(start, stop[, step]): without the stop; generate_series with it."""
+    """RANGE(stop), RANGE(start, stop[, step]): without the stop. ARRAY_SERIES: with the stop."""
     inclusive = call.function == "array_series"
 
     def run(*columns: pa.Array) -> pa.Array:
@@ -275,17 +322,17 @@ def _range(call: Call) -> Kernel:
             )
         if (step == 0).any():
             raise DataError("the step of a range must not be 0")
-        # In floats first: the difference may be more than 64 bits.
+        # Checked in floats first, as the difference may exceed 64 bits.
         if (np.abs((stop.astype(float) - start) / step) > MOST_ITEMS).any():
-            raise DataError("a range is too long", hint=f"the most is {MOST_ITEMS} elements")
+            raise DataError("a range is too long", hint=f"the maximum is {MOST_ITEMS} elements")
         span = (stop - start + (np.sign(step) if inclusive else 0)) * np.sign(step)
         lengths = np.maximum(-(-span // np.abs(step)), 0)
         if mask is not None:
             lengths = np.where(mask, lengths, 0)
         if lengths.sum() > MOST_ITEMS:
-            raise DataError("the ranges are too long", hint=f"the most is {MOST_ITEMS} elements")
-        places = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        items = np.repeat(start, lengths) + places * np.repeat(step, lengths)
+            raise DataError("the ranges are too long", hint=f"the maximum is {MOST_ITEMS} elements")
+        positions = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        items = np.repeat(start, lengths) + positions * np.repeat(step, lengths)
         return made(from_numbers(items, pa.int64()), lengths, pa.list_(pa.int64()), mask)
 
     return over_arrays(run)
@@ -300,7 +347,7 @@ def _fill(call: Call) -> Kernel:
         lengths = lengths if valid is None else np.where(valid, lengths, 0)
         if lengths.sum() > MOST_ITEMS:
             raise DataError(
-                "the arrays are too long", hint=f"the most is {MOST_ITEMS} elements at a time"
+                "the arrays are too long", hint=f"the maximum is {MOST_ITEMS} elements at a time"
             )
         return made(
             value.take(indexes(np.repeat(np.arange(len(value)), lengths))), lengths, arrow, valid

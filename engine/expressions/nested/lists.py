@@ -1,9 +1,10 @@
-"""Functions on ARRAY, under PostgreSQL's names and DuckDB's: slices, search, building, sorting,
-totals.
+"""Functions on ARRAY, under the names of PostgreSQL and DuckDB: slices, concatenation, search,
+removal, replacement.
 
-Places count from 1. What compares elements takes two NULLs for the same value, NaN for equal to
-itself; an array that is NULL gives NULL, except that appending to it, or joining it with another,
-takes it for empty. Elements are worked on all at once, in the flat column behind the arrays.
+Positions count from 1. Where elements are compared, two NULLs are the same value, and NaN equals
+itself. The result for a NULL array is NULL, except that appending and concatenation treat it as
+empty. The elements of all arrays are processed at once, in the flat column that the arrays refer
+to.
 """
 
 from __future__ import annotations
@@ -40,12 +41,27 @@ from runnel.sqltypes import (
 )
 
 MOST_ITEMS = 100_000_000
-"""No list function makes more elements than this in one batch."""
+"""The largest number of elements that a list function may return for one batch."""
 
 
+# For the column [[a, b], NULL, [c]]:
+#     items      [a, b, c]
+#     lengths    [2, 0, 1]
+#     ends       [0, 2, 2, 3]  one more than there are lists
+#     starts     [0, 2, 2]
+#     valid      [True, False, True]
+#     owners     [0, 0, 2]
+#     positions  [0, 1, 0]
 class Lists:
-    """A list column as numpy: for each element its owner, for each list where it begins in `items`
-    and how long it is."""
+    """A list column as numpy arrays.
+
+    items: the elements of all lists that aren't NULL, concatenated (an Arrow array).
+    lengths: the number of elements of each list; 0 for NULL.
+    ends: 0, then the end of each list in `items`.
+    starts: where each list begins in `items`.
+    valid: which lists aren't NULL; None if no list is.
+    count: the number of lists.
+    """
 
     def __init__(self, column: pa.Array) -> None:
         self.items = column.flatten()
@@ -57,23 +73,28 @@ class Lists:
 
     @property
     def owners(self) -> Numbers:
-        """The number of its list, for each element."""
+        """For each element, the index of its list."""
         return np.repeat(np.arange(self.count), self.lengths)
 
     @property
-    def places(self) -> Numbers:
-        """The place in its list from 0, for each element."""
-        places: Numbers = np.arange(len(self.items)) - np.repeat(self.starts, self.lengths)
-        return places
+    def positions(self) -> Numbers:
+        """For each element, its position in its list, from 0."""
+        positions: Numbers = np.arange(len(self.items)) - np.repeat(self.starts, self.lengths)
+        return positions
 
 
 def made(items: pa.Array, lengths: Numbers, arrow: pa.DataType, valid: Numbers | None) -> pa.Array:
-    """A list column of `items` cut into `lengths` (0 where not valid)."""
+    """A list column of `items` split into lists of `lengths`.
+
+    lengths: the number of elements of each list; 0 where a list is NULL.
+    arrow: the type of the column.
+    valid: which lists aren't NULL; None if no list is.
+    """
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     if len(offsets) and offsets[-1] > MOST_ITEMS:
         raise DataError(
-            "the arrays are too long", hint=f"the most is {MOST_ITEMS} elements at a time"
+            "the arrays are too long", hint=f"the maximum is {MOST_ITEMS} elements at a time"
         )
     buffer = (
         None
@@ -86,7 +107,7 @@ def made(items: pa.Array, lengths: Numbers, arrow: pa.DataType, valid: Numbers |
 
 
 def all_valid(*columns: pa.Array) -> Numbers | None:
-    """Where all columns have a value; None where all do everywhere."""
+    """The rows where all columns have a value; None if there are no NULLs at all."""
     found: Numbers | None = None
     for column in columns:
         valid = validity(column)
@@ -104,6 +125,9 @@ def element_of(expression: Expression) -> SqlType:
 
 
 def as_array(argument: Expression, name: str, index: int, position: Position | None) -> Expression:
+    """The argument if it is an ARRAY, or a NULL as an empty-typed ARRAY; ProgrammingError for any
+    other type.
+    """
     if argument.type.kind is Kind.NULL:
         return convert(argument, array(NULL))
     if argument.type.kind is not Kind.ARRAY:
@@ -117,7 +141,7 @@ def as_array(argument: Expression, name: str, index: int, position: Position | N
 def _fitted(
     name: str, lists: Expression, item: Expression, position: Position | None
 ) -> tuple[Expression, Expression]:
-    """An array and an element of its, in the type that holds both."""
+    """An array and one of its possible elements, in the element type that holds both."""
     lists = as_array(lists, name, 1, position)
     element = element_of(lists)
     target = item.type if element.kind is Kind.NULL else common_type(element, item.type)
@@ -128,7 +152,7 @@ def _fitted(
         )
     if target is None:
         raise ProgrammingError(
-            f"{name.upper()} can't take {item.type} for an element of {lists.type}",
+            f"{name.upper()} can't use {item.type} as an element of {lists.type}",
             hint="add an explicit CAST",
             position=item.position or position,
         )
@@ -141,7 +165,9 @@ def _with_item(
     item_first: bool = False,
     others: tuple[SqlType, ...] = (),
 ) -> Any:
-    """Binds an array, an element (in the other order with `item_first`), and what else."""
+    """Returns a `bind` for an array, an element (before the array with `item_first`), and further
+    arguments of the types `others`.
+    """
 
     def bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
         check_count(name, arguments, 2 + len(others), position)
@@ -160,17 +186,21 @@ def _with_item(
 
 
 def bind_many(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """Any number of arrays, in their common type."""
+    """Binds any number of arrays, in their common type."""
     if not arguments:
         raise ProgrammingError(
             f"{name.upper()} takes at least 1 argument, not 0", position=position
         )
-    given = [as_array(item, name, place, position) for place, item in enumerate(arguments, 1)]
-    bound = tuple(coerce(given, name.upper(), position))
+    arrays = [as_array(item, name, index, position) for index, item in enumerate(arguments, 1)]
+    bound = tuple(coerce(arrays, name.upper(), position))
     return bound, bound[0].type
 
 
 def bind_two(result: Callable[[SqlType], SqlType]) -> Any:
+    """Returns a `bind` for two arrays in their common type, from which `result` derives the
+    result's type.
+    """
+
     def bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
         check_count(name, arguments, 2, position)
         bound, _ = bind_many(name, arguments, position)
@@ -187,6 +217,7 @@ def _bind_replace(name: str, arguments: Sequence[Expression], position: Position
 
 
 def same_type(kind: SqlType) -> SqlType:
+    """The result's type of a function that returns an array like its first argument."""
     return kind
 
 
@@ -209,8 +240,16 @@ def _bind_slice(name: str, arguments: Sequence[Expression], position: Position |
 # Kernels
 
 
+# For [[a, b, c], [d]] and the slices [2:3] and [1:NULL], in `run`:
+#     begin    [1, 0]        from 0, clipped to the lists' lengths
+#     end      [3, 2**31]
+#     lengths  [2, 1]        of the slices
+#     starts + begin  [1, 3]
+#     _runs(…)        [1, 2, 3]  the indexes of the elements b, c and d
 def _slice(call: Call) -> Kernel:
-    """`a[i:j]`: from the i-th to the j-th element; a NULL bound is open; bounds outside are cut."""
+    """`a[i:j]`: from the i-th to the j-th element. A NULL bound is open, and bounds out of range
+    are clipped.
+    """
     arrow = to_arrow(call.type)
 
     def run(column: pa.Array, first: pa.Array, last: pa.Array) -> pa.Array:
@@ -229,17 +268,24 @@ def _slice(call: Call) -> Kernel:
 
 
 def _bounds(column: pa.Array, otherwise: int) -> Numbers:
+    """The bounds of a slice, `otherwise` for NULL; clipped so that sums with them don't
+    overflow.
+    """
     values = np.clip(numbers(column, np.int64), -(2**31), 2**31)
     valid = validity(column)
     return values if valid is None else np.where(valid, values, otherwise)
 
 
+# For the starts [5, 1] and the lengths [3, 2]:
+#     begins  [0, 3]                 where each run begins in the result
+#     result  [5, 6, 7, 1, 2] =
+#             [0, 1, 2, 3, 4] + [5, 5, 5, −2, −2]
 def _runs(starts: Numbers, lengths: Numbers) -> Numbers:
-    """start, start + 1, … for each run."""
+    """The numbers start, start + 1, … of each run, concatenated."""
     total = int(lengths.sum())
     begins = np.concatenate(([0], np.cumsum(lengths)))[:-1]
-    places: Numbers = np.arange(total) + np.repeat(starts - begins, lengths)
-    return places
+    numbered: Numbers = np.arange(total) + np.repeat(starts - begins, lengths)
+    return numbered
 
 
 def _cat(call: Call) -> Kernel:
@@ -247,20 +293,26 @@ def _cat(call: Call) -> Kernel:
     return over_arrays(lambda *columns: joined(columns, arrow))
 
 
+# For the columns [[a], [b]] and [[c, d], []]:
+#     items   [a, b, c, d]
+#     shifts  [0, 2]              where the items of each column begin in `items`
+#     starts  [0, 2, 1, 4]        for each row and column, where its list begins in `items`
+#     runs    [1, 2, 1, 0]        and its length
+#     lengths [3, 1]              of the results [a, c, d] and [b]
 def joined(columns: Sequence[pa.Array], arrow: pa.DataType) -> pa.Array:
-    """The arrays of each row, one after the other; NULL where all are."""
-    parts = [Lists(column) for column in columns]
-    shifts = np.cumsum([0, *(len(part.items) for part in parts)])[:-1]
-    items = pa.concat_arrays([part.items for part in parts])
+    """The arrays of each row, concatenated; NULL only where all of them are NULL."""
+    operands = [Lists(column) for column in columns]
+    shifts = np.cumsum([0, *(len(operand.items) for operand in operands)])[:-1]
+    items = pa.concat_arrays([operand.items for operand in operands])
     starts = np.stack(
-        [part.starts + shift for part, shift in zip(parts, shifts, strict=True)], axis=1
+        [operand.starts + shift for operand, shift in zip(operands, shifts, strict=True)], axis=1
     ).reshape(-1)
-    pieces = np.stack([part.lengths for part in parts], axis=1).reshape(-1)
-    lengths = pieces.reshape(-1, len(parts)).sum(axis=1)
+    runs = np.stack([operand.lengths for operand in operands], axis=1).reshape(-1)
+    lengths = runs.reshape(-1, len(operands)).sum(axis=1)
     valid = np.zeros(len(columns[0]), bool)
-    for part in parts:
-        valid |= True if part.valid is None else part.valid
-    return made(items.take(indexes(_runs(starts, pieces))), lengths, arrow, valid)
+    for operand in operands:
+        valid |= True if operand.valid is None else operand.valid
+    return made(items.take(indexes(_runs(starts, runs))), lengths, arrow, valid)
 
 
 def _ones(column: pa.Array) -> pa.Array:
@@ -279,40 +331,47 @@ def _append(call: Call) -> Kernel:
 
 
 def _matches(lists: Lists, item: pa.Array) -> Numbers:
-    """For each element, whether it is the value sought in its array."""
+    """For each element, whether it equals the item of its list's row."""
     return same_values(lists.items, item.take(indexes(lists.owners)))
 
 
 def _found(lists: Lists, item: pa.Array) -> Numbers:
+    """For each list, whether it contains its row's item."""
     return np.bincount(lists.owners[_matches(lists, item)], minlength=lists.count) > 0
 
 
 def contains(column: pa.Array, item: pa.Array) -> pa.Array:
-    """NULL is never contained: the answer is NULL."""
+    """Whether each list contains the item of its row; NULL if the list or the item is NULL."""
     lists = Lists(column)
     return from_flags(_found(lists, item), all_valid(column, item))
 
 
+# For [[b, a, a], [b]] and the items [a, a]:
+#     hit    [F, T, T, F]   for each element, whether it matches
+#     first  [2, 2**31 − 1] the smallest position of a match, from 1; the second list has none
 def _position(column: pa.Array, item: pa.Array) -> pa.Array:
+    """The position of the first match in each list; NULL if there is none."""
     lists = Lists(column)
     hit = _matches(lists, item)
     first = np.full(lists.count, 2**31 - 1, np.int64)
-    np.minimum.at(first, lists.owners[hit], lists.places[hit] + 1)
-    there = first < 2**31 - 1
+    np.minimum.at(first, lists.owners[hit], lists.positions[hit] + 1)
+    found = first < 2**31 - 1
     if lists.valid is not None:
-        there &= lists.valid
-    return from_numbers(first.astype(np.int32), pa.int32(), there)
+        found &= lists.valid
+    return from_numbers(first.astype(np.int32), pa.int32(), found)
 
 
 def _positions(column: pa.Array, item: pa.Array) -> pa.Array:
+    """The positions of all matches in each list."""
     lists = Lists(column)
     hit = _matches(lists, item)
     lengths = np.bincount(lists.owners[hit], minlength=lists.count)
-    places = from_numbers((lists.places[hit] + 1).astype(np.int32), pa.int32())
-    return made(places, lengths, pa.list_(pa.int32()), lists.valid)
+    positions = from_numbers((lists.positions[hit] + 1).astype(np.int32), pa.int32())
+    return made(positions, lengths, pa.list_(pa.int32()), lists.valid)
 
 
 def kept(lists: Lists, keep: Numbers, arrow: pa.DataType) -> pa.Array:
+    """The lists with only the elements at which `keep` is true."""
     lengths = np.bincount(lists.owners[keep], minlength=lists.count)
     return made(lists.items.take(indexes(np.flatnonzero(keep))), lengths, arrow, lists.valid)
 
@@ -327,6 +386,9 @@ def _remove(call: Call) -> Kernel:
     return over_arrays(run)
 
 
+# For [[a, b], [a]] with a replaced by x in row 0 and by y in row 1, in `run`:
+#     both    [a, b, a, x, y]  the elements, then the new values by row
+#     source  [3, 1, 4]        for each element, the index of its new value in `both`
 def _replace(call: Call) -> Kernel:
     arrow = to_arrow(call.type)
 
@@ -367,7 +429,7 @@ def _with_kernel(kernel: Kernel) -> Callable[[Call], Kernel]:
     return lambda call: over_arrays(kernel)
 
 
-_INTEGER, _FLAG = (lambda kind: INTEGER), (lambda kind: BOOLEAN)
+_INTEGER, _FLAG = (lambda kind: INTEGER), (lambda kind: BOOLEAN)  # results for any array type
 _TYPE = "the type of x"
 FUNCTIONS = (
     list_function(

@@ -1,6 +1,7 @@
 """MAP: construction, keys, values, entries.
 
-A key comes once in a map: two are refused, but MAP_CONCAT takes the last; a NULL key is refused.
+The keys of a map are distinct: a repeated key is refused, except that MAP_CONCAT uses the last
+value. A NULL key is refused.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ from runnel.sqltypes import (
 )
 
 _EMPTY = map_of(VARCHAR, NULL)
-"""The type of a map of which nothing is known: Arrow's maps have no keys without a type."""
+"""The type of an empty map without a known type; VARCHAR as Arrow's maps have no keys of the null
+type.
+"""
 
 
 def _map_type(key: SqlType, value: SqlType, position: Position | None) -> SqlType:
@@ -54,13 +57,14 @@ def _map_type(key: SqlType, value: SqlType, position: Position | None) -> SqlTyp
 
 
 def _keyed(keys: Sequence[Expression]) -> list[Expression]:
+    """NULL keys as VARCHAR, as Arrow's maps have no keys of the null type."""
     return [convert(item, VARCHAR) if item.type.kind is Kind.NULL else item for item in keys]
 
 
 def _bind_pairs(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     """MAP[k, v, …]"""
     if len(arguments) % 2:
-        raise ProgrammingError("MAP[…] takes pairs of a key and a value", position=position)
+        raise ProgrammingError("MAP[…] needs pairs of a key and a value", position=position)
     if not arguments:
         return (), _EMPTY
     keys, values = (
@@ -77,7 +81,7 @@ def _bind_arrays(name: str, arguments: Sequence[Expression], position: Position 
         return (), _EMPTY
     if len(arguments) != 2:
         raise ProgrammingError(
-            f"MAP takes an array of keys and an array of values, not {len(arguments)} arguments",
+            f"MAP needs an array of keys and an array of values, not {len(arguments)} arguments",
             position=position,
         )
     bound = [
@@ -88,7 +92,7 @@ def _bind_arrays(name: str, arguments: Sequence[Expression], position: Position 
     for item in bound:
         if item.type.kind is not Kind.ARRAY:
             raise ProgrammingError(
-                f"MAP takes arrays, not {item.type}",
+                f"MAP needs arrays, not {item.type}",
                 hint="write MAP[key, value]",
                 position=item.position,
             )
@@ -96,6 +100,14 @@ def _bind_arrays(name: str, arguments: Sequence[Expression], position: Position 
     return tuple(bound), _map_type(bound[0].type.element, bound[1].type.element, position)
 
 
+# For the maps {a: 1, b: 2} and {a: 3, a: 4}:
+#     keys       [a, b, a, a]
+#     owners     [0, 0, 1, 1]  for each entry, the index of its map
+#     codes      [1, 2, 1, 1]  a number for each distinct key
+#     marks      [1, 2, 4, 4]  owner * (largest code + 1) + code: equal for equal keys of one map
+#     backwards  [3, 2, 0]     the first index of each distinct mark in reversed order, that is:
+#     last       [0, 1, 3]     the last index of each distinct mark, sorted
+#     result     {a: 1, b: 2}, {a: 4}
 def _put_together(
     keys: pa.Array,
     values: pa.Array,
@@ -105,8 +117,13 @@ def _put_together(
     *,
     last_stays: bool = False,
 ) -> pa.Array:
-    """A map column of entries that lie flat; of equal keys the last one stays, or they are
-    refused."""
+    """A map column of flat entries.
+
+    keys, values: the entries of all maps, concatenated.
+    lengths: the number of entries of each map.
+    valid: which maps aren't NULL; None if no map is.
+    last_stays: whether the last of equal keys is used; if false, equal keys are a DataError.
+    """
     if keys.null_count:
         raise DataError("a key of a MAP is NULL")
     owners = np.repeat(np.arange(len(lengths)), lengths)
@@ -116,20 +133,21 @@ def _put_together(
     if len(backwards) < len(marks):
         if not last_stays:
             raise _duplicate(keys, marks)
-        kept = np.sort(len(marks) - 1 - backwards)
-        keys, values = keys.take(indexes(kept)), values.take(indexes(kept))
-        lengths = np.bincount(owners[kept], minlength=len(lengths))
+        last = np.sort(len(marks) - 1 - backwards)
+        keys, values = keys.take(indexes(last)), values.take(indexes(last))
+        lengths = np.bincount(owners[last], minlength=len(lengths))
     arrow = to_arrow(sql_type)
     entries = pa.StructArray.from_arrays([keys, values], fields=[arrow.key_field, arrow.item_field])
     return made(entries, lengths, arrow, valid)
 
 
 def _duplicate(keys: pa.Array, marks: np.ndarray) -> DataError:
+    """The error for the first entry whose key occurs before it in the same map."""
     order = np.argsort(marks, kind="stable")
     second = order[1:][marks[order[1:]] == marks[order[:-1]]].min()
     return DataError(
         f"a MAP has the key {keys[int(second)].as_py()!r} twice",
-        hint="MAP_CONCAT takes the last of equal keys",
+        hint="MAP_CONCAT uses the last of equal keys",
     )
 
 
@@ -157,11 +175,11 @@ def _arrays(call: Call) -> Kernel:
         valid = np.logical_and.reduce(masks) if masks else None
         first, second = list_lengths(keys), list_lengths(values)
         if valid is not None:
-            nothing = pa.nulls(1, keys.type)[0], pa.nulls(1, values.type)[0]
+            nulls = pa.nulls(1, keys.type)[0], pa.nulls(1, values.type)[0]
             flags = from_numbers(valid.astype(np.int8), pa.int8()).cast(pa.bool_())
             keys, values = (
-                pc.if_else(flags, keys, nothing[0]),
-                pc.if_else(flags, values, nothing[1]),
+                pc.if_else(flags, keys, nulls[0]),
+                pc.if_else(flags, values, nulls[1]),
             )
             first, second = first * valid, second * valid
         if (first != second).any():
@@ -190,6 +208,7 @@ def _map_argument(
 
 
 def _bind_part(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    """MAP_KEYS, MAP_VALUES, MAP_ENTRIES and MAP_SIZE."""
     argument = _map_argument(name, arguments, position)
     if len(arguments) != 1:
         raise ProgrammingError(
@@ -233,7 +252,7 @@ def _bind_contains(name: str, arguments: Sequence[Expression], position: Positio
     key = common_type(argument.type.key, arguments[1].type)
     if key is None:
         raise ProgrammingError(
-            f"{arguments[1].type} is no key of {argument.type}",
+            f"{arguments[1].type} is not a key type of {argument.type}",
             position=arguments[1].position or position,
         )
     return (
@@ -282,7 +301,7 @@ def _bind_entries(name: str, arguments: Sequence[Expression], position: Position
     element = kind.element if kind.kind is Kind.ARRAY else None
     if element is None or element.kind is not Kind.ROW or len(element.fields) != 2:
         raise ProgrammingError(
-            "MAP_FROM_ENTRIES takes an array of rows of a key and a value", position=position
+            "MAP_FROM_ENTRIES needs an array of rows of a key and a value", position=position
         )
     if element.fields[0][1].kind is Kind.NULL:
         return tuple(arguments), _EMPTY

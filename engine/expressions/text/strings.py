@@ -101,7 +101,9 @@ def _pad(at_left: bool) -> tuple[Callable[..., Callable[[Datum], Datum]], Callab
 
 def _check_length(length: int) -> None:
     if length > LONGEST:
-        raise DataError(f"a text of {length} characters is too long", hint=f"the most is {LONGEST}")
+        raise DataError(
+            f"a text of {length} characters is too long", hint=f"the maximum is {LONGEST}"
+        )
 
 
 def _repeat(text: Datum, count: Datum) -> Datum:
@@ -117,7 +119,7 @@ def _repeat(text: Datum, count: Datum) -> Datum:
 def _check_repeat(times: Datum, text: Datum) -> None:
     size = pc.multiply_checked(times, pc.cast(pc.utf8_length(text), pa.int64()))
     if any_true(pc.greater(size, pack_scalar(LONGEST, BIGINT))):
-        raise DataError("a text is too long", hint=f"the most is {LONGEST} characters")
+        raise DataError("a text is too long", hint=f"the maximum is {LONGEST} characters")
 
 
 def _replace(old: str, new: str) -> Callable[[Datum], Datum]:
