@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from runnel.expressions.python.function import PythonFunction
 
 Change = Callable[["Expression"], "Expression"]
-"""Makes an expression of another."""
+"""Returns the expression to use in place of another."""
 
 
 @frozen(kw_only=True)
@@ -242,7 +242,7 @@ class InList(Expression):
 
 @frozen(kw_only=True)
 class PythonCall(Expression):
-    """A call of a Python function; the arguments have its parameters' types."""
+    """A call of a user function; the arguments have the types of its parameters."""
 
     function: PythonFunction
     arguments: tuple[Expression, ...]
