@@ -84,7 +84,7 @@ class NarrowableRows(ABC):
 class Fragment(Relation):
     """A sub-plan, `relation`, that another engine runs, reading back the rows of `source`.
     `stopped` says why the plan above isn't part of it: what the engine can't render, or nothing
-    where there is no more."""
+    at the end of the plan."""
 
     source: FragmentSource
     relation: Relation
