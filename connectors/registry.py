@@ -193,6 +193,7 @@ def _load(name: str, load: Callable[[], object]) -> Connector:
         ) from error
     if not isinstance(made, Connector):
         raise OperationalError(
-            f'connector "{name}" of another package is a {type(made).__name__}, not a Connector'
+            f'connector "{name}" of another package returns a {type(made).__name__}, '
+            "not a Connector"
         )
     return made

@@ -1,8 +1,8 @@
-"""Scans over Arrow data: batches that are at hand, and streams that are read as the query goes.
+"""Scans over Arrow data: batches in memory, and streams that are read while the query runs.
 
-Nothing is copied that is in canonical types already: a batch goes out as it came, at most cut to
-BATCH_ROWS and to the columns asked for. Other columns are brought to canonical types batch by
-batch, and only where a query reads them.
+Data in canonical types are not copied: a batch is emitted as it is, at most sliced to BATCH_ROWS
+rows and to the requested columns. Other columns are converted to canonical types batch by batch,
+and only if a query reads them.
 """
 
 from __future__ import annotations
@@ -33,15 +33,19 @@ from runnel.sqltypes import SqlType, to_arrow
 
 MOST_PARTITIONS = 16
 SMALL_BATCH = 1024
-"""Batches of fewer rows are put together, as every batch costs each operator some microseconds."""
+"""The number of rows below which batches are concatenated, since every batch costs each operator
+some microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """Which columns a scan gives, and what has to be done to a stored batch for it.
+    """The columns of a scan, and the work to get them from a stored batch.
 
-    `is_identity`: all columns in their order, all canonical; `is_canonical`: the chosen ones are
-    canonical.
+    indexes: the indexes of the columns in the stored batch.
+    names: their names.
+    types: their SQL types.
+    is_identity: these are all columns in their order, in canonical types.
+    is_canonical: these columns have canonical types.
     """
 
     indexes: tuple[int, ...]
@@ -52,8 +56,10 @@ class Projection:
 
     @staticmethod
     def of(schema: pa.Schema, types: Sequence[SqlType], indexes: tuple[int, ...]) -> Projection:
-        """The projection of batches of `schema`, whose columns have the SQL types `types`, to the
-        columns at `indexes`."""
+        """The projection of batches to the columns at `indexes`.
+
+        The batches have the Arrow schema `schema`; `types` are the SQL types of all their columns.
+        """
         chosen = tuple(types[i] for i in indexes)
         canonical_columns = all(schema.types[i] == to_arrow(types[i]) for i in indexes)
         identity = canonical_columns and indexes == tuple(range(len(types)))
@@ -74,8 +80,10 @@ class Projection:
 
 
 class BatchesSource(Source):
-    """A scan of batches at hand, none longer than BATCH_ROWS. `load` gives them when the scan
-    starts."""
+    """A scan of batches in memory with at most BATCH_ROWS rows each.
+
+    `load` returns them when the scan starts.
+    """
 
     is_repeatable = True
     kind = "the registered object"
@@ -127,9 +135,8 @@ class BatchesPartition(SourcePartition):
             raise position_expired(
                 "a registered object isn't what it was when the snapshot was taken",
                 detail=(
-                    f"a part of it has {self._shape()[1]} rows, and had {token['shape'][1]}; "
-                    "the next batch was "
-                    f"{token['batch']}"
+                    f"a partition of it has {self._shape()[1]} rows, and had "
+                    f"{token['shape'][1]}; the next batch was {token['batch']}"
                 ),
                 hint="register it again as it was",
             )
@@ -144,7 +151,7 @@ class BatchesPartition(SourcePartition):
         return Skipped("its beginning" if choice is ExpiredPosition.EARLIEST else "its end")
 
     def _shape(self) -> list[int]:
-        """How many batches and rows there are."""
+        """The number of batches and the number of rows."""
         return [len(self._batches), sum(batch.num_rows for batch in self._batches)]
 
     def _put_together(self, position: int) -> pa.RecordBatch:
@@ -153,8 +160,8 @@ class BatchesPartition(SourcePartition):
             rows += self._batches[end].num_rows
             end += 1
         self._next = end
-        parts = [self._projection.apply(batch) for batch in self._batches[position:end]]
-        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+        chunks = [self._projection.apply(batch) for batch in self._batches[position:end]]
+        return chunks[0] if len(chunks) == 1 else pa.concat_batches(chunks)
 
     def close(self) -> None:
         self._batches = ()
@@ -162,9 +169,11 @@ class BatchesPartition(SourcePartition):
 
 
 class StreamSource(Source):
-    """A scan that reads a stream of batches; reading may block. `start` is called when the scan is
-    split; what it gives is called by the thread that reads, and yields the batches, which may be of
-    any length."""
+    """A scan of a stream of batches. Reading may block.
+
+    `start` is called when the scan is split. The reading thread calls `open` of its result, which
+    yields batches of any number of rows.
+    """
 
     cooperative = False
 
@@ -185,8 +194,11 @@ class StreamSource(Source):
 
 
 class StreamReading:
-    """One pass over a stream: `open` gives its batches; `give_up` is called if it was never
-    opened."""
+    """One pass over a stream.
+
+    open: returns the batches.
+    give_up: called if the stream was never opened.
+    """
 
     def __init__(
         self,
@@ -198,7 +210,7 @@ class StreamReading:
 
 
 class StreamPartition(SourcePartition):
-    """The one partition of a stream."""
+    """The only partition of a stream."""
 
     def __init__(
         self, reading: StreamReading, projection: Projection, name: str, limit: int | None
@@ -233,7 +245,7 @@ class StreamPartition(SourcePartition):
         except Error:
             raise
         except Exception as error:
-            # Whatever another library's stream raises, the statement's story is the same.
+            # Exceptions of another library's stream all become this error.
             raise OperationalError(
                 f'reading the registered object "{self._name}" failed',
                 detail=f"{type(error).__name__}: {error}",
@@ -247,17 +259,17 @@ class StreamPartition(SourcePartition):
 
 
 def first_rows(batches: Sequence[pa.RecordBatch], count: int) -> Sequence[pa.RecordBatch]:
-    """The batches that hold the first `count` rows."""
-    kept: list[pa.RecordBatch] = []
+    """The batches with the first `count` rows."""
+    first: list[pa.RecordBatch] = []
     for batch in batches:
         if count <= 0:
             break
-        kept.append(batch if batch.num_rows <= count else batch.slice(0, count))
+        first.append(batch if batch.num_rows <= count else batch.slice(0, count))
         count -= batch.num_rows
-    return kept
+    return first
 
 
 def cut_table(table: Any) -> list[pa.RecordBatch]:
-    """The batches of a table, at most BATCH_ROWS long, without copying and without the empty
-    ones."""
+    """The batches of a table, with at most BATCH_ROWS rows, without a copy and without empty
+    batches."""
     return [batch for batch in table.to_batches(max_chunksize=BATCH_ROWS) if batch.num_rows]

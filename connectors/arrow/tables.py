@@ -1,11 +1,10 @@
 """Registered objects: Arrow tables, batches, readers and datasets, pandas and Polars frames, and
-all that speaks the Arrow PyCapsule interface.
+every object with the Arrow PyCapsule interface.
 
-Nothing is copied, and an object must not be changed while it is registered. Names: a column without
-a name is called `column_<n>` (n counts from 1), a repeated name (case makes no difference) gets the
-first free of `_1`, `_2`…. A column that can't be handled has the type NULL: the others can be used,
-and a scan that wants it is refused with its name.
-The index of a pandas frame is not a column.
+Nothing is copied, and an object must not be changed while it is registered. A column without a name
+is called `column_<n>` (n counts from 1); a repeated name (ignoring case) gets the first free suffix
+of `_1`, `_2`…. An unsupported column has the type NULL: the other columns can be used, and a scan
+that requests it is refused with its name. The index of a pandas frame is not a column.
 """
 
 from __future__ import annotations
@@ -39,7 +38,12 @@ ACCEPTED = (
 
 @dataclass(frozen=True, slots=True)
 class ArrowColumn:
-    """A column of a registered object: its name, its type, and why it can't be read, if so."""
+    """A column of a registered object.
+
+    name: its unique name.
+    type: its SQL type.
+    problem: why it cannot be read; None if it can.
+    """
 
     name: str
     type: SqlType
@@ -47,15 +51,20 @@ class ArrowColumn:
 
 
 class Origin(ABC):
-    """Where a registered table's rows come from. `schema` is that of its batches, with the final
-    names."""
+    """The data of a registered table.
+
+    schema: the schema of its batches, with the final names.
+    columns: its columns.
+    """
 
     schema: pa.Schema
     columns: tuple[ArrowColumn, ...]
 
     def describe(self, schema: pa.Schema, problems: dict[int, str] | None = None) -> None:
-        """Sets `schema` and `columns`; `problems` says for a column by index why it can't be
-        read."""
+        """Sets `schema` and `columns`.
+
+        `problems` has, by index, the reason why a column cannot be read.
+        """
         names = unique_names(schema.names)
         self.schema = pa.schema(
             [pa.field(name, item.type) for name, item in zip(names, schema, strict=True)]
@@ -67,14 +76,17 @@ class Origin(ABC):
 
     @abstractmethod
     def source(self, name: str, columns: tuple[int, ...], limit: int | None) -> Source:
-        """A scan of the columns at `columns`; `name` is the table's, for errors."""
+        """A scan of the columns at the indexes `columns`; `name` is the name of the table, for
+        errors."""
 
     def row_count(self) -> int | None:
         return None
 
     def stored(self, columns: tuple[int, ...]) -> list[pa.RecordBatch] | None:
-        """The columns at `columns` as they are in memory, of whatever Arrow types; None where they
-        aren't."""
+        """The columns at the indexes `columns` as they are in memory, with any Arrow types.
+
+        None if they are not in memory.
+        """
         return None
 
     def projection(self, columns: tuple[int, ...]) -> Projection:
@@ -91,8 +103,8 @@ class StoredBatches(Origin):
         problems: dict[int, str] | None = None,
     ) -> None:
         self.describe(schema, problems)
-        # One plain schema (no metadata, all nullable): batches of different origins can then be put
-        # together.
+        # One plain schema (no metadata, all fields nullable), so that batches of different objects
+        # can be concatenated.
         self._batches = [rename(batch, self.schema) for batch in batches]
         self._rows: int = sum(batch.num_rows for batch in batches)
         self._sound: set[int] = set()
@@ -101,8 +113,7 @@ class StoredBatches(Origin):
         return BatchesSource(lambda: self._checked(columns, limit), self.projection(columns), limit)
 
     def _checked(self, columns: Sequence[int], limit: int | None = None) -> list[pa.RecordBatch]:
-        """The batches, of which the columns were looked at, once: as far as the first `limit`
-        rows."""
+        """The batches, after a check of the columns, once: as far as the first `limit` rows."""
         for column in columns:
             rows = 0
             for batch in () if column in self._sound else self._batches:
@@ -125,9 +136,11 @@ class StoredBatches(Origin):
 
 
 class PandasFrame(Origin):
-    """A pandas frame, whose columns become Arrow arrays when they are first read, and are kept
-    then. Only columns of Python objects are converted at once, as their type shows in no other
-    way."""
+    """A pandas frame, whose columns are converted to Arrow arrays on first use, and retained.
+
+    Only columns of Python objects are converted at once, since their type cannot be determined in
+    another way.
+    """
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
@@ -171,9 +184,11 @@ class PandasFrame(Origin):
 
 
 class LazyOrigin(Origin):
-    """Something that is read anew by every scan: a dataset, a Polars LazyFrame, a stream that can
-    be opened again. `open_batches` is given the wanted columns by index and yields batches of
-    them."""
+    """Data that every scan reads again: a dataset, a Polars LazyFrame, a stream that can be
+    reopened.
+
+    `open_batches` accepts the indexes of the requested columns and yields batches of them.
+    """
 
     def __init__(
         self, schema: pa.Schema, open_batches: Callable[[tuple[int, ...]], Iterator[pa.RecordBatch]]
@@ -182,22 +197,25 @@ class LazyOrigin(Origin):
         self._open = open_batches
 
     def source(self, name: str, columns: tuple[int, ...], limit: int | None) -> Source:
-        # A stream of no columns can't say how many rows it has.
-        wanted = columns or (0,)
-        chosen = pa.schema([self.schema.field(i) for i in wanted])
-        types = [self.columns[i].type for i in wanted]
+        # A stream without columns has no number of rows.
+        requested = columns or (0,)
+        chosen = pa.schema([self.schema.field(i) for i in requested])
+        types = [self.columns[i].type for i in requested]
         projection = Projection.of(chosen, types, tuple(range(len(columns))))
         return StreamSource(
-            lambda: StreamReading(lambda: self._batches(wanted, chosen)), projection, name, limit
+            lambda: StreamReading(lambda: self._batches(requested, chosen)), projection, name, limit
         )
 
-    def _batches(self, wanted: tuple[int, ...], chosen: pa.Schema) -> Iterator[pa.RecordBatch]:
-        return (rename(batch, chosen) for batch in self._open(wanted))
+    def _batches(self, requested: tuple[int, ...], chosen: pa.Schema) -> Iterator[pa.RecordBatch]:
+        return (rename(batch, chosen) for batch in self._open(requested))
 
 
 class OneShotReader(Origin):
-    """A RecordBatchReader: its rows can be read once. A scan claims it when it is split, so that a
-    second reference, in the same statement too, is refused before anything was read."""
+    """A RecordBatchReader: its rows can be read once.
+
+    A scan claims it when the scan is split, so that a second reference, also in the same statement,
+    is refused before anything was read.
+    """
 
     def __init__(self, reader: pa.RecordBatchReader) -> None:
         self._reader = reader
@@ -248,13 +266,13 @@ class ArrowTable(ReadableTable):
                         "object"
                     ),
                 )
-        # With a predicate the limit counts rows that pass it, which only the caller knows.
+        # With a predicate the limit counts rows that satisfy it, and only the caller evaluates it.
         limit = request.limit if request.predicate is None else None
         return self._origin.source(self.name, request.columns, limit)
 
     def stored(self, columns: tuple[int, ...]) -> list[pa.RecordBatch] | None:
-        """The rows as they are in memory, not brought to canonical types: for an engine that reads
-        them as they are."""
+        """The rows as they are in memory, not in canonical types, for an engine that accepts
+        them."""
         return self._origin.stored(columns)
 
     def arrow_type(self, index: int) -> pa.DataType:
@@ -267,14 +285,16 @@ class ArrowTable(ReadableTable):
 
 
 def registered_table(name: str, obj: object) -> Table:
-    """The table that `Connection.register(name, obj)` makes; ProgrammingError where the object is
-    of no known kind."""
+    """The table that `Connection.register(name, obj)` creates.
+
+    ProgrammingError if the object is of an unknown kind.
+    """
     try:
         origin = _origin_of(obj)
     except Error:
         raise
     except Exception as error:
-        # The object's own library was asked for its schema or its data.
+        # The object's own library failed to return its schema or its data.
         raise ProgrammingError(
             f'the object for "{name}", a {type(obj).__name__}, can\'t be read as Arrow data',
             detail=f"{type(error).__name__}: {error}",
@@ -305,7 +325,7 @@ def _origin_of(obj: Any) -> Origin | None:
     if library == "polars":
         return _of_polars(obj)
     if library == "pyarrow" and hasattr(obj, "scanner") and hasattr(obj, "schema"):
-        return LazyOrigin(obj.schema, lambda wanted: _dataset_batches(obj, wanted))
+        return LazyOrigin(obj.schema, lambda requested: _dataset_batches(obj, requested))
     if hasattr(obj, "__arrow_c_stream__"):
         return _of_relation(obj) if library in ("duckdb", "_duckdb") else _of_stream(obj)
     if hasattr(obj, "__arrow_c_array__"):
@@ -353,8 +373,8 @@ def _of_polars(obj: Any) -> Origin | None:
         names = empty.schema.names
         return LazyOrigin(
             empty.schema,
-            lambda wanted: iter(
-                pa.table(obj.select([names[i] for i in wanted]).collect()).to_batches()
+            lambda requested: iter(
+                pa.table(obj.select([names[i] for i in requested]).collect()).to_batches()
             ),
         )
     if kind == "Series":
@@ -363,13 +383,14 @@ def _of_polars(obj: Any) -> Origin | None:
 
 
 def _of_polars_frame(frame: Any) -> Origin:
-    """A frame column by column, as one column that Arrow can't take would spoil them all."""
+    """A frame column by column, since one column that Arrow cannot convert would fail all of
+    them."""
     names, columns, problems = [], [], {}
     for i, series in enumerate(frame.get_columns()):
         names.append(series.name)
         try:
             if str(series.dtype) == "Object":
-                # Polars would hand out the addresses of the Python objects.
+                # Polars would return the addresses of the Python objects.
                 raise TypeError("a Polars column of type Object has no Arrow type")
             columns.append(pa.chunked_array(series))
         except (pa.ArrowException, TypeError) as error:
@@ -384,13 +405,15 @@ def _of_relation(relation: Any) -> Origin:
     from runnel.connectors.arrow.duckdb_relation import relation_batches, relation_schema
 
     schema = relation_schema(relation)
-    return LazyOrigin(schema, lambda wanted: relation_batches(relation, schema.names, wanted))
+    return LazyOrigin(schema, lambda requested: relation_batches(relation, schema.names, requested))
 
 
 def _of_stream(obj: Any) -> Origin:
-    """An object with `__arrow_c_stream__`: opened anew by every scan. One without
-    `__arrow_c_schema__` has to be opened for its schema; the first scan goes on with that stream,
-    as it may be the only one."""
+    """An object with `__arrow_c_stream__`, which every scan opens again.
+
+    An object without `__arrow_c_schema__` is opened to get its schema. The first scan continues
+    with that stream, since the object may not offer another one.
+    """
     if hasattr(obj, "__arrow_c_schema__"):
         first = None
         schema = pa.schema(obj)
@@ -400,16 +423,16 @@ def _of_stream(obj: Any) -> Origin:
     waiting = [first] if first is not None else []
     lock = Lock()
 
-    def open_batches(wanted: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+    def open_batches(requested: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
         with lock:
             reader = waiting.pop() if waiting else pa.RecordBatchReader.from_stream(obj)
-        return (sound(batch.select(wanted)) for batch in reader)
+        return (sound(batch.select(requested)) for batch in reader)
 
     return LazyOrigin(schema, open_batches)
 
 
-def _dataset_batches(dataset: Any, wanted: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
-    names = [dataset.schema.names[i] for i in wanted]
+def _dataset_batches(dataset: Any, requested: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+    names = [dataset.schema.names[i] for i in requested]
     batches: Iterator[pa.RecordBatch] = dataset.scanner(columns=names).to_batches()
     return batches
 
@@ -419,7 +442,7 @@ def _from_series(series: Any) -> Any:
 
 
 def describe_column(name: str, arrow_type: pa.DataType, problem: str | None = None) -> ArrowColumn:
-    """A column of an Arrow type; of type NULL, with the reason, where the type isn't supported."""
+    """A column of an Arrow type; of type NULL, with the reason, if the type is not supported."""
     if problem is not None:
         return ArrowColumn(name, NULL, problem)
     try:
@@ -429,32 +452,32 @@ def describe_column(name: str, arrow_type: pa.DataType, problem: str | None = No
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """The column names that a query sees: none empty, none twice (case makes no difference)."""
+    """The column names that a query sees: none is empty, and none occurs twice (ignoring case)."""
     taken = {name.lower() for name in names if name}
-    given: set[str] = set()
+    used: set[str] = set()
     result = []
     for i, name in enumerate(names):
         candidate = name or f"column_{i + 1}"
         lower = candidate.lower()
-        if lower in given or (not name and lower in taken):
+        if lower in used or (not name and lower in taken):
             number = 1
-            while f"{lower}_{number}" in given | taken:
+            while f"{lower}_{number}" in used | taken:
                 number += 1
             candidate = f"{candidate}_{number}"
-        given.add(candidate.lower())
+        used.add(candidate.lower())
         result.append(candidate)
     return result
 
 
 def sound(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch, each column of which was looked at."""
+    """The batch, after a check of all its columns."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         check_received(column, f'registered column "{name}"')
     return batch
 
 
 def rename(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same columns under the names of `schema`, without metadata and nullability."""
+    """The same columns under the names of `schema`, without metadata and all nullable."""
     if batch.schema.equals(schema, check_metadata=True):
         return batch
     if not batch.num_columns:

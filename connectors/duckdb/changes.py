@@ -1,5 +1,5 @@
-"""Changes that DuckDB makes by itself: the rows of a fragment over tables of its own, written to
-one of these in one statement, without leaving DuckDB."""
+"""Changes within DuckDB: the rows of a fragment over DuckDB tables are written to one of them in
+one statement, without leaving DuckDB."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ _COUNT = pa.schema([pa.field("count", to_arrow(BIGINT))])
 def written_by(
     table: ChangedTable, fragment: Source, request: SinkRequest
 ) -> FragmentSource | None:
-    """The change as one statement of DuckDB's; None where the fragment reads anything that isn't
-    DuckDB's, or gives what travels in another form (intervals, nested types)."""
+    """The change as one DuckDB statement.
+
+    None if the fragment reads other tables than DuckDB's, or if the rows have types that are
+    transferred in another form (intervals, nested types).
+    """
     if not isinstance(fragment, DuckDBFragment) or not fragment.is_own:
         return None
     columns = (
@@ -51,7 +54,7 @@ def _is_plain(sql_type: SqlType) -> bool:
 
 
 class DuckDBChange(FragmentSource):
-    """Runs the statement when it is read, and gives the number of rows."""
+    """Runs the statement when it is read, and returns the number of changed rows."""
 
     cooperative = False
     engine = "DuckDB"
@@ -81,9 +84,15 @@ class DuckDBChange(FragmentSource):
 
 @frozen
 class InPlace:
-    """An UPDATE or DELETE of the rows of one table that fulfil conditions over them: no row has to
-    be found again by its number, which takes ten times as long. The expressions are over all
-    columns of the table."""
+    """An UPDATE or DELETE of the rows of one table that satisfy conditions.
+
+    No row has to be looked up by its number, which takes ten times as long. The expressions are
+    over all columns of the table.
+
+    table: the table.
+    assignments: the index of a column and its new value.
+    conditions: the conditions that a row must satisfy.
+    """
 
     table: ChangedTable
     assignments: tuple[tuple[int, Expression], ...]
@@ -95,7 +104,7 @@ class InPlace:
         where = " AND ".join(f"({rendering.condition(item, columns)})" for item in self.conditions)
         tail = f" WHERE {where}" if where else ""
         if not self.assignments:
-            return f"DELETE FROM {table.place.qualified}{tail}"
+            return f"DELETE FROM {table.location.qualified}{tail}"
         values = [
             (
                 f"{quoted(table.parts[i].name)} = CAST({rendering.expression(value, columns)} AS "
@@ -103,18 +112,18 @@ class InPlace:
             )
             for i, value in self.assignments
         ]
-        return f"UPDATE {table.place.qualified} SET {', '.join(values)}{tail}"
+        return f"UPDATE {table.location.qualified} SET {', '.join(values)}{tail}"
 
 
 def in_place(table: ChangedTable, relation: Relation, request: SinkRequest) -> InPlace | None:
-    """The change without a detour, where its rows are a filter and a projection over the table
+    """The change without row numbers, if its rows are a filter and a projection over the table
     itself."""
     if request.mode not in (WriteMode.UPDATE, WriteMode.DELETE):
         return None
-    given: tuple[Expression, ...] = references(relation.fields)
+    expressions: tuple[Expression, ...] = references(relation.fields)
     below, conditions = relation, []
     if isinstance(below, Project):
-        given, below = below.expressions, below.input
+        expressions, below = below.expressions, below.input
     while isinstance(below, Filter):
         conditions.append(below.condition)
         below = below.input
@@ -128,7 +137,7 @@ def in_place(table: ChangedTable, relation: Relation, request: SinkRequest) -> I
     def moved(node: Expression) -> Expression:
         return replace(node, index=scan.columns[node.index]) if isinstance(node, Column) else node
 
-    address, *values = [transform(item, moved) for item in given]
+    address, *values = [transform(item, moved) for item in expressions]
     if not isinstance(address, Column) or address.index != table.row_id:
         return None
     tests = [transform(item, moved) for item in reversed(conditions)]
@@ -141,12 +150,12 @@ def in_place(table: ChangedTable, relation: Relation, request: SinkRequest) -> I
 
 
 class _ChangePartition(SourcePartition):
-    """One run of the statement. Closing it before its end undoes it."""
+    """One run of the statement. Closing it before its end rolls it back."""
 
     def __init__(
         self, table: ChangedTable, statement: str, place: Callable[[Error], Position | None]
     ) -> None:
-        kernel = table.place.kernel
+        kernel = table.location.kernel
         self._table = table
         self._stream = _ChangeStream(kernel, kernel.cursor(), statement, place=place)
 
@@ -161,13 +170,13 @@ class _ChangePartition(SourcePartition):
 
     def close(self) -> None:
         self._stream.close()
-        # Whoever changes the table next must find this done or undone.
+        # The next change of the table must find this one completed or rolled back.
         self._stream.join()
         self._table.changed()
 
 
 class _ChangeStream(DuckDBStream):
-    """A statement whose only result is how many rows it changed."""
+    """A statement whose only result is the number of rows that it changed."""
 
     def _read(self) -> None:
         cursor = self._cursor

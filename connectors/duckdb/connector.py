@@ -1,10 +1,10 @@
 """TYPE DuckDB: tables and views of a DuckDB database file, and tables of the connection's own
 database.
 
-With a `path` the table is one of that file; without, it is one of the database that belongs to the
-connection: a file in its directory where it is durable, else in memory. A table that isn't there is
-made from the declared columns, in a file only with OPTIONS ('create' = 'true'). It is a plain
-table: columns may be NULL, rows may be equal.
+Without a `path` the table lives in the connection's own database (a file in its directory if the
+connection is durable, else in memory); with a `path` it lives in that database file. A table that
+does not exist is created from the declared columns, in a file only with OPTIONS ('create' =
+'true'). It is a plain table: columns may be NULL, rows may be equal.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OPTIONS = OptionSet("DuckDB", PATH, TABLE, READ_ONLY, CREATE)
 
 
 class DuckDBConnector(DataConnector):
-    """Tables of DuckDB databases, which the connection's kernel has attached."""
+    """Tables of DuckDB databases that the connection's kernel has attached."""
 
     name = "DuckDB"
     keeps_bounds = True
@@ -63,23 +63,23 @@ class DuckDBConnector(DataConnector):
                 f'connector DuckDB has no object type "{definition.object_type}"'
             )
         options = OPTIONS.read(definition.options)
-        place = self._place(definition, options)
-        kind = _kind(place)
+        location = self._place(definition, options)
+        kind = _kind(location)
         may_create = options.get(PATH) is None or options.require(CREATE)
         if kind is None and may_create and definition.columns and not self._is_read_only(options):
-            _create(place, definition.columns)
+            _create(location, definition.columns)
             kind = "table"
         if kind is None:
-            raise _missing(place, definition, may_create)
-        columns = _columns(place, definition.columns)
+            raise _missing(location, definition, may_create)
+        columns = _columns(location, definition.columns)
         if options.get(PATH) is not None and not definition.is_granted("path"):
-            _check_bounds(place, kind)
+            _check_bounds(location, kind)
         if kind == "view":
-            return DuckDBRelation(definition.name, place, columns)
-        has_key = _has_key(place)
+            return DuckDBRelation(definition.name, location, columns)
+        has_key = _has_key(location)
         return DuckDBTable(
             definition.name,
-            place,
+            location,
             columns,
             has_key=has_key,
             is_read_only=self._is_read_only(options),
@@ -154,28 +154,32 @@ class DuckDBConnector(DataConnector):
 
 
 def _name(definition: MappingDefinition, options: Options) -> tuple[str, str]:
-    """Schema and table: by EXTERNAL NAME, by the option, else those of the mapping's own name."""
-    given = options.get(TABLE)
+    """Schema and table: from EXTERNAL NAME, from the option, or else from the mapping's own
+    name."""
+    option_table = options.get(TABLE)
     external = definition.external_name
-    if given is not None and external is not None:
+    if option_table is not None and external is not None:
         raise ProgrammingError(
             'a DuckDB mapping has either EXTERNAL NAME or the option "table"',
             hint="leave one of them out",
         )
     if external is None:
-        return "main", given or definition.name
+        return "main", option_table or definition.name
     schema, dot, table = external.rpartition(".")
     if "." in schema:
         raise ProgrammingError(
-            f'external name "{external}" has too many parts',
+            f'external name "{external}" has too many components',
             hint="it is a table, or schema.table; the file is the option path",
         )
     return (schema if dot else "main"), table
 
 
 def _within(access: Access, file: Path) -> Path:
-    """The real path of a database file; ProgrammingError unless it and the log that DuckDB writes
-    next to it are within the bounds. Bounds that name the file cover its log."""
+    """The real path of a database file.
+
+    ProgrammingError if the access rules forbid it or the log that DuckDB writes next to it. Rules
+    that name the file also allow its log.
+    """
     real = access.resolve(str(file))
     log = f"{real}.wal"
     bounds = replace(access, roots=(*access.roots, log)) if real in access.roots else access
@@ -194,7 +198,7 @@ def _check_file(file: Path, path: str, *, may_create: bool, access: Access | Non
                 f'database file "{path}" not found', code=ErrorCode.OBJECT_NOT_FOUND
             )
         near = [item.name for item in file.parent.iterdir()] if file.parent.is_dir() else []
-        otherwise = "to make it, add 'create' = 'true' to the OPTIONS"
+        otherwise = "to create it, add 'create' = 'true' to the OPTIONS"
         if not file.parent.is_dir():
             otherwise = f'there is no folder "{file.parent}" either'
         raise OperationalError(
@@ -205,7 +209,7 @@ def _check_file(file: Path, path: str, *, may_create: bool, access: Access | Non
 
 
 def _cannot_open(path: str, error: Exception) -> OperationalError:
-    """Why a file that is there can't be attached."""
+    """The error for an existing file that cannot be attached."""
     cause = error.__cause__ or error
     said = str(cause).partition("\n")[0].strip()
     message, hint = f'database file "{path}" can\'t be opened', None
@@ -236,39 +240,39 @@ def _query(kernel: DuckDBKernel, query: str, arguments: list[str]) -> list[tuple
         raise translated(error) from error
 
 
-def _kind(place: Place) -> str | None:
-    """Whether a table or a view is there; None where neither is."""
+def _kind(location: Place) -> str | None:
+    """ "table" or "view"; None if neither exists."""
     found = _query(
-        place.kernel,
+        location.kernel,
         "SELECT table_type FROM information_schema.tables "
         "WHERE table_catalog = ? AND lower(table_schema) = lower(?) "
         "AND lower(table_name) = lower(?)",
-        [_unquoted(place.database), place.schema, place.table],
+        [_unquoted(location.database), location.schema, location.table],
     )
     return None if not found else "view" if found[0][0] == "VIEW" else "table"
 
 
-def _check_bounds(place: Place, kind: str | None) -> None:
-    """ProgrammingError where what a database file holds opens others: a view by its query, a
-    trigger by its statement."""
+def _check_bounds(location: Place, kind: str | None) -> None:
+    """ProgrammingError if the content of a database file can open other files: a view by its
+    query, a trigger by its statement."""
     triggers = "SELECT trigger_name FROM duckdb_triggers() WHERE database_name = ?"
     found = "a view" if kind == "view" else None
-    if found is None and _query(place.kernel, triggers, [_unquoted(place.database)]):
+    if found is None and _query(location.kernel, triggers, [_unquoted(location.database)]):
         found = "in a file with triggers"
     if found is not None:
         raise refused(
-            f"{place.title}, which is {found},",
+            f"{location.title}, which is {found},",
             "what it names is opened, too: the owner defines the mapping",
         )
 
 
-def _has_key(place: Place) -> bool:
+def _has_key(location: Place) -> bool:
     found = _query(
-        place.kernel,
+        location.kernel,
         "SELECT count(*) FROM duckdb_constraints() "
         "WHERE database_name = ? AND lower(schema_name) = lower(?) "
         "AND lower(table_name) = lower(?) AND constraint_type IN ('PRIMARY KEY', 'UNIQUE')",
-        [_unquoted(place.database), place.schema, place.table],
+        [_unquoted(location.database), location.schema, location.table],
     )
     return bool(found[0][0])
 
@@ -277,56 +281,58 @@ def _unquoted(name: str) -> str:
     return name[1:-1].replace('""', '"')
 
 
-def _create(place: Place, columns: Sequence[ColumnDefinition]) -> None:
+def _create(location: Place, columns: Sequence[ColumnDefinition]) -> None:
     items = ", ".join(
         f"{quoted(item.external_name or item.name)} {type_text(item.type)}" for item in columns
     )
     try:
-        with place.kernel.cursor() as cursor:
-            cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {place.database}.{quoted(place.schema)}")
-            cursor.execute(f"CREATE TABLE IF NOT EXISTS {place.qualified} ({items})")
+        with location.kernel.cursor() as cursor:
+            cursor.execute(
+                f"CREATE SCHEMA IF NOT EXISTS {location.database}.{quoted(location.schema)}"
+            )
+            cursor.execute(f"CREATE TABLE IF NOT EXISTS {location.qualified} ({items})")
     except Exception as error:
         raise translated(error) from error
 
 
-def _missing(place: Place, definition: MappingDefinition, may_create: bool) -> ProgrammingError:
+def _missing(location: Place, definition: MappingDefinition, may_create: bool) -> ProgrammingError:
     found = _query(
-        place.kernel,
+        location.kernel,
         "SELECT table_name FROM information_schema.tables WHERE table_catalog = ?",
-        [_unquoted(place.database)],
+        [_unquoted(location.database)],
     )
     otherwise = (
-        f"declare its columns and it is made: CREATE MAPPING {as_written(definition.name)} (column "
+        f"declare its columns to create it: CREATE MAPPING {as_written(definition.name)} (column "
         "type, …) TYPE DuckDB"
     )
     if not may_create:
-        otherwise = "to make it, add OPTIONS ('create' = 'true') and declare the columns"
+        otherwise = "to create it, add OPTIONS ('create' = 'true') and declare the columns"
     return ProgrammingError(
-        f"{place.title} not found",
+        f"{location.title} not found",
         code=ErrorCode.OBJECT_NOT_FOUND,
-        hint=suggest(place.table, [name for (name,) in found], otherwise),
+        hint=suggest(location.table, [name for (name,) in found], otherwise),
     )
 
 
-def _columns(place: Place, declared: Sequence[ColumnDefinition]) -> list[DuckDBColumn]:
+def _columns(location: Place, declared: Sequence[ColumnDefinition]) -> list[DuckDBColumn]:
     try:
-        with place.kernel.cursor() as cursor:
-            relation = cursor.sql(f"SELECT * FROM {place.qualified} LIMIT 0")
+        with location.kernel.cursor() as cursor:
+            relation = cursor.sql(f"SELECT * FROM {location.qualified} LIMIT 0")
             found = list(zip(relation.columns, relation.types, strict=True))
             del relation
     except Exception as error:
-        raise place.failure(error) from error
+        raise location.failure(error) from error
     if not declared:
-        return [_natural(place, name, item) for name, item in found]
-    return [_declared(place, item, found) for item in declared]
+        return [_natural(location, name, item) for name, item in found]
+    return [_declared(location, item, found) for item in declared]
 
 
-def _natural(place: Place, name: str, duck: Any) -> DuckDBColumn:
+def _natural(location: Place, name: str, duck: Any) -> DuckDBColumn:
     try:
         return DuckDBColumn(TableColumn(name, sql_type_of(duck)), name, duck)
     except NotSupportedError as error:
         raise NotSupportedError(
-            f'column "{name}" of {place.title} has a type that is not supported: {duck}',
+            f'column "{name}" of {location.title} has a type that is not supported: {duck}',
             detail=error.message,
             hint=(
                 "declare the columns that you need: CREATE MAPPING name (column type, …) "
@@ -336,31 +342,31 @@ def _natural(place: Place, name: str, duck: Any) -> DuckDBColumn:
 
 
 def _declared(
-    place: Place, item: ColumnDefinition, found: Sequence[tuple[str, Any]]
+    location: Place, item: ColumnDefinition, found: Sequence[tuple[str, Any]]
 ) -> DuckDBColumn:
-    wanted = item.external_name or item.name
-    matches = [pair for pair in found if pair[0] == wanted] or [
-        pair for pair in found if pair[0].lower() == wanted.lower()
+    requested = item.external_name or item.name
+    matches = [pair for pair in found if pair[0] == requested] or [
+        pair for pair in found if pair[0].lower() == requested.lower()
     ]
     if not matches:
         names = [name for name, _ in found]
         raise ProgrammingError(
-            f'column "{wanted}" is not in {place.title}',
+            f'column "{requested}" is not in {location.title}',
             code=ErrorCode.OBJECT_NOT_FOUND,
-            hint=suggest(wanted, names, f"its columns are {', '.join(names[:20])}"),
+            hint=suggest(requested, names, f"its columns are {', '.join(names[:20])}"),
         )
     name, duck = matches[0]
-    natural = _natural(place, name, duck).column.type
+    natural = _natural(location, name, duck).column.type
     if not _holds(item.type, natural):
         raise ProgrammingError(
-            f'column "{name}" of {place.title} is of type {natural}, not {item.type}',
+            f'column "{name}" of {location.title} is of type {natural}, not {item.type}',
             hint=f"declare it as {natural}, or leave the columns out",
         )
     return DuckDBColumn(TableColumn(item.name, item.type, item.external_name), name, duck)
 
 
 def _holds(declared: SqlType, natural: SqlType) -> bool:
-    """Whether every value of DuckDB's column is one of the declared type."""
+    """Whether every value of DuckDB's column is a value of the declared type."""
     if {declared.kind, natural.kind} == {Kind.JSON, Kind.VARCHAR} or (
         declared.is_interval and natural.is_interval
     ):

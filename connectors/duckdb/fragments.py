@@ -1,4 +1,4 @@
-"""Fragments on DuckDB: which sub-plans it is offered, and how one of them is run."""
+"""Fragments on DuckDB: selects the sub-plans that DuckDB is offered, and runs them."""
 
 from __future__ import annotations
 
@@ -45,14 +45,16 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 SHOWN_UNKNOWN = "$"
-"""In a text rendered without a session this begins what the session will give (or stands in a
-literal of the user's)."""
+"""The character that marks session values in a text rendered without a session (it also occurs
+in literals of users)."""
 
 
 class DuckDBEngine(FragmentEngine):
-    """DuckDB for one connection. `rows`: from how many rows on a sub-plan over tables that aren't
-    DuckDB's own is worth it (those of files that it reads itself count more); 0 takes every
-    sub-plan that can be rendered."""
+    """DuckDB for one connection.
+
+    `rows` is the number of rows from which a sub-plan over tables outside DuckDB is run by DuckDB;
+    rows of files that DuckDB reads itself count more. 0: every sub-plan that can be rendered.
+    """
 
     name = "DuckDB"
 
@@ -71,7 +73,7 @@ class DuckDBEngine(FragmentEngine):
         return self._reason(relation) is not None
 
     def _reason(self, relation: Relation) -> str | None:
-        """Why DuckDB runs the sub-plan; None where it doesn't."""
+        """Why DuckDB should run the sub-plan; None if it should not."""
         if any(
             isinstance(node, Scan) and hasattr(node.table, "duckdb_relation")
             for node in walk(relation)
@@ -79,10 +81,12 @@ class DuckDBEngine(FragmentEngine):
             return "tables of its own"
         if self._rows == 0:
             return "fragment_rows = 0"
-        kept = {
+        small_sorts = {
             id(node.input) for node in walk(relation) if isinstance(node, Limit) and _is_small(node)
         }
-        work = max((_work(node) for node in walk(relation) if id(node) not in kept), default=0)
+        work = max(
+            (_work(node) for node in walk(relation) if id(node) not in small_sorts), default=0
+        )
         return "many rows to group, join or sort" if work >= self._rows else None
 
     def fragment(self, relation: Relation) -> FragmentSource:
@@ -101,9 +105,11 @@ class DuckDBEngine(FragmentEngine):
         return DuckDBFragment(self._kernel, relation, scans, (text, self._reason(relation) or ""))
 
     def _check(self, relation: Relation) -> None:
-        """Has DuckDB bind the text over inputs without rows: what it refuses after all is not its
-        to run. What it refuses for the values of arguments is found when the statement runs, which
-        then begins again without it."""
+        """Has DuckDB bind the text over inputs without rows; Unrenderable if DuckDB refuses it.
+
+        A refusal that depends on the values of arguments is found when the statement runs; the
+        statement then starts again without the fragment.
+        """
         names: list[str] = []
 
         def write(cursor: DuckDBPyConnection) -> str:
@@ -127,19 +133,18 @@ class DuckDBEngine(FragmentEngine):
 
 
 NATIVE_WEIGHT = 10
-"""A row that DuckDB reads itself, from a file, counts so many times: nobody else has to decode
-it."""
+"""The weight of a row of a file that DuckDB reads itself: Runnel does not have to decode it."""
 
 SMALL_LIMIT = 10_000
-"""The first rows of a sort, up to so many, are found as fast by our own operator."""
+"""The limit up to which Runnel's own operator finds the first rows of a sort as fast."""
 
 
 _HEAVY = (GroupLimit, SetOperation, Sort, Window)
 
 
 def _work(node: Relation) -> int:
-    """The rows that a node which DuckDB does faster than our operators works through; 0 for other
-    nodes."""
+    """The number of rows that a node processes, if DuckDB does this faster than Runnel's
+    operators; 0 for other nodes."""
     if isinstance(node, Aggregate):
         rows, native = _rows(node.input)
         has_groups = bool(node.keys) or any(call.distinct for call in node.aggregates)
@@ -151,8 +156,8 @@ def _work(node: Relation) -> int:
 
 
 def _rows(relation: Relation) -> tuple[int, int]:
-    """The rows of all tables below: of those that come as batches, and of those that DuckDB reads
-    itself."""
+    """The number of rows of all tables below: of those read as batches, and of those that DuckDB
+    reads itself."""
     batches, native = 0, 0
     for node in walk(relation):
         if isinstance(node, Scan):
@@ -165,7 +170,7 @@ def _rows(relation: Relation) -> tuple[int, int]:
 
 
 def _is_small(node: Limit) -> bool:
-    """Whether a sort below keeps few rows of tables that aren't DuckDB's."""
+    """Whether a sort below keeps few rows, of tables outside DuckDB."""
     count = node.count
     return (
         isinstance(count, Literal)
@@ -226,18 +231,19 @@ class DuckDBFragment(FragmentSource):
 
     @property
     def is_own(self) -> bool:
-        """Whether it reads tables of DuckDB databases only, and no LIMIT must be checked."""
+        """Whether it reads only tables of DuckDB databases, and has no LIMIT that must be
+        checked."""
         return not self._limits and all(
             hasattr(node.table, "duckdb_relation") for node, _ in self._scans
         )
 
     def own_query(self, context: JobContext) -> str:
-        """The SQL to run, where `is_own`."""
+        """The SQL to run; only if `is_own`."""
         items = [inputs.native_text(node, read) for node, read in self._scans]
         return self._text([item for item in items if item is not None], context)
 
     def _text(self, items: list[str], context: JobContext) -> str:
-        """The SQL to run, over the FROM items of the scans. Kept where it doesn't depend on
+        """The SQL to run, over the FROM items of the scans. Cached if it does not depend on
         arguments, time or zone."""
         known = self._rendered
         if known is not None and known[0] == items:
@@ -254,7 +260,7 @@ class DuckDBFragment(FragmentSource):
         return text
 
     def _pin(self, cursor: Any) -> None:
-        """Fixes what the query sees of DuckDB's own tables."""
+        """Fixes the version of DuckDB's own tables that the query sees."""
         tables = [node.table for node in walk(self.relation) if isinstance(node, Scan)]
         own = [table for table in tables if hasattr(table, "duckdb_relation")]
         if not own:

@@ -1,9 +1,8 @@
-"""What a fragment on DuckDB reads: tables that DuckDB reads itself, and all others as streams of
-Arrow batches.
+"""The inputs of a fragment on DuckDB: tables that DuckDB reads itself, and others as Arrow batches.
 
-A Parquet file is DuckDB's to read where our reader would give the very same values: every column
-wanted is in the file, of exactly the type that the table has. Of everything else the rows come
-through the table's own scan, so they mean what they always mean.
+DuckDB reads a Parquet file itself if Runnel's reader would return the very same values: every
+requested column is in the file, with exactly the type of the table. All other rows come through the
+table's own scan, so their semantics do not change.
 """
 
 from __future__ import annotations
@@ -49,16 +48,18 @@ _IN_PARQUET = frozenset(
     }
 )
 _SPECIAL = frozenset('*?[]{}\\"')
-"""Characters in a file's name that DuckDB would take for a pattern."""
+"""Characters in a file name that DuckDB would read as a pattern."""
 
 _schemas: dict[tuple[str, int, int], pa.Schema] = {}
 _MOST_SCHEMAS = 4096
 
 
 class StoredInput:
-    """Batches in memory as they are: texts in any of Arrow's forms are the same to DuckDB.
-    `is_filtered`: it may need few of the rows (a condition, a join), and then finds them faster in
-    a table, which Arrow filters, than in a stream."""
+    """Batches in memory as they are; DuckDB accepts text in any of Arrow's layouts.
+
+    `is_filtered`: the query may need few of the rows (a condition, a join). It finds them faster in
+        a table, which Arrow filters, than in a stream.
+    """
 
     def __init__(
         self, name: str, schema: pa.Schema, batches: list[pa.RecordBatch], *, is_filtered: bool
@@ -73,8 +74,8 @@ class StoredInput:
     def of(
         cls, name: str, table: Any, read: tuple[int, ...], *, is_filtered: bool
     ) -> StoredInput | None:
-        """The input for a registered table all of whose columns can go as they are; None for any
-        other."""
+        """The input for a registered table whose columns need no conversion; None for any other
+        table."""
         if table.connector != "Arrow":
             return None
         types = [table.arrow_type(i) for i in read]
@@ -88,7 +89,7 @@ class StoredInput:
         return None if batches is None else cls(name, schema, batches, is_filtered=is_filtered)
 
     def register(self, cursor: DuckDBPyConnection) -> None:
-        """Makes the rows known to a cursor, under the input's name; they can be read once."""
+        """Registers the rows with a cursor, under the input's name; they can be read once."""
         rows = (
             pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
             for batch in self._batches
@@ -99,10 +100,10 @@ class StoredInput:
             cursor.register(self.name, pa.RecordBatchReader.from_batches(self._schema, rows))
 
     def stop(self) -> None:
-        """Nothing here waits."""
+        """Does nothing: there is nothing to wait for."""
 
     def close(self) -> None:
-        """Lets the batches go."""
+        """Releases the batches."""
         self._batches = []
 
 
@@ -117,8 +118,11 @@ def _goes_as_it_is(found: pa.DataType, kind: SqlType) -> bool:
 
 
 class StreamInput:
-    """The rows of a table as Arrow batches whose columns are called c0, c1, …. What is seen is
-    fixed when it is made. The parts of a source that blocks are read on up to `threads` threads."""
+    """The rows of a table as Arrow batches with the columns c0, c1, ….
+
+    The version of the data is fixed at construction. The partitions of a blocking source are read
+    on up to `threads` threads.
+    """
 
     def __init__(
         self, name: str, scan: Scan, read: tuple[int, ...], context: JobContext, threads: int
@@ -138,7 +142,7 @@ class StreamInput:
         self._closed = False
 
     def register(self, cursor: DuckDBPyConnection) -> None:
-        """Makes the rows known to a cursor, under the input's name; they can be read once."""
+        """Registers the rows with a cursor, under the input's name; they can be read once."""
         cursor.register(self.name, pa.RecordBatchReader.from_batches(self._schema, self._batches()))
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
@@ -149,7 +153,7 @@ class StreamInput:
             while self._left and not self._closed:
                 yield from self._rows_of(self._left.pop(0))
         except Error as error:
-            # DuckDB would make a text of it.
+            # DuckDB would convert the error to a text.
             self.error = error
             raise
 
@@ -167,14 +171,14 @@ class StreamInput:
                 yield to_duckdb(item, self._types, self._schema)
 
     def stop(self) -> None:
-        """Ends the rows soon, for whoever waits for them too. Only for a query that nobody wants
-        any more."""
+        """Ends the rows soon, also for a thread that waits for them. Only for a query whose
+        result is not needed."""
         self._closed = True
         if self._parallel is not None:
             self._parallel.end()
 
     def close(self) -> None:
-        """Gives the partitions back. Not while DuckDB reads."""
+        """Closes the partitions. Not while DuckDB reads."""
         self._closed = True
         if self._parallel is not None:
             self._parallel.stop()
@@ -184,14 +188,14 @@ class StreamInput:
 
 
 def no_rows(scan: Scan, read: tuple[int, ...]) -> pa.RecordBatchReader:
-    """A stream of a table's columns as they go to DuckDB, without rows."""
+    """A stream of a table's columns in the types for DuckDB, without rows."""
     return pa.RecordBatchReader.from_batches(
         carried_schema([scan.table.columns[i].type for i in read]), []
     )
 
 
 def _advice(scan: Scan) -> Expression | None:
-    """The predicate where a table may apply it in any order: what can't fail."""
+    """The predicate, if a table may apply it in any order, that is, if it cannot fail."""
     predicate = scan.predicate
     return None if predicate is None or can_fail(predicate) else predicate
 
@@ -203,7 +207,7 @@ def _wait(pause: Pause, news: Event) -> None:
 
 
 def can_read(table: Table) -> bool:
-    """Whether a fragment can read the table, if it must as a stream of batches."""
+    """Whether a fragment can read the table, at least as a stream of batches."""
     is_known = table.connector in ("Arrow", "File", "IMap") or hasattr(table, "duckdb_relation")
     return (
         is_known
@@ -219,7 +223,7 @@ def is_native(table: Table) -> bool:
 
 
 def preview(scan: Scan, read: tuple[int, ...]) -> str:
-    """What stands for a table in the SQL that EXPLAIN shows."""
+    """The FROM item for a table in the SQL that EXPLAIN shows."""
     table: Any = scan.table
     names = [_quoted_name(table.columns[i].external_name or table.columns[i].name) for i in read]
     columns = ", ".join(f"{name} AS c{i}" for i, name in enumerate(names))
@@ -229,12 +233,12 @@ def preview(scan: Scan, read: tuple[int, ...]) -> str:
 
 
 def native_text(scan: Scan, read: tuple[int, ...]) -> str | None:
-    """The FROM item with which DuckDB reads the table itself, its files fixed; None where it
-    can't."""
+    """The FROM item with which DuckDB reads the table itself, with its current files; None if it
+    cannot."""
     table: Any = scan.table
     if hasattr(table, "duckdb_relation"):
         columns = ", ".join(
-            _from_database(i, table.columns[i].type, place) for place, i in enumerate(read)
+            _from_database(i, table.columns[i].type, position) for position, i in enumerate(read)
         )
         return f"(SELECT {columns} FROM {table.duckdb_relation()})"
     if not _is_parquet(table):
@@ -242,13 +246,13 @@ def native_text(scan: Scan, read: tuple[int, ...]) -> str | None:
     return _parquet_text(table, read)
 
 
-def _from_database(index: int, kind: SqlType, place: int) -> str:
+def _from_database(index: int, kind: SqlType, position: int) -> str:
     text = f"epoch_us(c{index})" if kind.kind is Kind.INTERVAL else f"c{index}"
-    return f"{text} AS c{place}"
+    return f"{text} AS c{position}"
 
 
 def _is_parquet(table: Any) -> bool:
-    """Whether all columns of the table stand in Parquet files (none in the names of folders)."""
+    """Whether all columns of the table are in Parquet files, and none in the names of folders."""
     if getattr(table, "partitioning", None) is not None:
         return False
     return (
@@ -271,11 +275,11 @@ def _parquet_text(table: FileTable, read: tuple[int, ...]) -> str | None:
         return None
     schemas = [_schema_of(path) for path in files]
     texts = []
-    for place, column in enumerate(columns):
+    for position, column in enumerate(columns):
         text = _column_text(external_name(column), column.type, schemas)
         if text is None:
             return None
-        texts.append(f"{text} AS c{place}")
+        texts.append(f"{text} AS c{position}")
     listed = ", ".join(map(quoted, files))
     return (
         f"(SELECT {', '.join(texts)} FROM read_parquet([{listed}], hive_partitioning = false, "
@@ -284,8 +288,10 @@ def _parquet_text(table: FileTable, read: tuple[int, ...]) -> str | None:
 
 
 def _column_text(name: str, kind: SqlType, schemas: Sequence[pa.Schema | None]) -> str | None:
-    """DuckDB's SQL for a column that every file has once (case makes no difference), with a type
-    whose values are those of `kind` to DuckDB as to us; None where it isn't so."""
+    """DuckDB's SQL for a column that every file has exactly once (ignoring case).
+
+    Its type must have the values of `kind` for DuckDB and for Runnel alike; None otherwise.
+    """
     text = _quoted_name(name)
     for schema in schemas:
         if (
@@ -304,16 +310,18 @@ def _column_text(name: str, kind: SqlType, schemas: Sequence[pa.Schema | None]) 
         ):
             return None
         text = f"CAST({_quoted_name(name)} AS {kind.kind.name})"
-    # DuckDB takes the largest number that the file's statistics tell for the largest value, but
-    # most writers leave NaN out of them. Of what is within TRY it assumes nothing.
+    # DuckDB assumes that the maximum in the file's statistics is the largest value, but most
+    # writers exclude NaN from it. DuckDB assumes nothing about an expression in TRY.
     return f"TRY({text})" if kind.kind in (Kind.REAL, Kind.DOUBLE) else text
 
 
 def _is_text(found: pa.DataType) -> bool:
-    """A text column of Parquet, however Arrow holds it."""
-    held = found.value_type if pa.types.is_dictionary(found) else found
+    """Whether it is a text column of Parquet, in any of Arrow's layouts."""
+    value_type = found.value_type if pa.types.is_dictionary(found) else found
     return bool(
-        pa.types.is_string(held) or pa.types.is_large_string(held) or pa.types.is_string_view(held)
+        pa.types.is_string(value_type)
+        or pa.types.is_large_string(value_type)
+        or pa.types.is_string_view(value_type)
     )
 
 
@@ -330,7 +338,7 @@ def _schema_of(path: str) -> pa.Schema | None:
                 _schemas.clear()
             _schemas[key] = known
     except (OSError, pa.ArrowException):
-        return None  # our own reader says what is wrong with it
+        return None  # Runnel's own reader will report the error
     return known
 
 

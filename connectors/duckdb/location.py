@@ -22,8 +22,12 @@ ROW_ID = "rowid"
 
 @dataclass(frozen=True, slots=True)
 class DuckDBColumn:
-    """A column of a mapping over DuckDB: `column` as the mapping has it, `name` and `type` (a
-    DuckDBPyType) as DuckDB has."""
+    """A column of a mapping over DuckDB.
+
+    column: the column of the mapping.
+    name: its name in DuckDB.
+    type: its type in DuckDB (a DuckDBPyType).
+    """
 
     column: TableColumn
     name: str
@@ -37,9 +41,15 @@ class DuckDBColumn:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a table is: `qualified` is its name in DuckDB's SQL; `database`, `schema` and `table`
-    are its components, `database` in quotes. `title` names it in errors. `lock` is held by the
-    thread that runs a statement which changes it."""
+    """The location of a table.
+
+    kernel: the connection's DuckDB.
+    database: the name of the database, in quotes.
+    schema: the schema.
+    table: the name of the table.
+    title: its name in errors.
+    lock: held by the thread that runs a statement which changes the table.
+    """
 
     kernel: DuckDBKernel
     database: str
@@ -64,7 +74,7 @@ class Place:
         return cursor
 
     def failure(self, error: Exception) -> Error:
-        """An error of DuckDB's as one of ours."""
+        """Converts an error of DuckDB."""
         if "does not exist" in str(error) and self.table in str(error):
             return OperationalError(
                 f"{self.title} is gone",
@@ -86,7 +96,7 @@ class ChangedTable(Protocol):
     has_key: whether it has a primary key.
     """
 
-    place: Place
+    location: Place
     parts: tuple[DuckDBColumn, ...]
     columns: tuple[TableColumn, ...]
     row_id: int

@@ -1,11 +1,11 @@
-"""Writing to a DuckDB table: each statement, or each epoch of a job, is one transaction.
+"""Writes to a DuckDB table: each statement, or each epoch of a job, is one transaction.
 
-Rows are gathered in memory, many of them in a temporary table of DuckDB's, which spills. A
-statement's rows go into the table when it commits. What a job stages must outlive the process: it
-is put in a table of its own beside the target, and the commit moves it and drops that table in one
-transaction, so that repeating the commit finds nothing to do: that there is no such table is the
-record of the commit. The names of a durable job's tables have its mark, by which its next execution
-finds those that no snapshot counts.
+Rows are gathered in memory; large amounts go to a temporary table of DuckDB, which spills. A
+statement's rows are inserted when it commits. Staged rows of a job must survive the process: they
+are put into a separate table next to the target. The commit moves them and drops that table in one
+transaction. Repeating the commit therefore does nothing: the absence of the table records the
+commit. The names of a durable job's tables contain its mark, by which its next execution finds the
+tables that no snapshot includes.
 """
 
 from __future__ import annotations
@@ -28,41 +28,44 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 GATHERED_BYTES = 64 << 20
-"""From so many bytes on, the rows of a statement are kept by DuckDB."""
+"""The size in bytes from which the rows of a statement are stored by DuckDB."""
 
 STAGED_PREFIX = "__runnel_staged_"
-"""How the names of tables with staged rows begin."""
+"""The prefix of the names of tables with staged rows."""
 
 _ROWS = "runnel_rows"
 _SPILLED = "runnel_spilled"
 
 
 class DuckDBSink(Sink):
-    """Writes the rows of one execution. The batches' columns are called c0, c1, … within DuckDB."""
+    """Writes the rows of one execution. In DuckDB the columns of the batches are called c0, c1,
+    …."""
 
     def __init__(self, table: ChangedTable, request: SinkRequest) -> None:
         self._table = table
-        self._place = table.place
+        self._location = table.location
         self._request = request
         self._mark = (
             hashlib.sha256(request.owner.encode()).hexdigest()[:16] + "_" if request.owner else ""
         )
         addressed = request.mode in (WriteMode.UPDATE, WriteMode.DELETE)
         if any(i >= len(table.parts) for i in request.columns[addressed:]):
-            raise ProgrammingError(f'column "{ROW_ID}" can\'t be written: it tells where a row is')
+            raise ProgrammingError(
+                f'column "{ROW_ID}" can\'t be written: it is the position of a row'
+            )
         self._gathered: list[pa.RecordBatch] = []
         self._bytes = 0
         self._has_spilled = False
         self._cursor: DuckDBPyConnection | None = None
-        # Row numbers keep their meaning while a transaction is open from before the scan until
-        # after the change.
-        self._pin = self._place.pinned() if addressed else None
+        # Row numbers are stable while a transaction is open from before the scan until after the
+        # change.
+        self._pin = self._location.pinned() if addressed else None
 
     def recover(self, tokens: Sequence[Token]) -> None:
         for token in tokens:
             self.commit(token)
         for name in self._staged_names() if self._mark else ():
-            self._run(f"DROP TABLE IF EXISTS {self._beside(name)}")
+            self._run(f"DROP TABLE IF EXISTS {self._staging_name(name)}")
 
     def write(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
@@ -75,12 +78,12 @@ class DuckDBSink(Sink):
 
     def stage(self, epoch: int) -> Token:
         if epoch == 0:
-            # Only a light job has epoch 0: it commits next, or is forgotten.
+            # Only a light job has epoch 0: it commits next, or its rows are dropped.
             return {"table": None}
         if not (self._gathered or self._has_spilled):
             return {"table": ""}
         name = f"{STAGED_PREFIX}{self._mark}{uuid4().hex}"
-        self._run(f"CREATE TABLE {self._beside(name)} AS SELECT * FROM {self._rows()}")
+        self._run(f"CREATE TABLE {self._staging_name(name)} AS SELECT * FROM {self._rows()}")
         self._forget()
         return {"table": name}
 
@@ -91,7 +94,7 @@ class DuckDBSink(Sink):
                 self._transact(change_statement(self._table, self._request, self._rows()))
                 self._forget()
         elif name and self._exists(name):
-            staged = self._beside(name)
+            staged = self._staging_name(name)
             with self._between_statements():
                 self._transact(
                     change_statement(self._table, self._request, staged), f"DROP TABLE {staged}"
@@ -99,13 +102,16 @@ class DuckDBSink(Sink):
         self._table.changed()
 
     def _between_statements(self) -> AbstractContextManager[object]:
-        """A job's commit waits for a statement that reads and writes, so that neither loses the
-        other's change."""
+        """The lock to hold during a commit.
+
+        A job's commit waits for a running statement that reads and writes, so that neither loses
+        the other's change.
+        """
         return self._table.exclusive() if self._mark else nullcontext()
 
     def abort(self, token: Token | None) -> None:
         if token is not None and token["table"]:
-            self._run(f"DROP TABLE IF EXISTS {self._beside(token['table'])}")
+            self._run(f"DROP TABLE IF EXISTS {self._staging_name(token['table'])}")
         self._forget()
 
     def close(self) -> None:
@@ -117,7 +123,7 @@ class DuckDBSink(Sink):
         self._cursor = self._pin = None
 
     def _rows(self) -> str:
-        """The rows not yet staged, as a relation of the cursor's."""
+        """The rows that are not staged yet, as a relation of the cursor."""
         if self._has_spilled:
             self._spill()
             return _SPILLED
@@ -144,14 +150,14 @@ class DuckDBSink(Sink):
             self._has_spilled = False
             self._run(f"DROP TABLE {_SPILLED}")
 
-    def _beside(self, name: str) -> str:
-        return f"{self._place.database}.{quoted(self._place.schema)}.{quoted(name)}"
+    def _staging_name(self, name: str) -> str:
+        return f"{self._location.database}.{quoted(self._location.schema)}.{quoted(name)}"
 
     def _exists(self, name: str) -> bool:
         found = self._run(
             "SELECT count(*) FROM duckdb_tables() WHERE '\"' || database_name || '\"' = ? AND "
             "table_name = ?",
-            [self._place.database, name],
+            [self._location.database, name],
         )
         row = found.fetchone()
         return row is not None and row[0] > 0
@@ -162,20 +168,20 @@ class DuckDBSink(Sink):
             "SELECT table_name FROM duckdb_tables() "
             "WHERE '\"' || database_name || '\"' = ? AND schema_name = ? AND "
             "starts_with(table_name, ?)",
-            [self._place.database, self._place.schema, STAGED_PREFIX + self._mark],
+            [self._location.database, self._location.schema, STAGED_PREFIX + self._mark],
         )
         return [name for (name,) in found.fetchall()]
 
     def _open(self) -> DuckDBPyConnection:
         if self._cursor is None:
-            self._cursor = self._place.kernel.cursor()
+            self._cursor = self._location.kernel.cursor()
         return self._cursor
 
     def _run(self, statement: str, arguments: list[str] | None = None) -> DuckDBPyConnection:
         try:
             return self._open().execute(statement, arguments)
         except Exception as error:
-            raise self._place.failure(error) from error
+            raise self._location.failure(error) from error
 
     def _transact(self, *statements: str) -> None:
         cursor = self._open()
@@ -189,13 +195,13 @@ class DuckDBSink(Sink):
                 cursor.execute("ROLLBACK")
             if not isinstance(error, Exception):
                 raise
-            raise self._place.failure(error) from error
+            raise self._location.failure(error) from error
 
 
 def change_statement(table: ChangedTable, request: SinkRequest, rows: str) -> str:
     """DuckDB's SQL that writes `rows`, a relation with the columns c0, c1, … in the order of the
-    request's."""
-    target = table.place.qualified
+    request."""
+    target = table.location.qualified
     if request.mode is WriteMode.DELETE:
         return f"DELETE FROM {target} USING {rows} AS s WHERE {target}.{ROW_ID} = s.c0"
     if request.mode is WriteMode.UPDATE:

@@ -1,7 +1,7 @@
-"""Tables and views of a DuckDB database: reading them.
+"""Tables and views of a DuckDB database, and reading them.
 
-A scan sees its database as it is when the scan is split: a transaction begins there, which the rows
-are then read in.
+A scan sees its database as of the time when it is split: it starts a transaction then, in which it
+reads the rows.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ if TYPE_CHECKING:
 
 
 class DuckDBRelation(ReadableTable):
-    """A view, or a table that is only read. `duckdb_relation` lets the engine of fragments read it
-    where it is."""
+    """A view, or a table that is only read. `duckdb_relation` allows fragments to read it in
+    DuckDB."""
 
     connector = "DuckDB"
 
-    def __init__(self, name: str, place: Place, columns: Sequence[DuckDBColumn]) -> None:
+    def __init__(self, name: str, location: Place, columns: Sequence[DuckDBColumn]) -> None:
         self.name = name
-        self.place = place
+        self.location = location
         self.parts = tuple(columns)
         self.columns = tuple(part.column for part in columns)
         self._rows: int | None = None
 
     def duckdb_relation(self) -> str:
-        """DuckDB's SQL for FROM: a relation with the columns c0, c1, … in the order of `columns`,
-        in their canonical types."""
+        """DuckDB's SQL for FROM: a relation with the columns c0, c1, … in the order of
+        `columns`, in their canonical types."""
         columns = [f"{part.expression} AS c{i}" for i, part in enumerate(self.parts)]
         if len(self.columns) > len(self.parts):
             columns.append(f"{ROW_ID} AS c{len(self.parts)}")
-        return f"(SELECT {', '.join(columns)} FROM {self.place.qualified})"
+        return f"(SELECT {', '.join(columns)} FROM {self.location.qualified})"
 
     def row_count(self) -> int | None:
         return None
@@ -78,13 +78,13 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
     def __init__(
         self,
         name: str,
-        place: Place,
+        location: Place,
         columns: Sequence[DuckDBColumn],
         *,
         has_key: bool,
         is_read_only: bool,
     ) -> None:
-        super().__init__(name, place, columns)
+        super().__init__(name, location, columns)
         self.has_key = has_key
         self.is_addressed = all(part.name.lower() != ROW_ID for part in columns)
         self.row_id = len(self.columns)
@@ -105,18 +105,18 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
         return self._rows
 
     def _count(self) -> int | None:
-        place = self.place
+        location = self.location
         query = (
             "SELECT estimated_size FROM duckdb_tables() "
             "WHERE '\"' || replace(database_name, '\"', '\"\"') || '\"' = ? "
             "AND schema_name = ? AND table_name = ?"
         )
         try:
-            with place.kernel.cursor() as cursor:
+            with location.kernel.cursor() as cursor:
                 found = cursor.execute(
-                    query, [place.database, place.schema, place.table]
+                    query, [location.database, location.schema, location.table]
                 ).fetchone()
-        except Exception:  # an estimate: whoever reads the table will hear what is wrong
+        except Exception:  # an estimate: reading the table will report the error
             return None
         return None if found is None else int(found[0])
 
@@ -131,38 +131,38 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
         return written_by(self, fragment, request)
 
     def exclusive(self) -> AbstractContextManager[object]:
-        return self.place.lock
+        return self.location.lock
 
     def clear(self) -> int:
-        place = self.place
+        location = self.location
         try:
-            with place.kernel.cursor() as cursor:
-                cursor.execute(f"DELETE FROM {place.qualified}")
+            with location.kernel.cursor() as cursor:
+                cursor.execute(f"DELETE FROM {location.qualified}")
                 return int(cursor.rowcount)
         except Exception as error:
-            raise place.failure(error) from error
+            raise location.failure(error) from error
         finally:
             self.changed()
 
     def changed(self) -> None:
-        """The number of rows is another one now."""
+        """Forgets the number of rows, which has changed."""
         self._rows = None
 
 
 class DuckDBSource(Source):
-    """A scan. Blocking: DuckDB works when it is asked for rows."""
+    """A scan. Blocking: DuckDB computes rows when they are requested."""
 
     cooperative = False
 
     def __init__(self, table: DuckDBRelation, request: ScanRequest) -> None:
-        self._place = table.place
+        self._location = table.location
         columns = [self._column(table, i) for i in request.columns]
         limit = (
             ""
             if request.limit is None or request.predicate is not None
             else f" LIMIT {request.limit}"
         )
-        self._query = f"SELECT {', '.join(columns) or '1'} FROM {table.place.qualified}{limit}"
+        self._query = f"SELECT {', '.join(columns) or '1'} FROM {table.location.qualified}{limit}"
         self._types = [table.columns[i].type for i in request.columns]
         self._names = [table.columns[i].name for i in request.columns]
 
@@ -176,7 +176,7 @@ class DuckDBSource(Source):
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         return [
             DuckDBPartition(
-                self._place, self._place.pinned(), self._query, self._types, self._names
+                self._location, self._location.pinned(), self._query, self._types, self._names
             )
         ]
 
@@ -186,13 +186,13 @@ class DuckDBPartition(SourcePartition):
 
     def __init__(
         self,
-        place: Place,
+        location: Place,
         cursor: DuckDBPyConnection,
         query: str,
         types: Sequence[SqlType],
         names: Sequence[str],
     ) -> None:
-        self._place = place
+        self._location = location
         self._cursor = cursor
         self._query = query
         self._types = types
@@ -217,7 +217,7 @@ class DuckDBPartition(SourcePartition):
                 if batch.num_rows:
                     return batch
         except Exception as error:
-            raise self._place.failure(error) from error
+            raise self._location.failure(error) from error
         return None
 
     def _canonical(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,9 +1,8 @@
-"""Types at the door to DuckDB: which SQL type a column of DuckDB has, and how DuckDB's own SQL
-brings it there.
+"""Maps DuckDB types to SQL types, and writes the SQL with which DuckDB converts its values.
 
-Some types of DuckDB have no counterpart but one that holds their values: unsigned and 128-bit
-integers become wider integers or DECIMAL, ENUM text, TIMESTAMP_S, _MS and _NS become TIMESTAMP.
-Others have none and are refused by name.
+Some DuckDB types map to a type that can hold their values: unsigned and 128-bit integers become
+wider integers or DECIMAL, ENUM becomes text, TIMESTAMP_S, _MS and _NS become TIMESTAMP. Types
+without such a type are refused by name.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ _NAMES = {
 
 
 def sql_type_of(duck: Any) -> SqlType:
-    """The SQL type that holds the values of a DuckDB type (a DuckDBPyType); NotSupportedError where
+    """The SQL type that holds the values of a DuckDB type (a DuckDBPyType); NotSupportedError if
     there is none."""
     kind = duck.id
     if str(duck) == "JSON":
@@ -83,13 +82,13 @@ def sql_type_of(duck: Any) -> SqlType:
     if kind == "interval":
         return INTERVAL
     if kind == "decimal":
-        parts = dict(duck.children)
-        return decimal(parts["precision"], parts["scale"])
+        children = dict(duck.children)
+        return decimal(children["precision"], children["scale"])
     if kind in ("list", "array"):
         return array(_inner(dict(duck.children)["child"]))
     if kind == "map":
-        parts = dict(duck.children)
-        return map_of(_inner(parts["key"]), _inner(parts["value"]))
+        children = dict(duck.children)
+        return map_of(_inner(children["key"]), _inner(children["value"]))
     if kind == "struct":
         return row(*((name, _inner(item)) for name, item in duck.children))
     found = _SAME.get(kind) or _HELD.get(kind)
@@ -106,7 +105,7 @@ def _inner(duck: Any) -> SqlType:
 
 
 def is_canonical(duck: Any) -> bool:
-    """Whether DuckDB's values of a type need no conversion to be those of its SQL type."""
+    """Whether the values of a DuckDB type are those of its SQL type without a conversion."""
     kind = duck.id
     if kind == "list":
         return is_canonical(dict(duck.children)["child"])
@@ -116,8 +115,8 @@ def is_canonical(duck: Any) -> bool:
 
 
 def type_text(sql_type: SqlType) -> str:
-    """The DuckDB type whose values are those of a SQL type: of a new table's column, or the target
-    of a cast."""
+    """The DuckDB type with the values of a SQL type: of a new table's column, or the target of a
+    cast."""
     kind = sql_type.kind
     if kind is Kind.DECIMAL:
         return f"DECIMAL({sql_type.precision}, {sql_type.scale})"
@@ -139,18 +138,18 @@ def type_text(sql_type: SqlType) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as DuckDB's SQL has it."""
+    """A quoted name in DuckDB's SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """A text as DuckDB's SQL has it."""
+    """A text literal in DuckDB's SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def canonical_expression(name: str, duck: Any, sql_type: SqlType) -> str:
-    """DuckDB's SQL for a column with the values of `sql_type`: its own type, or a wider one that
-    was declared for it."""
+    """DuckDB's SQL for a column with the values of `sql_type`: its own type, or a wider declared
+    type."""
     column = quoted(name)
     if sql_type.kind in _INTERVALS:
         return _INTERVALS[sql_type.kind](column)
@@ -160,7 +159,8 @@ def canonical_expression(name: str, duck: Any, sql_type: SqlType) -> str:
 
 
 def _day_interval(column: str) -> str:
-    """Months have no length: an interval with months is no INTERVAL DAY TO SECOND."""
+    """SQL for an INTERVAL DAY TO SECOND; it fails for intervals with months, which have no fixed
+    length."""
     months = f"datepart('year', {column}) * 12 + datepart('month', {column})"
     fault = (
         f"error('{ERROR_MARK}interval ' || CAST({column} AS VARCHAR) || ' has months, which have "

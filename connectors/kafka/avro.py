@@ -1,4 +1,4 @@
-"""Avro payloads of Kafka messages: records without a header, whose schema the mapping gives."""
+"""Avro payloads of Kafka messages: records without a header, with the schema of the mapping."""
 
 from __future__ import annotations
 
@@ -25,28 +25,30 @@ from runnel.sqltypes import SqlType, to_arrow
 
 
 def parsed_schema(text: str, option: str) -> Any:
-    """The schema that an option gives."""
+    """The schema in an option."""
     try:
         return _fastavro().parse_schema(json.loads(text))
     except OperationalError:
         raise
     except Exception as error:
-        # Of what is wrong with a schema fastavro has many exceptions.
+        # fastavro raises exceptions of many classes for an invalid schema.
         raise ProgrammingError(
             f'option "{option}" is no Avro schema',
             detail=str(error) or type(error).__name__,
-            hint="give it as JSON text",
+            hint="write it as JSON text",
         ) from error
 
 
 def schema_columns(schema: Any, option: str) -> list[tuple[str, SqlType]]:
-    """The columns that a schema has."""
+    """The columns of a schema."""
     return columns_of_schema(schema, f"option {option}")
 
 
 class AvroSide(Side):
-    """An Avro record; its fields are the columns. Without a schema that of new files with these
-    columns counts."""
+    """An Avro record; its fields are the columns.
+
+    Without a schema, the schema of new Avro files with these columns is used.
+    """
 
     def __init__(self, columns: Sequence[TableColumn], schema: Any) -> None:
         super().__init__(columns)
@@ -56,16 +58,16 @@ class AvroSide(Side):
         )
         self._natural = dict(columns_of_schema(self._schema, "the schema"))
         names = list(self._natural)
-        places = match_names([external_name(column) for column in columns], names)
-        self._fields = [None if place is None else names[place] for place in places]
+        positions = match_names([external_name(column) for column in columns], names)
+        self._fields = [None if position is None else names[position] for position in positions]
 
     def decode(
-        self, payloads: Payloads, wanted: Sequence[int], messages: Messages
+        self, payloads: Payloads, requested: Sequence[int], messages: Messages
     ) -> list[pa.Array]:
         records = self._records(payloads, messages)
         arrays = []
-        for place in wanted:
-            field, column = self._fields[place], self.columns[place]
+        for index in requested:
+            field, column = self._fields[index], self.columns[index]
             if field is None:
                 arrays.append(pa.nulls(len(records), to_arrow(column.type)))
                 continue
@@ -102,16 +104,16 @@ class AvroSide(Side):
         payloads: Payloads,
         messages: Messages,
     ) -> pa.Array:
-        wanted, natural = column
+        target, natural = column
 
         def convert(part: Sequence[Any]) -> pa.Array:
-            return convert_arrow(array_of(part, natural), wanted.type)
+            return convert_arrow(array_of(part, natural), target.type)
 
         bad = unfit_places(values, convert)
         for index in bad:
             messages.leave_out(
                 index,
-                unfit(values[index], wanted.name, wanted.type, None, is_inferred=False),
+                unfit(values[index], target.name, target.type, None, is_inferred=False),
                 payloads[index],
             )
             values[index] = None

@@ -1,4 +1,4 @@
-"""Kafka's client: made when it is needed, with errors in our classes."""
+"""Kafka's client: created when it is needed; its errors are converted to Runnel's classes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from runnel.errors import ErrorCode, OperationalError, ProgrammingError, suggest
 
 LOGGER = logging.getLogger("runnel.connectors.kafka.connector")
 SECONDS = 10.0
-"""How long the broker's answer is waited for at most: less where the statement has less left."""
+"""The maximum wait for the broker's answer in seconds; less if the statement has less time left."""
 LOOK = 0.5
-"""Seconds after which a call that can be made again is, so that the end of the statement is
-heard."""
+"""The interval in seconds at which a repeatable call is repeated, in order to notice the end of
+the statement."""
 
 _CONSUMER_ONLY = (
     "group.",
@@ -68,13 +68,15 @@ def kafka() -> Any:
 
 
 def seconds() -> float:
-    """How long the broker's answer may be waited for now."""
+    """How many seconds the broker's answer may take now."""
     return patience.seconds(SECONDS)
 
 
 def look_seconds() -> float:
-    """How long a call may take that is made again until the broker has answered. OperationalError
-    where the statement was cancelled, or its time is over."""
+    """How many seconds one try of a repeated call may take.
+
+    OperationalError if the statement was cancelled or has timed out.
+    """
     found = patience.current()
     found.check()
     found.check_time()
@@ -83,8 +85,7 @@ def look_seconds() -> float:
 
 @contextmanager
 def calling(what: str) -> Iterator[None]:
-    """Turns what the client raises inside into an OperationalError that says what couldn't be
-    done."""
+    """Converts exceptions of the client into an OperationalError with the message `what`."""
     try:
         yield
     except kafka().KafkaException as error:
@@ -92,7 +93,7 @@ def calling(what: str) -> Iterator[None]:
 
 
 def failed(what: str, error: Any) -> OperationalError:
-    """The error for an answer of the client's."""
+    """The error for an error of the client."""
     name = error.name() if hasattr(error, "name") else type(error).__name__
     unreachable = name in ("_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE")
     return OperationalError(
@@ -104,8 +105,10 @@ def failed(what: str, error: Any) -> OperationalError:
 
 
 def consumer(options: Mapping[str, str]) -> Any:
-    """A consumer that commits nothing unless the options say so. It never moves to another offset
-    by itself: an offset that is gone is an error."""
+    """A consumer that commits no offsets unless the options say so.
+
+    It never moves to another offset by itself: a deleted offset is an error.
+    """
     own = {
         name: value
         for name, value in options.items()
@@ -136,17 +139,17 @@ def _made(kind: Any, options: dict[str, str]) -> Any:
     except kafka().KafkaException as error:
         reason = error.args[0].str() if error.args else str(error)
         raise ProgrammingError(
-            "Kafka's client doesn't take these options",
+            "Kafka's client rejects these options",
             detail=reason,
             hint=(
-                "options that Runnel doesn't know go to the client as they are: see librdkafka's "
+                "options that Runnel does not know are passed to the client: see librdkafka's "
                 "CONFIGURATION.md"
             ),
         ) from error
 
 
 def partitions_of(client: Any, topic: str) -> list[int]:
-    """The numbers of a topic's partitions; OperationalError where there is no such topic."""
+    """The numbers of a topic's partitions; OperationalError if the topic does not exist."""
     with calling(f'the topic "{topic}" can\'t be looked up'):
         known = client.list_topics(topic, timeout=seconds()).topics[topic]
     if known.error is not None or not known.partitions:
@@ -161,7 +164,7 @@ def partitions_of(client: Any, topic: str) -> list[int]:
 
 
 def topics(client: Any) -> list[str]:
-    """The names of all topics but Kafka's own."""
+    """The names of all topics except Kafka's internal ones."""
     with calling("the topics can't be listed"):
         return sorted(
             name

@@ -4,10 +4,10 @@
     TYPE Kafka OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'json-flat',
         'bootstrap.servers' = 'localhost:9092')
 
-The external name is the topic. Columns of the key are `__key`, or have an external name
-`__key.field`; all others are of the value: `this`, or its fields. Beside them there are three that
-are not part of `*`: __partition, __offset and __timestamp. Options that aren't ours go to Kafka's
-client as they are.
+The external name is the topic. A column of the key is `__key`, or has an external name
+`__key.field`; all other columns belong to the value: `this`, or its fields. There are also three
+columns that `*` does not select: __partition, __offset and __timestamp. Options that Runnel does
+not know are passed to Kafka's client.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class KafkaTable(ReadableTable, WritableTable):
                 VALUE, options.require(VALUE_FORMAT), options.get(VALUE_SCHEMA), values
             )
             found += self.value_side.columns
-        order = {column.name: place for place, (column, _) in enumerate(declared)}
+        order = {column.name: index for index, (column, _) in enumerate(declared)}
         shown = sorted(found, key=lambda column: order.get(column.name, 0))
         taken = {column.name.lower() for column in shown}
         if len(taken) < len(shown):
@@ -153,10 +153,10 @@ class KafkaTable(ReadableTable, WritableTable):
             if name not in taken
         ]
         self.columns = (*shown, *hidden)
-        places = {column.name: place for place, column in enumerate(self.columns)}
-        self.key_indexes = _places(self.key_side, places)
-        self.value_indexes = _places(self.value_side, places)
-        self.metadata = {column.name: places[column.name] for column in hidden}
+        positions = {column.name: position for position, column in enumerate(self.columns)}
+        self.key_indexes = _places(self.key_side, positions)
+        self.value_indexes = _places(self.value_side, positions)
+        self.metadata = {column.name: positions[column.name] for column in hidden}
 
     @property
     def is_unbounded(self) -> bool:
@@ -180,12 +180,12 @@ class KafkaTable(ReadableTable, WritableTable):
         return KafkaSink(self, request)
 
 
-def _places(side: Side | None, places: Mapping[str, int]) -> tuple[int, ...]:
-    return () if side is None else tuple(places[column.name] for column in side.columns)
+def _places(side: Side | None, positions: Mapping[str, int]) -> tuple[int, ...]:
+    return () if side is None else tuple(positions[column.name] for column in side.columns)
 
 
 def _divided(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Our options, and those of the client."""
+    """Runnel's options, and the client's options."""
     names = {option.name.lower() for option in OPTIONS.options}
     own = {name: value for name, value in options.items() if name.lower() in names}
     return own, {name: value for name, value in options.items() if name not in own}
@@ -203,7 +203,7 @@ def _check_client(client: Mapping[str, str]) -> None:
 
 
 def _path(column: ColumnDefinition) -> str:
-    """What a column is of a message: __key or this, or a field of one of them."""
+    """The path of a column in a message: __key or this, or a field of one of them."""
     name = column.external_name or column.name
     if name in (KEY, VALUE) or name.startswith((KEY + ".", VALUE + ".")):
         return name
@@ -213,7 +213,7 @@ def _path(column: ColumnDefinition) -> str:
 def _side(
     side: str, format_name: str, schema: str | None, declared: list[tuple[ColumnDefinition, str]]
 ) -> Side:
-    """The key or the value of messages, by its format and its columns."""
+    """The codec of the key or the value of messages, by its format and its columns."""
     option = "keyFormat" if side == KEY else "valueFormat"
     kind = format_name.strip().lower()
     single = _SINGLE.get(kind)
@@ -223,7 +223,7 @@ def _side(
         known = [*RECORD_FORMATS, *_SINGLE]
         raise ProgrammingError(
             f"wrong value '{format_name}' for option \"{option}\" of connector Kafka",
-            hint=suggest(kind, known, "it takes " + ", ".join(known)),
+            hint=suggest(kind, known, "it accepts " + ", ".join(known)),
         )
     columns = [
         TableColumn(column.name, column.type, path.removeprefix(side + "."))
@@ -235,7 +235,7 @@ def _side(
             hint="declare the fields, each as a column",
         )
     if kind == "avro":
-        # Loaded on first use: it needs another package.
+        # Loaded on first use, since it needs another package.
         from runnel.connectors.kafka.avro import AvroSide, parsed_schema, schema_columns
 
         option = "keyAvroSchema" if side == KEY else "valueAvroSchema"
@@ -272,7 +272,7 @@ def _single_column(
     if len(declared) > 1 or path != side:
         wrong = declared[1][0] if len(declared) > 1 else column
         raise ProgrammingError(
-            f'column "{wrong.name}" is not there: by option "{option}" there is only "{side}", '
+            f'column "{wrong.name}" does not exist: by option "{option}" there is only "{side}", '
             f"{kind}",
             hint=f"declare {side} {kind}, or use a format with fields, such as json-flat",
         )

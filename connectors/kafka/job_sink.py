@@ -1,7 +1,7 @@
-"""Writing to a Kafka topic in a durable job: each epoch is one transaction.
+"""Writes to a Kafka topic in a durable job: each epoch is one transaction.
 
-An epoch's messages are kept in its token, and so in the snapshot, until they are sent when the
-snapshot is safe.
+The messages of an epoch are stored in its token, and so in the snapshot, until they are sent once
+the snapshot is complete.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ _MOST_ROWS = 65_536
 
 
 class KafkaJobSink(Sink):
-    """Appends the messages of one execution to a topic. Epochs have numbers that rise over all
-    executions."""
+    """Appends the messages of one execution to a topic.
+
+    The numbers of epochs increase over all executions.
+    """
 
     def __init__(self, table: Topic, request: SinkRequest) -> None:
         self._table = table
@@ -40,9 +42,9 @@ class KafkaJobSink(Sink):
                 self.commit(token)
                 self._number = max(self._number, token["number"])
             elif token["number"] > self._open().last_of(token["owner"]):
-                # Of the job whose snapshot this one begins with, which didn't come to send it. It
-                # is noted as that job's: until this one has a snapshot of its own it may come here
-                # again.
+                # The token is from the job whose snapshot this job begins with, and was not sent by
+                # that job. It is recorded under that job's name: until this job has a snapshot of
+                # its own, it may get here again.
                 messages = _unpacked(token["messages"])
                 if messages:
                     self._open().send(messages, token["number"], token["owner"])

@@ -1,8 +1,9 @@
 """The key and the value of Kafka messages: bytes to columns and back.
 
-A side is one value ('bigint', 'varchar', 'json', …), or a record with fields ('json-flat', 'csv',
-'avro'). Numbers are as Kafka's own serialisers write them (big-endian); VARCHAR is UTF-8, VARBINARY
-the bytes, and any other single type its text. A message without key or value gives NULLs.
+A side (key or value) is one value ('bigint', 'varchar', 'json', …), or a record with fields
+('json-flat', 'csv', 'avro'). Numbers have the format of Kafka's own serializers (big-endian);
+VARCHAR is UTF-8, VARBINARY is the bytes, and any other single type is its text. A missing key or
+value is read as NULLs.
 """
 
 from __future__ import annotations
@@ -46,23 +47,29 @@ _CONTEXT = EvaluationContext()
 
 
 class Messages:
-    """Some messages of one partition, and which of them can't be read. `place` tells where the one
-    at an index is."""
+    """Some messages of one partition, with a mask of the readable ones.
 
-    def __init__(self, count: int, place: Callable[[int], str], malformed: Malformed) -> None:
-        self.place = place
+    locate: returns the location of the message at an index, for errors.
+    malformed: handles malformed messages.
+    sound: the mask of the messages that can be read.
+    """
+
+    def __init__(self, count: int, locate: Callable[[int], str], malformed: Malformed) -> None:
+        self.locate = locate
         self.malformed = malformed
         self.sound: Mask = np.ones(count, np.bool_)
 
     def leave_out(self, index: int, error: DataError, payload: bytes | None) -> None:
-        """Raises the error with its place, or leaves the message out; of two errors in one message
-        the first counts."""
+        """Raises the error with its location, or leaves the message out.
+
+        Of two errors in one message only the first one counts.
+        """
         if self.sound[index]:
             self.sound[index] = False
             error.detail = (
-                self.place(index)
+                self.locate(index)
                 if error.detail is None
-                else f"{self.place(index)}: {error.detail}"
+                else f"{self.locate(index)}: {error.detail}"
             )
             self.malformed.leave_out(error, (payload or b"").decode("utf-8", "backslashreplace"))
 
@@ -75,9 +82,10 @@ class Side(ABC):
 
     @abstractmethod
     def decode(
-        self, payloads: Payloads, wanted: Sequence[int], messages: Messages
+        self, payloads: Payloads, requested: Sequence[int], messages: Messages
     ) -> list[pa.Array]:
-        """The columns at `wanted`, a value for each message; arbitrary for those left out."""
+        """The columns at the indexes `requested`, with one value per message; any value for
+        messages that are left out."""
 
     @abstractmethod
     def encode(self, arrays: Sequence[pa.Array]) -> list[bytes | None]:
@@ -102,7 +110,7 @@ class SingleSide(Side):
         return self.columns[0].type
 
     def decode(
-        self, payloads: Payloads, wanted: Sequence[int], messages: Messages
+        self, payloads: Payloads, requested: Sequence[int], messages: Messages
     ) -> list[pa.Array]:
         dtype = _NUMBERS.get(self._type.kind)
         if dtype is not None:
@@ -127,7 +135,9 @@ class SingleSide(Side):
 
     def _numbers(self, payloads: Payloads, dtype: np.dtype[Any], messages: Messages) -> pa.Array:
         size = dtype.itemsize
-        given = np.fromiter((payload is not None for payload in payloads), np.bool_, len(payloads))
+        present = np.fromiter(
+            (payload is not None for payload in payloads), np.bool_, len(payloads)
+        )
         joined = b"".join([bytes(size) if payload is None else payload for payload in payloads])
         if len(joined) != size * len(payloads) or any(
             len(item) != size for item in payloads if item is not None
@@ -143,7 +153,7 @@ class SingleSide(Side):
                 fitting.append(payload if payload is not None and fits else bytes(size))
             joined = b"".join(fitting)
         values = np.frombuffer(joined, dtype).astype(dtype.newbyteorder("="))
-        return from_numbers(values, to_arrow(self._type), None if given.all() else given)
+        return from_numbers(values, to_arrow(self._type), None if present.all() else present)
 
     def _text(self, found: pa.Array, payloads: Payloads, messages: Messages) -> pa.Array:
         try:
@@ -170,27 +180,27 @@ class SingleSide(Side):
         size = np.dtype(dtype).itemsize
         data = numbers(values, np.dtype(dtype).newbyteorder("=")).astype(dtype).tobytes()
         valid = validity(values)
-        pieces: list[bytes | None] = [
+        payloads: list[bytes | None] = [
             data[start : start + size] for start in range(0, len(data), size)
         ]
         return (
-            pieces
+            payloads
             if valid is None
-            else [piece if ok else None for piece, ok in zip(pieces, valid, strict=True)]
+            else [payload if ok else None for payload, ok in zip(payloads, valid, strict=True)]
         )
 
 
 class TextSide(Side):
-    """Records of text, which the parsers of files read all at once: each message becomes a line."""
+    """Text records: each message becomes a line, and a parser of files reads all lines together."""
 
     parser: type[RecordParser]
     no_record: bytes
-    """Stands for a message without a payload."""
+    """The line for a message without a payload."""
 
     def decode(
-        self, payloads: Payloads, wanted: Sequence[int], messages: Messages
+        self, payloads: Payloads, requested: Sequence[int], messages: Messages
     ) -> list[pa.Array]:
-        asked = Reading(tuple(wanted), self.columns, evaluation=_CONTEXT)
+        asked = Reading(tuple(requested), self.columns, evaluation=_CONTEXT)
         options = FileOptions("", None, None, "none", False, False, _DIALECT)
         parser = self.parser("", options, asked, Malformed(messages.malformed.on_error, ""))
         self.prepare(parser)
@@ -199,16 +209,19 @@ class TextSide(Side):
         if any(b"\n" in line for line in lines):
             return self._one_by_one(lines, keep)
         batch = keep.read(b"\n".join([*lines, b""]), 1)
+        # `batch` has one row per sound line. Example: 4 messages, of which the second is malformed:
+        # sound = [True, False, True, True], cumsum(sound) - 1 = [0, 0, 1, 2]. Taking the rows [0,
+        # NULL, 1, 2] restores one row per message.
         sound = keep.sound
         if batch.num_rows != np.count_nonzero(sound):
             return self._one_by_one(lines, keep)
         if sound.all():
             return list(batch.columns)
-        places = indexes(np.maximum(np.cumsum(sound) - 1, 0), sound)
-        return [column.take(places) for column in batch.columns]
+        rows = indexes(np.maximum(np.cumsum(sound) - 1, 0), sound)
+        return [column.take(rows) for column in batch.columns]
 
     def _one_by_one(self, lines: Sequence[bytes], keep: _Lines) -> list[pa.Array]:
-        """Messages with line ends in them must hold one record each all the same."""
+        """Reads one message at a time: a message with line ends may still be only one record."""
         batches = []
         for index, line in enumerate(lines):
             batch = keep.read(line + b"\n", index + 1)
@@ -221,12 +234,12 @@ class TextSide(Side):
                 batch = pa.RecordBatch.from_arrays(nulls, schema=batch.schema)
             batches.append(batch)
         return [
-            pa.concat_arrays(list(parts))
-            for parts in zip(*(batch.columns for batch in batches), strict=True)
+            pa.concat_arrays(list(chunks))
+            for chunks in zip(*(batch.columns for batch in batches), strict=True)
         ]
 
     def prepare(self, parser: RecordParser) -> None:
-        """Tells the parser what a file's beginning would."""
+        """Passes the parser the information that a file has at its beginning."""
 
     def line(self, payload: bytes | None) -> bytes:
         """The payload as a line without its end."""
@@ -246,11 +259,11 @@ class TextSide(Side):
 
     @abstractmethod
     def write(self, output: Any, batch: pa.RecordBatch) -> list[bytes] | None:
-        """Writes each row as a line, or gives the payloads itself where they may hold line ends."""
+        """Writes each row as a line; or returns the payloads, if they can contain line ends."""
 
 
 class _Lines:
-    """Reads lines that are messages, and passes on what is wrong with them."""
+    """Reads messages as lines, and reports their errors."""
 
     def __init__(self, parser: RecordParser, messages: Messages, payloads: Payloads) -> None:
         self._parser = parser
@@ -271,7 +284,7 @@ class _Lines:
 
 
 class _Bytes:
-    """Takes what a file's writer writes."""
+    """Collects the output of a file's writer."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -289,7 +302,7 @@ class JsonSide(TextSide):
     def line(self, payload: bytes | None) -> bytes:
         if payload is not None and not payload.strip():
             return b'""'
-        # Outside of strings, where they can't stand, line ends are blanks.
+        # Line ends cannot occur within JSON strings; elsewhere they are white space.
         return super().line(payload).replace(b"\n", b" ")
 
     def write(self, output: Any, batch: pa.RecordBatch) -> None:

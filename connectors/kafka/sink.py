@@ -1,5 +1,5 @@
-"""Writing to a Kafka topic in a light job: its rows are sent when it commits, so that one that
-fails has sent nothing."""
+"""Writes to a Kafka topic in a light job. Rows are sent at the commit, so a job that fails has
+sent nothing."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ Message = tuple[bytes | None, bytes | None]
 
 
 def encoded(table: Topic, columns: Sequence[int], batch: pa.RecordBatch) -> Iterable[Message]:
-    """The messages of rows of these columns: keys and values."""
-    given = dict(zip(columns, batch.columns, strict=True))
-    sides: list[list[bytes | None]] = []
-    for side, places in (
+    """The messages, as keys and values, of rows of these columns."""
+    arrays_by_index = dict(zip(columns, batch.columns, strict=True))
+    payloads: list[list[bytes | None]] = []
+    for side, indexes in (
         (table.key_side, table.key_indexes),
         (table.value_side, table.value_indexes),
     ):
         if side is None:
-            sides.append([None] * batch.num_rows)
+            payloads.append([None] * batch.num_rows)
             continue
         arrays = [
-            given[place]
-            if place in given
-            else pa.nulls(batch.num_rows, to_arrow(table.columns[place].type))
-            for place in places
+            arrays_by_index[index]
+            if index in arrays_by_index
+            else pa.nulls(batch.num_rows, to_arrow(table.columns[index].type))
+            for index in indexes
         ]
-        sides.append(side.encode(arrays))
-    return zip(*sides, strict=True)
+        payloads.append(side.encode(arrays))
+    return zip(*payloads, strict=True)
 
 
 class KafkaSink(Sink):
@@ -72,7 +72,7 @@ class KafkaSink(Sink):
         self._client = None
 
     def _send(self, messages: list[Message]) -> None:
-        """All are at the broker when it returns."""
+        """Sends the messages; the broker has all of them when it returns."""
         if not messages:
             return
         topic = self._table.topic
@@ -81,7 +81,7 @@ class KafkaSink(Sink):
             partitions_of(self._client, topic)
         client, errors = self._client, []
 
-        def told(error: Any, _: Any) -> None:
+        def on_delivery_report(error: Any, _: Any) -> None:
             if error is not None:
                 errors.append(error)
 
@@ -89,7 +89,7 @@ class KafkaSink(Sink):
             for key, value in messages:
                 while not errors:
                     try:
-                        client.produce(topic, value=value, key=key, on_delivery=told)
+                        client.produce(topic, value=value, key=key, on_delivery=on_delivery_report)
                         break
                     except BufferError:
                         client.poll(look_seconds())
@@ -97,10 +97,10 @@ class KafkaSink(Sink):
                 if errors:
                     break
             while not errors and client.flush(look_seconds()):
-                # The client gives each message up after 'message.timeout.ms', and says so.
+                # The client discards a message after 'message.timeout.ms', and reports it.
                 pass
         except BaseException:
-            # What has not been sent isn't: the client would go on with it.
+            # The client must not continue to send the remaining messages.
             client.purge()
             client.flush(seconds())
             raise

@@ -1,10 +1,9 @@
-"""Reading a Kafka topic: a partition of ours for each of the topic's, with a consumer of its own.
+"""Reads a Kafka topic: one source partition per partition of the topic, each with its own consumer.
 
-Where reading starts is fixed when the query starts: at the group's committed offset if the options
-name a group that has one, else at the topic's end, or with 'auto.offset.reset' = 'earliest' at its
-beginning. After that the place is ours (it goes into snapshots); an offset that is no longer there
-is an error that tells the gap. Partitions that are added to the topic later are seen by the next
-query.
+The start is fixed when the query starts: at the group's committed offset if the options name a
+group that has one, else at the topic's end, or with 'auto.offset.reset' = 'earliest' at its
+beginning. After that Runnel stores the position (in snapshots); a deleted offset is an error that
+states the gap. Partitions that are added to the topic later are seen by the next query.
 """
 
 from __future__ import annotations
@@ -44,13 +43,14 @@ from runnel.processor import ExpiredPosition, JobContext
 from runnel.sqltypes import TIMESTAMP_TZ, to_arrow
 
 MOST_MESSAGES = 20_000
-"""How many messages one read takes at most."""
+"""The maximum number of messages per read."""
 
 WAITING_SECONDS = 0.1
-"""How long the reads of all partitions, one after the other, wait for a message."""
+"""How many seconds the reads of all partitions together, one after the other, wait for a
+message."""
 
 FIRST = -2
-"""Stands for the first offset that there is."""
+"""Stands for the first existing offset."""
 
 _STARTS = {
     "earliest": True,
@@ -83,7 +83,7 @@ class KafkaSource(Source):
             starts = [_start(client, table, number) for number in numbers]
         finally:
             client.close()
-        # They may all be read by one thread, in turn.
+        # One thread may read all of them in turn.
         waiting = WAITING_SECONDS / len(numbers)
         return [
             KafkaPartition(table, self._request.columns, (number, start), (context.clock, waiting))
@@ -122,26 +122,28 @@ def _start(client: Any, table: Topic, number: int) -> int:
     if reset not in _STARTS:
         raise ProgrammingError(
             f"wrong value '{reset}' for option \"auto.offset.reset\"",
-            hint="it takes earliest or latest",
+            hint="it accepts earliest or latest",
         )
     return int(low if _STARTS[reset] else high)
 
 
-def _warn_or_fail(table: Topic, committed: tuple[int, int], there: tuple[int, int]) -> None:
-    """What a group has committed is gone: as with Kafka's own clients 'auto.offset.reset' says
-    where to begin then, and where nobody has said it that is an error. `committed`: a partition and
-    an offset in it."""
+def _warn_or_fail(table: Topic, committed: tuple[int, int], bounds: tuple[int, int]) -> None:
+    """Handles a group's committed offset that no longer exists.
+
+    As with Kafka's own clients, 'auto.offset.reset' determines the start then; without that option
+    it is an error. `committed` is a partition and an offset in it.
+    """
     error = position_expired(
         f'offset {committed[1]} of partition {committed[0]} of topic "{table.topic}", which group '
-        f'"{table.client_options["group.id"]}" has committed, is not there any more',
-        detail=_offsets(*there),
+        f'"{table.client_options["group.id"]}" has committed, no longer exists',
+        detail=_offsets(*bounds),
     )
     reset = table.client_options.get("auto.offset.reset")
     if reset is None:
-        error.hint = "say where to begin then: 'auto.offset.reset' = 'earliest' or 'latest'"
+        error.hint = "set where to begin then: 'auto.offset.reset' = 'earliest' or 'latest'"
         raise error
     LOGGER.warning(
-        "%s (%s): reading begins where 'auto.offset.reset' says, %s",
+        "%s (%s): reading starts by 'auto.offset.reset' at %s",
         error.message,
         error.detail,
         reset,
@@ -157,19 +159,22 @@ def _offsets(low: int, high: int) -> str:
 
 
 class KafkaPartition(SourcePartition):
-    """Reads one partition of a topic. `place` is its number and the offset to start at; `waiting`
-    the clock, and how many seconds a read waits."""
+    """Reads one partition of a topic.
+
+    topic_partition: its number, and the offset to start at.
+    waiting: the clock, and how many seconds a read waits.
+    """
 
     def __init__(
         self,
         table: Topic,
         columns: tuple[int, ...],
-        place: tuple[int, int],
+        topic_partition: tuple[int, int],
         waiting: tuple[Callable[[], int], float],
     ) -> None:
         self._table = table
         self._columns = columns
-        self._number, self._offset = place
+        self._number, self._offset = topic_partition
         self.identity = f"{table.topic}/{self._number}"
         self._clock, self._seconds = waiting
         self._malformed = Malformed(table.on_error, f'topic "{table.topic}"')
@@ -201,8 +206,8 @@ class KafkaPartition(SourcePartition):
             else:
                 if not sound:
                     raise self._broken(error)
-                # What came before it is given first; the error comes again when it is read on from
-                # there.
+                # The messages before the error are emitted first; the error occurs again when
+                # reading continues.
                 self.close()
                 break
         if not sound:
@@ -217,8 +222,8 @@ class KafkaPartition(SourcePartition):
         return self._malformed.take()
 
     def position(self) -> Token | None:
-        """With the time of the message before it, by which a topic that was made anew is told from
-        the one that was read."""
+        """The position, with the time of the message before it, which distinguishes a topic that
+        was created again from the one that was read."""
         return {
             "topic": self._table.topic,
             "partition": self._number,
@@ -229,7 +234,7 @@ class KafkaPartition(SourcePartition):
     def seek(self, token: Token) -> None:
         if (token["topic"], token["partition"]) != (self._table.topic, self._number):
             raise OperationalError(
-                f'partition {self._number} of topic "{self._table.topic}" can\'t go on from a '
+                f'partition {self._number} of topic "{self._table.topic}" can\'t resume from a '
                 "position in partition "
                 f'{token["partition"]} of topic "{token["topic"]}"'
             )
@@ -239,7 +244,7 @@ class KafkaPartition(SourcePartition):
         self._last = token["offset"]
 
     def skip_to(self, choice: ExpiredPosition) -> Skipped:
-        was, was_made_anew = self._offset, self._is_checking
+        was, was_recreated = self._offset, self._is_checking
         self.close()
         client = consumer(self._table.client_options)
         try:
@@ -247,7 +252,7 @@ class KafkaPartition(SourcePartition):
         finally:
             client.close()
         self._offset, self._time = int(low if choice is ExpiredPosition.EARLIEST else high), None
-        is_known = not was_made_anew and was <= self._offset
+        is_known = not was_recreated and was <= self._offset
         return Skipped(f"offset {self._offset}", self._offset - was if is_known else None)
 
     def begin_anew(self) -> None:
@@ -260,12 +265,12 @@ class KafkaPartition(SourcePartition):
             client.close()
 
     def _connect(self) -> None:
-        """Starts reading at the offset, having looked whether it is still there."""
+        """Starts reading at the offset, after a check that it still exists."""
         topic = self._table.topic
         options = self._table.client_options
         if self._last is not None:
-            # Messages before the last place may be gone, or never have been for readers: then it is
-            # the end that is told.
+            # Messages before the last position may be deleted, or never have been visible to
+            # readers: then the partition's end is reported instead.
             options = {**options, "enable.partition.eof": "true"}
         client = self._client = consumer(options)
         low, high = self._bounds(client)
@@ -280,7 +285,7 @@ class KafkaPartition(SourcePartition):
             )
 
     def _bounds(self, client: Any) -> tuple[int, int]:
-        """The first offset, and the one after the last."""
+        """The first offset, and the offset after the last."""
         with calling(f'topic "{self._table.topic}" can\'t be read'):
             low, high = client.get_watermark_offsets(
                 kafka().TopicPartition(self._table.topic, self._number), timeout=seconds()
@@ -288,8 +293,10 @@ class KafkaPartition(SourcePartition):
         return int(low), int(high)
 
     def _checked(self, messages: list[Any]) -> list[Any]:
-        """Without the message before the position, which must be the one that was read then, unless
-        compaction took it."""
+        """The messages without the one before the position.
+
+        That message must be the one that was read then, unless compaction has deleted it.
+        """
         first = messages[0]
         if first.error() is not None:
             return messages
@@ -304,14 +311,14 @@ class KafkaPartition(SourcePartition):
         if self._offset < low:
             lost = f"{low - self._offset} messages are gone"
         elif self._offset > high:
-            lost = "the topic was made anew, or cut"
+            lost = "the topic was created again, or truncated"
         else:
-            lost = "the topic was made anew: another message is where reading was"
+            lost = "the topic was created again: another message is at the last position"
         return position_expired(
-            f'offset {self._offset} of partition {self._number} of topic "{self._table.topic}" is '
-            "not there any more",
+            f'offset {self._offset} of partition {self._number} of topic "{self._table.topic}" no '
+            "longer exists",
             detail=f"{_offsets(low, high)}: {lost}",
-            hint="start the query anew, and keep messages longer than it may stand still",
+            hint="start the query again, and retain messages for longer than it may be stopped",
         )
 
     def _broken(self, error: Any) -> OperationalError:
@@ -324,36 +331,38 @@ class KafkaPartition(SourcePartition):
     def _batch(self, found: list[Any]) -> pa.RecordBatch:
         """The messages as rows of the requested columns."""
         table, count = self._table, len(found)
-        messages = Messages(count, lambda index: self._place(found[index]), self._malformed)
+        messages = Messages(count, lambda index: self._location_of(found[index]), self._malformed)
         arrays: dict[int, pa.Array] = {}
-        for side, places, payloads in (
+        for side, positions, payloads in (
             (table.key_side, table.key_indexes, lambda: [message.key() for message in found]),
             (table.value_side, table.value_indexes, lambda: [message.value() for message in found]),
         ):
-            arrays.update(self._decoded(side, places, payloads, messages))
-        for name, place in table.metadata.items():
-            if place in self._columns:
-                arrays[place] = _metadata(name, found)
+            arrays.update(self._decoded(side, positions, payloads, messages))
+        for name, position in table.metadata.items():
+            if position in self._columns:
+                arrays[position] = _metadata(name, found)
         if not self._columns:
             return empty_columns(count)
-        names = [table.columns[place].name for place in self._columns]
-        batch = pa.RecordBatch.from_arrays([arrays[place] for place in self._columns], names=names)
+        names = [table.columns[position].name for position in self._columns]
+        batch = pa.RecordBatch.from_arrays(
+            [arrays[position] for position in self._columns], names=names
+        )
         return all_sound(messages, batch)
 
     def _decoded(
         self,
         side: Side | None,
-        places: Sequence[int],
+        positions: Sequence[int],
         payloads: Callable[[], list[bytes | None]],
         messages: Messages,
     ) -> dict[int, pa.Array]:
-        wanted = [index for index, place in enumerate(places) if place in self._columns]
-        if side is None or not wanted:
+        requested = [index for index, position in enumerate(positions) if position in self._columns]
+        if side is None or not requested:
             return {}
-        decoded = side.decode(payloads(), wanted, messages)
-        return {places[index]: array for index, array in zip(wanted, decoded, strict=True)}
+        decoded = side.decode(payloads(), requested, messages)
+        return {positions[index]: array for index, array in zip(requested, decoded, strict=True)}
 
-    def _place(self, message: Any) -> str:
+    def _location_of(self, message: Any) -> str:
         return f'topic "{self._table.topic}", partition {self._number}, offset {message.offset()}'
 
 

@@ -1,10 +1,10 @@
-"""Transactions of one job's sink: messages, and that they were sent, become visible at the broker
+"""Transactions of one job's sink: messages, and the record that they were sent, become visible
 together.
 
-The client can't go on with a transaction after a restart, so none is open for longer than its
-messages need. What was committed last is noted as an offset of a consumer group that is the sink's
-own: it is part of the transaction, and tells the next process which of the epochs that it finds in
-the snapshot were sent.
+The client cannot continue a transaction after a restart, so no transaction is open for longer than
+its messages need. The last committed epoch is stored as an offset of a consumer group that belongs
+to the sink. It is part of the transaction, and informs the next process which epochs of the
+snapshot were sent.
 """
 
 from __future__ import annotations
@@ -29,16 +29,19 @@ from runnel.errors import OperationalError
 Message = tuple[bytes | None, bytes | None]
 
 MOST_SECONDS = 60.0
-"""How long a step is tried again that may succeed yet."""
+"""For how many seconds a step that may still succeed is retried."""
 
 
 class Transactions:
-    """The transactions of one owner on one topic. Making it ends those of every process before: an
-    older one that still runs can send nothing any more."""
+    """The transactions of one owner on one topic.
+
+    Creating it ends the transactions of all earlier processes: an older process that still runs
+    cannot send anything.
+    """
 
     def __init__(self, options: Mapping[str, str], topic: str, owner: str) -> None:
         self._topic = topic
-        # Who gives names of their own has them as prefixes, which access rules are written for.
+        # Configured names become prefixes, since access rules of the broker refer to them.
         name = f"{options.get('transactional.id', 'runnel')}-{owner}"
         self._options = dict(options)
         self._group = self._group_of(owner)
@@ -54,12 +57,12 @@ class Transactions:
         )
 
     def last(self) -> int:
-        """The number of the last epoch that was sent; 0 if none was, or if it was so long ago that
-        the broker has forgotten."""
+        """The number of the last epoch that was sent; 0 if none was, or if the broker has
+        forgotten it."""
         return self._last_of(self._group)
 
     def last_of(self, owner: str) -> int:
-        """`last` of another owner: of the job whose snapshot this one began with."""
+        """`last` of another owner: of the job whose snapshot this job began with."""
         group = self._group_of(owner)
         try:
             return self._last_of(group)
@@ -67,7 +70,7 @@ class Transactions:
             group.close()
 
     def _last_of(self, group: Any) -> int:
-        what = f'what was sent to topic "{self._topic}" can\'t be looked up'
+        what = f'the last epoch sent to topic "{self._topic}" can\'t be looked up'
         with calling(what):
             [found] = group.committed([kafka().TopicPartition(self._topic, 0)], timeout=seconds())
         if found.error is not None:
@@ -75,9 +78,11 @@ class Transactions:
         return max(int(found.offset), 0)
 
     def send(self, messages: Sequence[Message], number: int, owner: str | None = None) -> None:
-        """Sends the messages of an epoch: all of them are there when it returns, or none if it
-        fails. After a failure that leaves open which of the two it is, the next process finds out
-        by `last`; or by `last_of`, where it is an epoch of another owner's."""
+        """Sends the messages of an epoch: all of them, or none if it fails.
+
+        After a failure with an unknown result, the next process finds the result by `last`; or by
+        `last_of` for an epoch of another owner.
+        """
         if owner is None:
             self._send(messages, number, self._group)
             return
@@ -87,17 +92,19 @@ class Transactions:
         finally:
             group.close()
 
-    def _send(self, messages: Sequence[Message], number: int, noted_for: Any) -> None:
+    def _send(self, messages: Sequence[Message], number: int, group_consumer: Any) -> None:
         what = f'{len(messages)} messages can\'t be written to topic "{self._topic}"'
         with calling(what):
             self._client.begin_transaction()
         try:
             self._produce(messages, what)
-            place = kafka().TopicPartition(self._topic, 0, number)
-            group = noted_for.consumer_group_metadata()
+            topic_partition = kafka().TopicPartition(self._topic, 0, number)
+            group = group_consumer.consumer_group_metadata()
             self._tried(
                 what,
-                lambda: self._client.send_offsets_to_transaction([place], group, look_seconds()),
+                lambda: self._client.send_offsets_to_transaction(
+                    [topic_partition], group, look_seconds()
+                ),
             )
             self._tried(what, lambda: self._client.commit_transaction(look_seconds()))
         except OperationalError:
@@ -107,7 +114,7 @@ class Transactions:
     def _produce(self, messages: Sequence[Message], what: str) -> None:
         errors: list[Any] = []
 
-        def told(error: Any, _: Any) -> None:
+        def on_delivery_report(error: Any, _: Any) -> None:
             if error is not None:
                 errors.append(error)
 
@@ -115,7 +122,9 @@ class Transactions:
             while not errors:
                 try:
                     with calling(what):
-                        self._client.produce(self._topic, value=value, key=key, on_delivery=told)
+                        self._client.produce(
+                            self._topic, value=value, key=key, on_delivery=on_delivery_report
+                        )
                     break
                 except BufferError:
                     self._client.poll(look_seconds())
@@ -124,8 +133,8 @@ class Transactions:
             raise failed(what, errors[0])
 
     def _tried(self, what: str, step: Callable[[], object]) -> None:
-        """Takes a step of the transaction's, again where the client says that it may be taken
-        again."""
+        """Takes a step of the transaction, and repeats it while the client reports that it can
+        be retried."""
         until = monotonic() + patience.seconds(MOST_SECONDS)
         while True:
             try:
@@ -140,8 +149,8 @@ class Transactions:
         try:
             self._client.abort_transaction(seconds())
         except kafka().KafkaException:
-            # Fenced off, or out of reach: the broker ends it, by its time-out or when the next
-            # process begins.
+            # Fenced off, or unreachable: the broker ends the transaction, by its timeout or when
+            # the next process begins.
             self._client.purge()
 
     def close(self) -> None:

@@ -1,9 +1,7 @@
-"""The data files of a table format (Delta, Iceberg) at one version, and which of them a predicate
-can leave out.
+"""The data files of one version of a table (Delta, Iceberg), and pruning of files by a predicate.
 
-A table's metadata tells of each file the values that its whole partition has, and the smallest and
-largest value of its columns. A file is left out only where these prove that none of its rows
-fulfils the predicate.
+A table's metadata has, for each file, the values of its partition, and the minimum and maximum of
+its columns. A file is pruned only if these prove that none of its rows satisfies the predicate.
 """
 
 from __future__ import annotations
@@ -22,25 +20,35 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Expression, conjuncts
 
 LONGEST_BOUND = 32
-"""Writers cut longer texts, not all of them so that the largest stays the largest."""
+"""Writers truncate longer texts; not all of them round the maximum up."""
 
 
 @dataclass(frozen=True, slots=True)
 class LakeFile:
-    """A data file. `constants`: arrays of one value, for columns of the table (by index) that are
-    the same in all rows.
-    `kept`: for each row, in order, whether it is still there; rows behind its end are."""
+    """A data file.
+
+    file: its path and size.
+    rows: its number of rows; None if it is unknown.
+    constants: arrays of one value, by column index, for columns of the table with one value for all
+        rows.
+    live_rows: for each row, in order, whether it still exists; rows after its end exist. None: all
+        rows exist.
+    """
 
     file: DataFile
     rows: int | None
     constants: Mapping[int, pa.Array]
-    kept: pa.Array | None = None
+    live_rows: pa.Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of one column, for each file: the smallest and the largest value (None: not known), and
-    whether all are NULL."""
+    """Bounds of one column.
+
+    least: the minimum of each file; None if it is unknown.
+    largest: the maximum of each file; None if it is unknown.
+    only_null: for each file, whether all values are NULL.
+    """
 
     least: Sequence[Any]
     largest: Sequence[Any]
@@ -53,8 +61,12 @@ def _no_bounds(index: int) -> Bounds | None:
 
 @dataclass(frozen=True, slots=True)
 class FileSet:
-    """Files of a table at one version; `bounds` gives those of a column by index, None where they
-    aren't to be trusted."""
+    """The files of a table at one version.
+
+    version: the version.
+    files: its files.
+    bounds: returns the bounds of a column by its index; None if they are not reliable.
+    """
 
     version: int
     files: Sequence[LakeFile]
@@ -72,13 +84,15 @@ class FileSet:
         values = [
             pa.concat_arrays([file.constants[index] for file in self.files]) for index in shared
         ]
-        places = {index: place for place, index in enumerate(shared)}
-        kept = kept_files(predicate, places, values, len(self.files), context)
+        positions = {index: position for position, index in enumerate(shared)}
+        selected = kept_files(predicate, positions, values, len(self.files), context)
         for test in comparisons(predicate, context):
-            bounds = None if test.column.index in places else self.bounds(test.column.index)
+            bounds = None if test.column.index in positions else self.bounds(test.column.index)
             if bounds is not None:
-                kept = [i for i in kept if _may_match(bounds, i, test.operation, test.values)]
-        return [self.files[i] for i in kept]
+                selected = [
+                    i for i in selected if _may_match(bounds, i, test.operation, test.values)
+                ]
+        return [self.files[i] for i in selected]
 
 
 def _may_match(bounds: Bounds, file: int, operation: str, values: Sequence[Any]) -> bool:
@@ -88,7 +102,8 @@ def _may_match(bounds: Bounds, file: int, operation: str, values: Sequence[Any])
     if least is None or largest is None:
         return True
     if isinstance(largest, str | bytes) and len(largest) >= LONGEST_BOUND:
-        # Only the smaller end is sure: whatever begins like it is at least as large.
+        # The maximum may be truncated. Only this side is known: texts that start with it are at
+        # least as large.
         return operation not in ("eq", "lt", "le") or any(
             value is not None and overlaps(least, max(largest, value), operation, value)
             for value in values
@@ -100,12 +115,12 @@ def _may_match(bounds: Bounds, file: int, operation: str, values: Sequence[Any])
 
 
 def first_files(files: Sequence[LakeFile], limit: int | None) -> Sequence[LakeFile]:
-    """As many files as have `limit` rows together."""
+    """The first files that have at least `limit` rows together."""
     if limit is None:
         return files
     rows = 0
     for number, file in enumerate(files, 1):
-        if file.rows is None or file.kept is not None:
+        if file.rows is None or file.live_rows is not None:
             return files
         rows += file.rows
         if rows >= limit:

@@ -1,8 +1,8 @@
-"""A table of a table format as a stream: the files of the version at which it begins, then those
-that each later version adds.
+"""A table of a table format as a stream: the files of its first version, then those that each later
+version adds.
 
-The place is a version, a file of it, and how many of its rows were given; so reading goes on in
-another process as long as the table's history reaches back to there.
+The position is a version, a file of it, and the number of its rows that were emitted. Another
+process can resume from it as long as the table's history contains that version.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from runnel.processor import ExpiredPosition, JobContext
 
 MILLISECOND = 1_000_000
 LOOKING_SHARE = 10
-"""Looking takes at most about one part in so many of the time."""
+"""Looking for versions takes at most about one part in LOOKING_SHARE of the time."""
 ALL_FILES = 1 << 31
-"""A number behind that of each file of a version."""
+"""A number greater than that of any file of a version."""
 
 
 class FollowedLakeTable(LakeTable):
-    """A table of a table format as a stream without end."""
+    """A table of a table format as an unbounded stream."""
 
     poll_millis: int
 
@@ -54,17 +54,21 @@ class FollowedLakeTable(LakeTable):
 
     @abstractmethod
     def version_after(self, version: int) -> int | None:
-        """The version that follows; None where there is none yet. `position_expired` where the
-        history begins later."""
+        """The next version; None if there is none yet.
+
+        `position_expired` if the history begins later.
+        """
 
     @abstractmethod
     def versions_left(self, after: int) -> tuple[int, int]:
-        """Of the versions after one: the first that the history still has, and the newest."""
+        """The first version after `after` that the history still has, and the newest version."""
 
     @abstractmethod
     def added_in(self, version: int) -> FileSet:
-        """The files that a version adds, always in the same order; fails, or tells it in the log
-        and leaves them out, where the version isn't an append."""
+        """The files that a version adds, always in the same order.
+
+        If the version is not an append, it fails, or logs this and leaves the files out.
+        """
 
     def scan(self, request: ScanRequest) -> Source:
         return LakeFollowSource(self, request)
@@ -88,7 +92,7 @@ class LakeFollowSource(Source):
 
 
 class LakeFollowPartition(SourcePartition):
-    """Reads the versions of a table in order, for ever."""
+    """Reads the versions of a table in order, without end."""
 
     def __init__(
         self, table: FollowedLakeTable, asked: Reading, version: int, clock: Callable[[], int]
@@ -101,7 +105,7 @@ class LakeFollowPartition(SourcePartition):
         self._version = version
         self._is_first = True
         self._files: list[LakeFile] | None = None
-        self._wanted: set[str] = set()
+        self._requested: set[str] = set()
         self._number = 0
         self._rows = 0
         self._to_skip = 0
@@ -161,7 +165,7 @@ class LakeFollowPartition(SourcePartition):
         self._from = self._version = token["from"]
 
     def _is_in_last(self) -> bool:
-        """Whether the version is that of the place to stop at."""
+        """Whether the version is that of the last position."""
         stop = self._stop
         return stop is not None and (self._version, self._is_first) == (
             stop["version"],
@@ -185,9 +189,9 @@ class LakeFollowPartition(SourcePartition):
         self._look_at = None
         if choice is ExpiredPosition.EARLIEST:
             self._version, self._files = earliest, None
-            return Skipped(f"what version {earliest} added")
+            return Skipped(f"the files that version {earliest} added")
         self._version, self._files, self._number = newest, [], ALL_FILES
-        return Skipped(f"what comes after version {newest}")
+        return Skipped(f"the versions after version {newest}")
 
     def close(self) -> None:
         batches, self._batches = self._batches, None
@@ -195,7 +199,7 @@ class LakeFollowPartition(SourcePartition):
             batches.close()
 
     def _list(self) -> None:
-        """Finds out the files of the current version."""
+        """Lists the files of the current version."""
         found = (
             self._table.files_at(self._version)
             if self._is_first
@@ -209,14 +213,14 @@ class LakeFollowPartition(SourcePartition):
                 detail="it was read in part, and the rest of its rows is lost",
             )
         self._files = list(found.files)
-        self._wanted = {
+        self._requested = {
             file.file.path for file in found.matching(self._asked.predicate, self._asked.evaluation)
         }
         self._path = None
 
     def _next(self, file: LakeFile) -> pa.RecordBatch | None:
-        """The next rows of a file; None where it has no more."""
-        if self._batches is None and file.file.path in self._wanted:
+        """The next rows of a file; None if it has no further rows."""
+        if self._batches is None and file.file.path in self._requested:
             self._batches = read_files(self._table, [file], None, self._whole)
         while (batch := self._read_on(file)) is not None:
             rest = self._rest_of(batch)
@@ -234,7 +238,7 @@ class LakeFollowPartition(SourcePartition):
         except OperationalError as error:
             if error.code is not ErrorCode.OBJECT_NOT_FOUND:
                 raise
-            # The table's history is longer than its owner keeps the files.
+            # The table's history is longer than its files are retained.
             self._gone = True
             raise position_expired(
                 f'file "{file.file.path}" of version {self._version} of the table of mapping '
@@ -243,8 +247,11 @@ class LakeFollowPartition(SourcePartition):
             ) from error
 
     def _rest_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """What is to be given of the next rows of a file: from where reading began, up to where it
-        stops."""
+        """The rows to emit of the next rows of a file: from where reading began, up to where it
+        ends."""
+        # Example: 3 of 10 rows were emitted before (to_skip = 3), and reading ends after row 8:
+        # skipped = 3, rows = 10, more = 10 - 8 = 2; the result is batch.slice(3, 10 - 3 - 2): the
+        # rows 3 to 7.
         skipped = min(self._to_skip, batch.num_rows)
         self._to_skip -= skipped
         self._rows += batch.num_rows

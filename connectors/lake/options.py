@@ -1,4 +1,4 @@
-"""What mappings of all table formats have in common in their OPTIONS and columns."""
+"""Options and columns that mappings of all table formats share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARTITION_BY = text("partitionBy")
 
 
 def moment(name: str) -> Option[datetime]:
-    """A point in time: ISO 8601, in UTC where it says nothing else."""
+    """A point in time in ISO 8601, in UTC unless it has an offset."""
 
     def parse(value: str) -> datetime:
         found = datetime.fromisoformat(value.strip())
@@ -35,7 +35,7 @@ def moment(name: str) -> Option[datetime]:
 
 
 def names_in(options: Options, option: Option[str]) -> tuple[str, ...]:
-    """The names in an option, with commas between them; () where it isn't given."""
+    """The comma-separated names in an option; () without the option."""
     given = options.get(option)
     return () if given is None else tuple(name.strip() for name in given.split(",") if name.strip())
 
@@ -43,11 +43,13 @@ def names_in(options: Options, option: Option[str]) -> tuple[str, ...]:
 def new_columns(
     definition: MappingDefinition, partition_by: Sequence[str], what: str
 ) -> list[tuple[str, SqlType]]:
-    """The columns of a table to be made: those that the mapping declares. `what` it will be called
-    in errors."""
+    """The columns of a table to be created: the declared columns of the mapping.
+
+    `what` is the table's name in errors.
+    """
     if not definition.columns:
         raise ProgrammingError(
-            f"{what} can't be made without columns",
+            f"{what} can't be created without columns",
             hint=f"declare them: CREATE MAPPING {as_written(definition.name)} (column type, …) …",
         )
     names = [item.external_name or item.name for item in definition.columns]
@@ -63,8 +65,8 @@ def new_columns(
 def check_storable(
     columns: Sequence[tuple[str, SqlType]], kinds: Sequence[Kind], tables: str
 ) -> None:
-    """NotSupportedError where a column, or something in it, is of one of these kinds, which
-    `tables` don't have."""
+    """NotSupportedError if a column, or a type nested in it, is of one of these kinds, which
+    `tables` do not support."""
     for name, kind in columns:
         if _has(kind, kinds):
             raise NotSupportedError(f'column "{name}": {tables} have no type {kind}')
@@ -79,7 +81,11 @@ def _has(kind: SqlType, kinds: Sequence[Kind]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LakeSchema:
-    """The columns of a table as its metadata has them, and what to call it in errors."""
+    """The columns of a table in its metadata.
+
+    schema: the columns.
+    what: the table's name in errors.
+    """
 
     schema: pa.Schema
     what: str
@@ -92,7 +98,8 @@ class LakeSchema:
             raise NotSupportedError(f'column "{name}" of {self.what}: {error.message}') from None
 
     def columns(self, declared: Sequence[ColumnDefinition]) -> tuple[TableColumn, ...]:
-        """The columns of a mapping: those declared, checked, or without any all of the table's."""
+        """The columns of a mapping: the declared ones, checked, or else all columns of the
+        table."""
         names = self.schema.names
         if not declared:
             return tuple(TableColumn(name, self.type_of(name)) for name in names)
@@ -115,7 +122,7 @@ class LakeSchema:
         return tuple(found)
 
     def check_unchanged(self, now: pa.Schema, columns: Sequence[TableColumn]) -> None:
-        """Fails where columns of a mapping aren't what they were when it was opened."""
+        """Fails if a column of a mapping has changed since the mapping was opened."""
         for column in columns:
             name = external_name(column)
             was = self.schema.field(name)
@@ -126,12 +133,14 @@ class LakeSchema:
             raise OperationalError(
                 f"the columns of {self.what} were changed since CREATE MAPPING",
                 detail=f'column "{name}" {how}',
-                hint="CREATE OR REPLACE MAPPING takes the columns as they are now",
+                hint="CREATE OR REPLACE MAPPING adopts the current columns",
             )
 
     def check_writable(self, columns: Sequence[TableColumn], *, widens: bool = False) -> None:
-        """Fails where rows of a mapping's types aren't what the table's columns hold. `widens`:
-        integers may be narrower."""
+        """Fails if the table's columns cannot store rows of a mapping's types.
+
+        `widens`: integers may be narrower than the table's.
+        """
         for column in columns:
             own = self.type_of(external_name(column))
             if widens and INTEGER_WIDTHS.get(column.type.kind, 99) <= INTEGER_WIDTHS.get(

@@ -1,5 +1,8 @@
-"""The Parquet files of a table format. A struct's fields are told apart by their names there, but
-converted by their places: where these differ from the table's, a file is refused."""
+"""The Parquet files of a table format.
+
+The fields of a struct are identified by name in the table, but converted by position. A file in
+which the names and positions differ from the table's is refused.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +33,18 @@ class LakeParquet(ParquetFormat):
 
 
 def check_fields(schema: pa.Schema, file: DataFile, asked: Reading) -> None:
-    """Fails where a nested column has other fields in a file than in the table."""
+    """Fails if a nested column has other fields in a file than in the table."""
     nested = [column for column in asked.requested if column.type.is_nested]
-    places = match_names([external_name(column) for column in nested], schema.names)
-    for column, place in zip(nested, places, strict=True):
-        if place is not None and _names(from_arrow(schema.field(place).type)) != _names(
+    positions = match_names([external_name(column) for column in nested], schema.names)
+    for column, position in zip(nested, positions, strict=True):
+        if position is not None and _names(from_arrow(schema.field(position).type)) != _names(
             column.type
         ):
             raise NotSupportedError(
                 f'column "{column.name}" has other fields in file "{file.path}" than the table has '
                 "now",
                 detail=(
-                    f"{from_arrow(schema.field(place).type)} in the file, "
+                    f"{from_arrow(schema.field(position).type)} in the file, "
                     f"{column.type} in the table"
                 ),
                 hint="rewrite the table's older files, or leave the column out of the query",
@@ -49,7 +52,7 @@ def check_fields(schema: pa.Schema, file: DataFile, asked: Reading) -> None:
 
 
 def _names(kind: SqlType) -> object:
-    """The names of all fields, at each place."""
+    """The names of all fields, by position."""
     inner = [item for item in (kind.key, kind.element) if item is not None]
     return tuple((name, _names(item)) for name, item in kind.fields) + tuple(
         _names(item) for item in inner

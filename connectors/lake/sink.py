@@ -1,9 +1,10 @@
-"""Writing to a table of a table format: rows go to Parquet files, which a commit adds to the table,
-all at once.
+"""Writes to a table of a table format: rows go to Parquet files, which a commit adds to the table
+atomically.
 
-A file has a name that begins with '.runnel-' until the commit begins, as those of a File mapping
-do; one whose name is final but that no version has is seen by no reader. The commit of a job is
-recorded in the version that it makes, with a number that rises: whoever repeats it finds that.
+Until the commit begins, the name of a file starts with '.runnel-', as for a File mapping. A file
+with its final name that belongs to no version is ignored by all readers. The commit of a job is
+recorded in the version that it creates, with an increasing number; repeating the commit finds that
+record.
 """
 
 from __future__ import annotations
@@ -25,45 +26,46 @@ from runnel.errors import IntegrityError
 from runnel.sqltypes import to_arrow
 
 MOST_OPEN = 128
-"""So many partitions are written to at a time; the file of another is finished first."""
+"""The maximum number of open partitions. Before another partition is opened, the file of the
+oldest is finished."""
 
 
 class LakeTarget(ABC):
-    """The table that is written to, as it was when the sink was made."""
+    """The table that is written to, as it was when the sink was created."""
 
     folder: str
-    """Where its files are."""
+    """The folder of its files."""
 
     format: FileFormat
     columns: tuple[TableColumn, ...]
-    """Those of the mapping."""
+    """The columns of the mapping."""
 
     in_files: tuple[int, ...]
-    """Which of these stand in the files, by index."""
+    """The indexes of the columns that are stored in the files."""
 
     required: tuple[int, ...]
-    """Which can't be NULL."""
+    """The indexes of the columns that cannot be NULL."""
 
     @abstractmethod
     def partition_of(self, columns: Sequence[pa.Array]) -> Sequence[pa.Array]:
-        """For rows (all columns of the mapping), the values of each partition field; () for a table
-        without."""
+        """For rows (all columns of the mapping), the values of each partition field; () for a
+        table without partitions."""
 
     @abstractmethod
     def folder_of(self, values: Sequence[Any]) -> str:
-        """The folder, below the table's, for files of a partition."""
+        """The folder, below the table's folder, for files of a partition."""
 
     @abstractmethod
     def describe(self, path: str, values: Sequence[Any]) -> Mapping[str, Any]:
-        """What a commit must know of a finished file, in JSON values."""
+        """The description of a finished file for the commit, as JSON values."""
 
     @abstractmethod
     def version(self) -> int | None:
-        """The table's newest version now."""
+        """The table's current version."""
 
     @abstractmethod
     def committed(self, application: str) -> int:
-        """The largest number that was committed for an application; 0 if none."""
+        """The largest number that was committed for an application; 0 if there is none."""
 
     @abstractmethod
     def has_commit(self, identity: str, since: int | None) -> bool:
@@ -71,18 +73,21 @@ class LakeTarget(ABC):
 
     @abstractmethod
     def commit(self, files: Sequence[tuple[str, Mapping[str, Any]]], token: Token) -> None:
-        """Adds files (the path, and what `describe` said) in one new version, which records the
-        token's application and number, or its identity where it has no application."""
+        """Adds files (the path, and the result of `describe`) in one new version.
+
+        The version records the token's application and number, or its identity if it has no
+        application.
+        """
 
 
 class LakeSink(Sink):
-    """Writes the rows of one execution, a file per partition and epoch."""
+    """Writes the rows of one execution, one file per partition and epoch."""
 
     def __init__(self, target: LakeTarget, request: SinkRequest) -> None:
         self._target = target
         self._owner = request.owner
         self._application = application_of(request.owner)
-        self._places = {index: place for place, index in enumerate(request.columns)}
+        self._positions = {index: position for position, index in enumerate(request.columns)}
         self._sinks: dict[tuple[Any, ...], FileSink] = {}
         self._files: list[dict[str, Any]] = []
         self._staged: list[dict[str, Any]] = []
@@ -101,8 +106,8 @@ class LakeSink(Sink):
             return
         target = self._target
         columns = [
-            batch.column(self._places[i])
-            if i in self._places
+            batch.column(self._positions[i])
+            if i in self._positions
             else pa.nulls(batch.num_rows, to_arrow(column.type))
             for i, column in enumerate(target.columns)
         ]
@@ -123,9 +128,9 @@ class LakeSink(Sink):
         names = [str(i) for i in range(len(keys))]
         groups = pa.Table.from_arrays([*keys, pa.arange(0, batch.num_rows)], names=[*names, "row"])
         found = groups.group_by(names, use_threads=False).aggregate([("row", "list")])
-        for place in range(found.num_rows):
-            values = tuple(found.column(name)[place].as_py() for name in names)
-            numbers = found.column("row_list")[place].values
+        for group in range(found.num_rows):
+            values = tuple(found.column(name)[group].as_py() for name in names)
+            numbers = found.column("row_list")[group].values
             self._sink(values).write(rows if found.num_rows == 1 else rows.take(numbers))
 
     def stage(self, epoch: int) -> Token:
@@ -155,8 +160,8 @@ class LakeSink(Sink):
         try:
             self._target.commit([(file["rename"][1], file) for file in files], token)
         except Exception:
-            # What comes after the commit may have failed, such as a checkpoint of the log: the rows
-            # are there.
+            # A step after the commit may have failed, such as a checkpoint of the log: then the
+            # rows were added.
             if not self._is_committed(token):
                 for _, final in () if token["application"] else renames:
                     file_system.remove(final)
@@ -168,7 +173,7 @@ class LakeSink(Sink):
         application = token["application"]
         if application:
             return bool(token["number"] <= self._target.committed(application))
-        # Only where the files have their names can a commit have been tried before.
+        # A commit can have been tried before only if the files have their final names.
         final = token["files"][0]["rename"][1]
         return file_system.exists(final) and self._target.has_commit(token["id"], token["since"])
 
@@ -213,14 +218,14 @@ class LakeSink(Sink):
             self._files.append({"rename": [unfinished, final], **said})
 
     def _plain(self) -> FileSink:
-        """A sink for names alone."""
+        """A sink that only renames and removes files."""
         target = self._target
-        place = SinkTarget(target.folder, None, ".parquet", None)
+        folder = SinkTarget(target.folder, None, ".parquet", None)
         return FileSink(
-            target.format, place, target.columns, SinkRequest(WriteMode.INSERT, (), self._owner)
+            target.format, folder, target.columns, SinkRequest(WriteMode.INSERT, (), self._owner)
         )
 
 
 def application_of(owner: str) -> str:
-    """The name under which a table records what a job has committed; "" for a light job."""
+    """The name under which a table records the commits of a job; "" for a light job."""
     return "runnel-" + hashlib.sha256(owner.encode()).hexdigest()[:32] if owner else ""

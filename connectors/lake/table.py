@@ -1,7 +1,8 @@
-"""Tables of a table format, and reading them: the format's metadata says which Parquet files a
-version has, and these are read as those of a File mapping are.
+"""Tables of a table format, and reading them.
 
-A query sees the version that is the newest when it starts (or the one that the mapping names).
+The format's metadata lists the Parquet files of a version; they are read like those of a File
+mapping. A query sees the version that is the newest when the query starts (or the version that the
+mapping names).
 """
 
 from __future__ import annotations
@@ -29,18 +30,20 @@ class LakeTable(ReadableTable):
     """A table whose metadata lists its Parquet files."""
 
     format: FileFormat
-    """How its files are read."""
+    """The format of its files."""
 
     @abstractmethod
     def files_at(self, version: int | None) -> FileSet:
-        """The files of a version, None: of the one that a query sees that starts now.
-        OperationalError where that version isn't there any more, or the table isn't what it was at
-        CREATE MAPPING."""
+        """The files of a version; None: of the version for a query that starts now.
+
+        OperationalError if that version was deleted, or if the table's columns changed since CREATE
+        MAPPING.
+        """
 
     def files_for(
         self, predicate: Expression | None, context: EvaluationContext
     ) -> tuple[int, Sequence[LakeFile]]:
-        """The version that a query sees that starts now, and its files that may have rows for a
+        """The version for a query that starts now, and its files that may have rows for a
         predicate."""
         found = self.files_at(None)
         return found.version, found.matching(predicate, context)
@@ -50,7 +53,7 @@ class LakeTable(ReadableTable):
 
 
 class LakeSource(Source):
-    """A scan of the files of one version. Blocking, as that of files."""
+    """A scan of the files of one version. Blocking, like scans of files."""
 
     cooperative = False
     is_repeatable = True
@@ -64,10 +67,10 @@ class LakeSource(Source):
         request = self._request
         version, found = self._table.files_for(request.predicate, context.evaluation)
         files = list(first_files(found, request.limit if request.predicate is None else None))
-        whole = [file.file for file in files if file.kept is None]
-        # Which rows are gone is told by their numbers in the file: such a file stays in one piece.
+        whole = [file.file for file in files if file.live_rows is None]
+        # Deleted rows are identified by their numbers in the file, so such a file is not divided.
         shares = divide(self._table.format, whole) + [
-            FileShare((file.file,)) for file in files if file.kept is not None
+            FileShare((file.file,)) for file in files if file.live_rows is not None
         ]
         by_path = {file.file.path: file for file in files}
         return [self._partition(share, by_path, version, context) for share in shares]
@@ -81,7 +84,7 @@ class LakeSource(Source):
             raise OperationalError(
                 f"{self.kind} has no longer the files that a job was reading",
                 detail=f"version {token['version']} has no {identity}",
-                hint="create the job anew",
+                hint="create the job again",
             )
         return self._partition(share, by_path, token["version"], context)
 
@@ -123,29 +126,30 @@ class LakePartition(FilePartition):
 def read_files(
     table: LakeTable, files: Sequence[LakeFile], parts: tuple[int, ...] | None, asked: Reading
 ) -> Batches:
-    """The rows of some files, or of parts of one. A generator, as `FileFormat.read`."""
+    """The rows of some files, or of some row groups of one file. A generator, like
+    `FileFormat.read`."""
     schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in asked.requested])
     for file in files:
         constants = file.constants
         own = [i for i in range(len(table.columns)) if i not in constants]
-        places = {index: place for place, index in enumerate(own)}
-        wanted = [i for i in asked.columns if i not in constants]
+        positions = {index: position for position, index in enumerate(own)}
+        requested = [i for i in asked.columns if i not in constants]
         inner = Reading(
-            tuple(places[i] for i in wanted),
+            tuple(positions[i] for i in requested),
             tuple(table.columns[i] for i in own),
-            None if file.kept is not None else columns_over(asked.predicate, places),
+            None if file.live_rows is not None else columns_over(asked.predicate, positions),
             asked.evaluation,
         )
         row = 0
         for batch in table.format.read(FileShare((file.file,), parts), inner):
             rows = batch.num_rows
-            arrays = dict(zip(wanted, batch.columns, strict=True))
-            given = [
+            arrays = dict(zip(requested, batch.columns, strict=True))
+            columns = [
                 arrays[i] if i in arrays else _repeated(constants[i], rows) for i in asked.columns
             ]
-            result = make_batch(given, schema, rows)
-            if file.kept is not None:
-                result = _kept(result, file.kept.slice(row, rows))
+            result = make_batch(columns, schema, rows)
+            if file.live_rows is not None:
+                result = _kept(result, file.live_rows.slice(row, rows))
             row += rows
             yield result
 
@@ -155,7 +159,10 @@ def _repeated(value: pa.Array, rows: int) -> pa.Array:
 
 
 def _kept(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
-    """The rows of a batch that the mask keeps, and those behind its end."""
+    """The rows of a batch that the mask selects, and all rows after its end.
+
+    Example: 4 rows and the mask [False, True] give the rows 1, 2 and 3.
+    """
     if len(mask) < batch.num_rows:
         more = pa.array([True] * (batch.num_rows - len(mask)))
         mask = pa.concat_arrays([mask, more])

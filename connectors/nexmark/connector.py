@@ -1,10 +1,10 @@
-"""TYPE Nexmark: the events of the NEXMark benchmark as a table, made as they are read.
+"""TYPE Nexmark: the events of the NEXMark benchmark as a table, computed as they are read.
 
     CREATE MAPPING bids TYPE Nexmark OPTIONS ('table' = 'bid', 'events' = '1000000')
 
 The events are numbered from 0, over all tables together: of a million events 920,000 are bids.
-Without 'events' the table is a stream without end. `nexmark_events` says what the events are;
-`nexmark_source`, in which order and at what speed they come.
+Without 'events' the table is an unbounded stream. `nexmark/events.py` defines the events,
+`nexmark/source.py` their order and rate.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def _moment(name: str, default: str) -> Option[int]:
-    """A timestamp, in µs since 1970."""
+    """An option with a timestamp, in µs since 1970."""
 
     def parse(value: str) -> int:
         moment = datetime.fromisoformat(value.strip())
@@ -41,7 +41,7 @@ def _moment(name: str, default: str) -> Option[int]:
 
 
 MOST = 10**12
-"""The most events; times and ids stay far from the ends of BIGINT."""
+"""The maximum number of events; times and ids stay far from the limits of BIGINT."""
 
 TABLE = choice("table", tuple(OFFSETS), required=True)
 EVENTS = integer("events", most=MOST)
@@ -91,8 +91,10 @@ class NexmarkConnector(Connector):
 
 
 class NexmarkTable(ReadableTable):
-    """The events of one table. Their event time needs no WATERMARK FOR: no event is older than the
-    jitter says."""
+    """The events of one table.
+
+    Their event time needs no WATERMARK FOR, since the jitter bounds the lateness of events.
+    """
 
     connector = "Nexmark"
 
@@ -135,7 +137,7 @@ class NexmarkTable(ReadableTable):
 
 
 def _declared(declared: tuple[ColumnDefinition, ...], table: str) -> tuple[TableColumn, ...]:
-    """The columns that CREATE MAPPING declares: some of the table's, perhaps under other names."""
+    """The columns that CREATE MAPPING declares: some of the table's, possibly under other names."""
     known = {item.name.lower(): item for item in COLUMNS[table]}
     found = []
     for column in declared:

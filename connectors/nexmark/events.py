@@ -2,13 +2,13 @@
 auction.
 
 The benchmark is Tucker, Tufte, Papadimos and Maier's "NEXMark: a benchmark for queries over data
-streams"; the numbers below are those of its widely used generator (of Apache Beam, and of Flink's
-nexmark after it) with its default settings. Of 50 events in a row 1 is a person, 3 are auctions and
+streams"; the numbers below are those of its widely used generator (of Apache Beam, and later of
+Flink's nexmark) with default settings. Of 50 consecutive events 1 is a person, 3 are auctions and
 46 are bids. Ids are counted from 1000, categories from 10. Half of the bids go to the hot auction,
-three quarters come from the hot bidder, three quarters of the auctions have the hot seller; each
-hot one stays so for a hundred ids.
+three quarters come from the hot bidder, three quarters of the auctions have the hot seller; each of
+these stays hot for a hundred ids.
 
-Whatever an event has follows from its number and the seed: see `nexmark_random`.
+All values of an event follow from its number and the seed: see `nexmark/random_numbers.py`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from runnel.errors import internal
 from runnel.sqltypes import BIGINT, INTEGER, TIMESTAMP, VARCHAR, row, to_arrow
 
 IN_TURN = 50
-"""So many events make a round: a person, then the auctions, then the bids."""
+"""The number of events in a round: a person, then the auctions, then the bids."""
 
 OFFSETS = {"person": (0, 1), "auction": (1, 4), "bid": (4, 50), "event": (0, 50)}
-"""The places in a round of the events of each table."""
+"""The positions, in a round, of the events of each table."""
 
 AUCTIONS_IN_TURN = 3
 FIRST_PERSON = FIRST_AUCTION = 1000
@@ -40,15 +40,19 @@ HOT_FOR = 100
 ACTIVE_PEOPLE, PERSON_LEAD = 1000, 10
 AUCTIONS_IN_FLIGHT, AUCTION_LEAD = 100, 10
 HOT_SELLER_IN, HOT_AUCTION_IN, HOT_BIDDER_IN, HOT_CHANNEL_IN = 4, 2, 4, 2
-"""One of so many is not the hot one."""
+"""One in this number is not the hot one."""
 
 _TIME_TYPE = to_arrow(TIMESTAMP)
 
 
 @frozen
 class Timing:
-    """Event time: event 0 at `start` (µs since 1970), then `rate` events per second, to the
-    millisecond as specified."""
+    """Event time: event 0 at `start`, then `rate` events per second, to the millisecond as
+    specified.
+
+    start: in µs since 1970.
+    rate: events per second.
+    """
 
     start: int
     rate: int
@@ -60,7 +64,7 @@ class Timing:
 
 
 class Events:
-    """Events of one kind, by number. Draws are made when a column needs them."""
+    """Events of one kind, by number. Random bits are drawn when a column needs them."""
 
     def __init__(self, numbers: Indexes, seed: int, timing: Timing) -> None:
         self.numbers = numbers
@@ -69,7 +73,7 @@ class Events:
         self._draws: dict[int, Draws] = {}
 
     def draw(self, stream: int) -> Draws:
-        """64 bits for each event; the same stream gives the same ones."""
+        """64 random bits for each event; the same stream returns the same bits."""
         known = self._draws.get(stream)
         if known is None:
             known = self._draws[stream] = draws(self.numbers, self._seed, stream)
@@ -85,13 +89,12 @@ class Events:
 
     @cached_property
     def rounds(self) -> Indexes:
-        """How many rounds are over; also the last person, counted from 0."""
+        """The number of completed rounds; also the last person, counted from 0."""
         found: Indexes = self.numbers // IN_TURN
         return found
 
     def some_person(self, pick: Draws) -> Indexes:
-        """For each draw (its low half) one of the people that are active, or soon will be, counted
-        from 0."""
+        """For each draw (its low half) a person that is active, or soon will be, counted from 0."""
         people = self.rounds + 1
         active = np.minimum(people, ACTIVE_PEOPLE)
         found: Indexes = people - active + low_below(pick, active + PERSON_LEAD)
@@ -99,14 +102,14 @@ class Events:
 
 
 def _hot(last: Indexes, offset: int = 0) -> Indexes:
-    """The hot one of the last hundred, counted from 0. (Hot bidders are one further than hot
+    """The hot id of the last hundred, counted from 0. (Hot bidders are one after the hot
     sellers.)"""
     found: Indexes = last // HOT_FOR * HOT_FOR + offset
     return found
 
 
 def _is_hot(random: Draws, shift: int, one_in: int) -> Mask:
-    """By the bits of the draw from `shift` on; `one_in` is a power of two."""
+    """Decides by the bits of the draw from `shift` on; `one_in` is a power of two."""
     found: Mask = (random & np.uint64((one_in - 1) << shift)) != 0
     return found
 
@@ -119,8 +122,7 @@ def _time(events: Events) -> pa.Array:
     return from_numbers(events.times, _TIME_TYPE)
 
 
-# A draw of stream 0 is divided among the choices: its bits are counted from the left in the
-# functions below.
+# A draw of stream 0 is shared by several choices. The functions below use its bits from the left.
 
 
 def _bid_auction(bids: Events) -> pa.Array:
@@ -145,7 +147,7 @@ def _bid_price(bids: Events) -> pa.Array:
 
 
 def _bid_channels(bids: Events) -> Indexes:
-    """Which channel, the hot ones first."""
+    """The index of the channel; the hot channels come first."""
     random = bids.draw(0)
     hot = low_below(random, len(texts.HOT_CHANNELS))
     other = len(texts.HOT_CHANNELS) + low_below(random, texts.CHANNELS)
@@ -180,7 +182,7 @@ def _reserve(auctions: Events) -> pa.Array:
 
 
 def _expires(auctions: Events) -> pa.Array:
-    """So much later that on average a hundred auctions are in flight."""
+    """Later by an amount for which on average a hundred auctions are in flight."""
     ahead = AUCTIONS_IN_FLIGHT * IN_TURN // AUCTIONS_IN_TURN
     horizon = (auctions.timing.times(auctions.numbers + ahead) - auctions.times) // 1000
     milliseconds = 1 + high_below(auctions.draw(2), np.maximum(2 * horizon, 1))
@@ -253,8 +255,8 @@ def _columns(kind: str) -> tuple[TableColumn, ...]:
 
 
 COLUMNS: dict[str, tuple[TableColumn, ...]] = {kind: _columns(kind) for kind in _KINDS}
-"""The columns of each table. "event" holds all events, as Flink's NEXMark has them: a type (0
-person, 1 auction, 2 bid), and a ROW for each kind, of which one is not NULL."""
+"""The columns of each table. "event" has all events, like Flink's NEXMark: a type (0 person, 1
+auction, 2 bid), and a ROW for each kind, of which one is not NULL."""
 COLUMNS["event"] = (
     TableColumn("event_type", INTEGER),
     *(
@@ -268,7 +270,7 @@ COLUMNS["event"] = (
 def rows(
     table: str, numbers: Indexes, columns: Sequence[str], seed: int, timing: Timing
 ) -> pa.RecordBatch:
-    """Columns of the events with these numbers, all of the table's kind."""
+    """Columns of the events with these numbers, all of which are of the table's kind."""
     by_name = {item.name: item.type for item in COLUMNS[table]}
     events = Events(numbers, seed, timing)
     arrays = [
@@ -283,14 +285,17 @@ def rows(
 def _of_any_kind(events: Events, column: str, seed: int) -> pa.Array:
     if column == "date_time":
         return _time(events)
-    places = events.numbers % IN_TURN
+    positions = events.numbers % IN_TURN
     if column == "event_type":
-        kinds = np.searchsorted([OFFSETS["auction"][0], OFFSETS["bid"][0]], places, side="right")
+        kinds = np.searchsorted([OFFSETS["auction"][0], OFFSETS["bid"][0]], positions, side="right")
         return from_numbers(kinds.astype(np.int32), pa.int32())
     if column not in _KINDS:
         raise internal(f"NEXMark events have no column {column}")
+    # Example for "auction": positions [0, 1, 2, 4] in a round, is_one = [False, True, True, False].
+    # `dense` has two rows; cumsum(is_one) - 1 = [-1, 0, 1, 1] are their indexes, clipped to 0, with
+    # NULL where is_one is False: [NULL, 0, 1, NULL].
     first, after = OFFSETS[column]
-    is_one = (places >= first) & (places < after)
+    is_one = (positions >= first) & (positions < after)
     dense = rows(
         column, events.numbers[is_one], list(_KINDS[column]), seed, events.timing
     ).to_struct_array()

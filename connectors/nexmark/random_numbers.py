@@ -1,9 +1,8 @@
-"""Random numbers by place: what is drawn for an event depends on the seed and on the event's number
-alone.
+"""Random numbers by event: the bits drawn for an event depend only on the seed and its number.
 
-So partitions, restarts and other batch cuts agree on every event. The mixing function is the
-finaliser of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
-2014), one draw for each number and stream.
+So partitions, restarts and other sizes of batches agree on every event. The mixing function is the
+finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+2014), with one draw for each number and stream.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _FRACTION_BITS = 20
 
 
 def draws(numbers: Indexes, seed: int, stream: int) -> Draws:
-    """64 random bits for each number. Other streams are independent."""
+    """64 random bits for each number. Different streams are independent."""
     result = numbers.astype(np.uint64)
     result *= _GOLDEN_STEP
     result += np.uint64(_mixed(_mixed(seed & _WORD) + stream))
@@ -56,7 +55,7 @@ def _mixed(number: int) -> int:
 
 
 def low_below(random: Draws, bound: Indexes | int) -> Indexes:
-    """Of the low 32 bits a number from 0 to bound - 1 (bounds below 2^31)."""
+    """From the low 32 bits a number from 0 to bound - 1 (bounds below 2^31)."""
     scaled = random & _LOW_HALF
     scaled *= np.asarray(bound).astype(np.uint64)
     scaled >>= _32
@@ -64,19 +63,22 @@ def low_below(random: Draws, bound: Indexes | int) -> Indexes:
 
 
 def high_below(random: Draws, bound: Indexes | int) -> Indexes:
-    """The same of the high 32 bits."""
+    """Like `low_below`, from the high 32 bits."""
     return low_below(random >> _32, bound)
 
 
 def prices(random: Draws) -> Indexes:
-    """Of the low 32 bits a price: 10^(6u) units in hundredths, u uniform in [0, 1).
+    """From the low 32 bits a price: 10^(6u) units in hundredths, u uniform in [0, 1).
 
     Interpolated between whole prices by integer arithmetic, so that all machines agree to the last
-    digit, whatever their exponential function does.
+    digit, whatever their exponential function computes.
     """
-    places = random & _LOW_HALF
-    steps = (places >> np.uint64(_FRACTION_BITS)).view(np.int64)
-    fractions = (places & np.uint64((1 << _FRACTION_BITS) - 1)).view(np.int64)
+    # The upper 12 of the 32 bits select one of the PRICE_STEPS steps; the lower 20 bits are the
+    # fraction within the step. Example: 0x80080000 selects step 0x800 = 2048 and the fraction
+    # 0x80000 / 2^20 = 1/2: the price is the middle between _BOUNDS[2048] and _BOUNDS[2049].
+    bits = random & _LOW_HALF
+    steps = (bits >> np.uint64(_FRACTION_BITS)).view(np.int64)
+    fractions = (bits & np.uint64((1 << _FRACTION_BITS) - 1)).view(np.int64)
     found: Indexes = _PRICES[steps] + ((_WIDTHS[steps] * fractions) >> _FRACTION_BITS)
     return found
 

@@ -1,8 +1,8 @@
-"""The texts of NEXMark events: names, places, channels, and padding of random letters.
+"""The texts of NEXMark events: names, cities, channels, and padding of random letters.
 
-Texts of random letters are made once per seed, some thousands of each kind; events take theirs from
-there. Lengths are those of the specification; the reference implementations keep their ten thousand
-channels in the same way.
+Texts of random letters are computed once per seed, some thousands of each kind, and events select
+from them. Lengths are those of the specification; the reference implementations store their ten
+thousand channels in the same way.
 """
 
 from __future__ import annotations
@@ -28,20 +28,21 @@ HOT_CHANNELS = "Google,Facebook,Baidu,Apple".split(",")
 CHANNELS = 10_000
 
 BID_EXTRA, AUCTION_EXTRA, PERSON_EXTRA = (54, 28), (312, 156), (110, 55)
-"""The shortest padding and how many lengths there are: what a bid of 100 bytes on average, an
-auction of 500 and a person of 200 have left beside their other columns, give or take a fifth."""
+"""The minimum length of the padding, and the number of lengths: the remainder of a bid of 100
+bytes on average, an auction of 500 and a person of 200 after their other columns, plus or minus
+a fifth."""
 
 TEXTS = 16_384
-"""How many texts of a kind there are."""
+"""The number of texts of a kind."""
 
 _LETTERS, _A, _SPACE, _UNDERSCORE = 26, 97, 32, 95
 _SPACES = 13
-"""One character of so many is a space."""
+"""One in this number of characters is a space."""
 
 
 class Texts:
-    """The texts of one seed, each kind made when it is first asked for. Immutable once made, so
-    safe for threads."""
+    """The texts of one seed, each kind computed on first use. Immutable afterwards, so safe for
+    threads."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -49,25 +50,25 @@ class Texts:
         self._channels: tuple[pa.Array, pa.Array] | None = None
 
     def letters(self, kind: str, shortest: int, lengths: int, pick: Draws) -> pa.Array:
-        """For each draw (its low 32 bits) a text of random letters, `shortest` to shortest +
-        lengths - 1 long."""
+        """For each draw (its low 32 bits) a text of `shortest` to `shortest + lengths - 1`
+        random letters."""
         return self._pool(kind, shortest, lengths, None).take(indexes(low_below(pick, TEXTS)))
 
     def words(self, kind: str, lengths: int, pick: Draws) -> pa.Array:
-        """For each draw a text of at least three letters and spaces, that begins and ends with a
+        """For each draw a text of at least three letters and spaces that begins and ends with a
         letter."""
         return self._pool(kind, 3, lengths, _SPACE).take(indexes(low_below(pick, TEXTS)))
 
     def channels(self) -> tuple[pa.Array, pa.Array]:
         """The names of all channels and their URLs: the four hot ones, then the others."""
         if self._channels is None:
-            parts = self._pool("url", 3, 2, _UNDERSCORE).to_pylist()
+            words = self._pool("url", 3, 2, _UNDERSCORE).to_pylist()
             with_id = low_below(
                 draws(np.arange(CHANNELS), self._seed, _stream_of("channel_id")), 10
             ).tolist()
             names, urls = list(HOT_CHANNELS), []
-            for place in range(len(HOT_CHANNELS) + CHANNELS):
-                path = "/".join(parts[(3 * place + part) % TEXTS] for part in range(3))
+            for index in range(len(HOT_CHANNELS) + CHANNELS):
+                path = "/".join(words[(3 * index + part) % TEXTS] for part in range(3))
                 urls.append(f"https://www.nexmark.com/{path}/item.htm?query=1")
             for channel in range(CHANNELS):
                 number = _reversed_bits(channel)
@@ -87,6 +88,10 @@ class Texts:
 
     def _new_pool(self, kind: str, shortest: int, lengths: int, gap: int | None) -> pa.Array:
         stream = _stream_of(kind)
+        # The texts are cut out of one sequence of letters. Example with 3 texts of the sizes [3, 4,
+        # 3]: offsets = [0, 3, 7, 10]; 10 letters are needed, so 3 draws of 64 bits are made, each
+        # of which is 4 numbers of 16 bits: the first 10 of 12. is_gap selects characters for
+        # spaces, but never the first (0, 3, 7) or the last (2, 6, 9) of a text.
         sizes = shortest + low_below(draws(np.arange(TEXTS), self._seed, stream), lengths)
         offsets = np.zeros(TEXTS + 1, np.int32)
         np.cumsum(sizes, out=offsets[1:])
@@ -120,7 +125,7 @@ def states(pick: Draws) -> pa.Array:
 
 
 def cities(pick: Draws) -> pa.Array:
-    """For each draw a city, of whichever state."""
+    """For each draw a city, of any state."""
     return _listed(*US_CITIES).take(indexes(low_below(pick, len(US_CITIES))))
 
 
@@ -140,14 +145,14 @@ def email_addresses(known: Texts, local: Draws, domain: Draws) -> pa.Array:
 
 
 def credit_cards(random: Draws) -> pa.Array:
-    """Four groups of four digits, of all 64 bits of a draw."""
+    """Four groups of four digits, from all 64 bits of a draw."""
     size = 19
     characters = np.full((len(random), size), _SPACE, np.uint8)
     left = random.copy()
-    for place in range(size):
-        if place % 5 != 4:
+    for index in range(size):
+        if index % 5 != 4:
             left, digit = np.divmod(left, np.uint64(10))
-            characters[:, place] = digit.astype(np.uint8) + 48
+            characters[:, index] = digit.astype(np.uint8) + 48
     offsets = np.arange(0, size * len(random) + 1, size, dtype=np.int32)
     return pa.Array.from_buffers(
         pa.string(), len(random), [None, pa.py_buffer(offsets), pa.py_buffer(characters)]
@@ -155,12 +160,12 @@ def credit_cards(random: Draws) -> pa.Array:
 
 
 def _reversed_bits(number: int) -> int:
-    """The 32 bits in the other direction, read as a signed number without its sign."""
+    """The 32 bits in reverse order, read as a signed number without its sign."""
     mirrored = int(f"{number:032b}"[::-1], 2)
     return abs(mirrored - (1 << 32) if mirrored >> 31 else mirrored)
 
 
 def _stream_of(kind: str) -> int:
-    """A stream of draws for the texts of one kind, apart from those of the events, which count from
-    0."""
+    """The stream of draws for the texts of one kind; apart from the streams of the events, which
+    count from 0."""
     return 1_000 + 2 * int.from_bytes(kind.encode(), "big") % (1 << 40)

@@ -1,5 +1,4 @@
-"""Event time of pushed streams: what `register_stream` says of it, and the times that a writer
-promises."""
+"""Event time of pushed streams: the arguments of `register_stream`, and a writer's watermarks."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ def stream_event_time(
     max_disorder: timedelta | int | None,
     idle_timeout: timedelta | None,
 ) -> Callable[[Sequence[TableColumn]], EventTime | None]:
-    """What finds the event time of a stream in its columns, as WATERMARK FOR does in a
-    mapping's."""
+    """A function that finds the event time among the columns of a stream, as WATERMARK FOR does
+    for a mapping."""
 
     def find(columns: Sequence[TableColumn]) -> EventTime | None:
         if time_column is None:
@@ -33,33 +32,36 @@ def stream_event_time(
                     hint="name it: register_stream(…, time_column=…)",
                 )
             return None
-        place = _place(name, time_column, columns)
-        column = columns[place]
-        return EventTime(place, _lag(max_disorder, column), _milliseconds(idle_timeout))
+        index = _place(name, time_column, columns)
+        column = columns[index]
+        return EventTime(index, _lag(max_disorder, column), _milliseconds(idle_timeout))
 
     return find
 
 
 def event_time_of(value: Any, column: TableColumn | None, stream: str) -> int:
-    """A value of a time column (None: of one that isn't known here) in units of event time."""
-    wanted = _natural_type(value) if column is None else column.type
+    """A value of a time column in units of event time.
+
+    `column` is None if the time column is not known here.
+    """
+    expected = _natural_type(value) if column is None else column.type
     what = (
         "an integer, date or timestamp"
         if column is None
-        else f'a value of column "{column.name}", {wanted}'
+        else f'a value of column "{column.name}", {expected}'
     )
     refusal = ProgrammingError(
-        f'{value!r:.60} is no watermark of stream "{stream}"', hint=f"give it {what}"
+        f'{value!r:.60} is no watermark of stream "{stream}"', hint=f"pass {what}"
     )
     if (
         value is None
-        or wanted is None
+        or expected is None
         or isinstance(value, bool)
-        or (isinstance(value, int) and not wanted.is_integer)
+        or (isinstance(value, int) and not expected.is_integer)
     ):
         raise refusal
     try:
-        found: int = event_times(array_of([value], wanted))[0].as_py()
+        found: int = event_times(array_of([value], expected))[0].as_py()
     except DataError as error:
         raise refusal from error
     return found
@@ -78,7 +80,7 @@ def _is_time(item: SqlType) -> bool:
 
 
 def _place(stream: str, name: str, columns: Sequence[TableColumn]) -> int:
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         if column.name.lower() == name.lower():
             if not _is_time(column.type):
                 raise ProgrammingError(
@@ -88,7 +90,7 @@ def _place(stream: str, name: str, columns: Sequence[TableColumn]) -> int:
                         "event time is a TIMESTAMP, with or without time zone, a DATE or an integer"
                     ),
                 )
-            return place
+            return index
     names = [column.name for column in columns]
     raise ProgrammingError(
         f'stream "{stream}" has no column "{name}"',
@@ -101,9 +103,9 @@ def _lag(disorder: timedelta | int | None, column: TableColumn) -> int:
         return 0
     is_number = isinstance(disorder, int) and not isinstance(disorder, bool)
     if not (is_number if column.type.is_integer else isinstance(disorder, timedelta)):
-        wanted = "an int, as its values are" if column.type.is_integer else "a timedelta"
+        expected = "an int, as its values are" if column.type.is_integer else "a timedelta"
         raise ProgrammingError(
-            f'max_disorder of column "{column.name}" must be {wanted}, not {disorder!r}'
+            f'max_disorder of column "{column.name}" must be {expected}, not {disorder!r}'
         )
     lag = disorder // timedelta(microseconds=1) if isinstance(disorder, timedelta) else disorder
     if lag < 0:

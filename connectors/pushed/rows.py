@@ -1,5 +1,4 @@
-"""What a program may write to a pushed stream, and how it becomes batches of the stream's
-columns."""
+"""Converts the data that a program writes to a pushed stream to batches of the stream's columns."""
 
 from __future__ import annotations
 
@@ -52,7 +51,7 @@ _DECIMAL = re.compile(r"DECIMAL\s*\(\s*(\d{1,2})\s*(?:,\s*(\d{1,2})\s*)?\)")
 def stream_columns(
     name: str, schema: pa.Schema | Mapping[str, SqlType | str]
 ) -> tuple[TableColumn, ...]:
-    """The columns of a stream, from an Arrow schema or from names and SQL types such as
+    """The columns of a stream, from an Arrow schema or from names with SQL types such as
     "BIGINT"."""
     if isinstance(schema, pa.Schema):
         columns = tuple(TableColumn(item.name, from_arrow(item.type)) for item in schema)
@@ -65,18 +64,18 @@ def stream_columns(
         raise ProgrammingError(
             f'the stream "{name}" has no columns', hint="give a schema with at least one column"
         )
-    seen: set[str] = set()
+    names: set[str] = set()
     for column in columns:
-        if column.name.lower() in seen:
+        if column.name.lower() in names:
             raise ProgrammingError(
                 f'column "{column.name}" comes twice in the schema of stream "{name}"'
             )
-        seen.add(column.name.lower())
+        names.add(column.name.lower())
     return columns
 
 
 def type_named(text: str, column: str) -> SqlType:
-    """The SQL type of that name: a simple one, DECIMAL(p, s), or an array of one (`BIGINT[]`)."""
+    """The SQL type with a name: a simple type, DECIMAL(p, s), or an array (`BIGINT[]`)."""
     name = " ".join(text.upper().split())
     if name.endswith("[]"):
         return array(type_named(name[:-2], column))
@@ -97,8 +96,11 @@ def type_named(text: str, column: str) -> SqlType:
 def batches_of(
     data: StreamData, columns: Sequence[TableColumn], stream: str
 ) -> Iterator[pa.RecordBatch]:
-    """The data as batches of the columns. All of it is converted before the first batch is given,
-    but for readers, which are read batch by batch."""
+    """The data as batches of the columns.
+
+    All data are converted before the first batch is returned, except for readers, which are read
+    batch by batch.
+    """
     if isinstance(data, pa.RecordBatchReader):
         return (arrow_batch(batch, columns, stream) for batch in data)
     if isinstance(data, pa.RecordBatch):
@@ -110,30 +112,30 @@ def batches_of(
         return iter([arrow_batch(batch, columns, stream) for batch in reader])
     rows = iter([data]) if isinstance(data, Mapping) else _iterate(data, stream)
     converted = []
-    while piece := list(islice(rows, BATCH_ROWS)):
-        converted.append(row_batch(piece, columns, stream))
+    while chunk := list(islice(rows, BATCH_ROWS)):
+        converted.append(row_batch(chunk, columns, stream))
     return iter(converted)
 
 
 def arrow_batch(
     batch: pa.RecordBatch, columns: Sequence[TableColumn], stream: str
 ) -> pa.RecordBatch:
-    """A batch with its columns in the stream's order and types; columns it hasn't are NULL."""
-    places = {name.lower(): i for i, name in enumerate(batch.schema.names)}
+    """A batch with its columns in the stream's order and types; missing columns are NULL."""
+    positions = {name.lower(): i for i, name in enumerate(batch.schema.names)}
     arrays = []
     for column in columns:
-        place = places.pop(column.name.lower(), None)
-        if place is None:
+        position = positions.pop(column.name.lower(), None)
+        if position is None:
             arrays.append(pa.nulls(batch.num_rows, to_arrow(column.type)))
         else:
-            arrays.append(_assigned(batch.column(place), column, stream))
-    if places:
-        raise _unknown(next(iter(places)), columns, stream)
+            arrays.append(_assigned(batch.column(position), column, stream))
+    if positions:
+        raise _unknown(next(iter(positions)), columns, stream)
     return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in columns])
 
 
 def row_batch(rows: Sequence[Any], columns: Sequence[TableColumn], stream: str) -> pa.RecordBatch:
-    """Rows of Python values, all tuples (or lists) or all dicts, as a batch."""
+    """Rows of Python values, either all tuples (or lists) or all dicts, as a batch."""
     if isinstance(rows[0], Mapping):
         values = _columns_of_dicts(rows, columns, stream)
     else:
@@ -152,11 +154,11 @@ def _assigned(values: pa.Array, column: TableColumn, stream: str) -> pa.Array:
     if values.type == to_arrow(column.type):
         return values
     try:
-        given = from_arrow(values.type)
+        actual = from_arrow(values.type)
     except NotSupportedError as error:
         raise _doesnt_fit(column, stream, error.message) from error
-    if not can_assign(given, column.type):
-        raise _doesnt_fit(column, stream, f"the values are {given}")
+    if not can_assign(actual, column.type):
+        raise _doesnt_fit(column, stream, f"the values are {actual}")
     try:
         return convert_arrow(values, column.type)
     except (pa.ArrowException, DataError) as error:

@@ -1,16 +1,15 @@
 """Pushed streams: a table whose rows the program writes while queries read them.
 
-Every query that reads the stream when rows are written gets them all (the rows are broadcast): a
-query sees what is written after its `execute` returned, and nothing from before. With no reader,
-and when a reader is behind, `write` waits, so that nothing is lost and nothing grows without bound.
-Closing the writer ends the stream: its readers get the rows that are still on the way, then the
-end.
+Written rows go to every query that reads the stream at that time (they are broadcast). A query sees
+the rows that are written after its `execute` returned, and no earlier ones. If there is no reader,
+or the buffer of a reader is full, `write` waits, so that nothing is lost and memory stays bounded.
+Closing the writer ends the stream: its readers get the buffered rows, then the end.
 
-A named job that is stopped to go on later stays a reader: what it hasn't taken waits for its next
+A named job that is stopped in order to resume remains a reader: its unread rows wait for its next
 execution.
 
-A writer that knows more of event time than the rows tell says so by `watermark`; readers get that
-in order with the rows.
+A writer that knows more about event time than the rows show calls `watermark`; readers get the
+watermark in order with the rows.
 """
 
 from __future__ import annotations
@@ -47,19 +46,19 @@ from runnel.processor import JobContext
 from runnel.sqltypes import SqlType
 
 BUFFERED_ROWS = 262_144
-"""A reader with so many rows waiting is behind."""
+"""The number of buffered rows from which a reader's buffer is full."""
 
 BUFFERED_BATCHES = 1_024
-"""So is one with so many batches waiting."""
+"""The number of buffered batches from which a reader's buffer is full."""
 
 UNREAD_SECONDS = 3.0
-"""A write that waits so long for a first reader tells so."""
+"""How many seconds a write waits for a first reader before it logs a warning."""
 
 logger = logging.getLogger("runnel.connectors.pushed.table")
 
 
 class ReaderQueue:
-    """What is on its way to one reader, which wants some of the columns. Guarded by the channel's
+    """The buffer of one reader, which reads some of the columns. Guarded by the channel's
     condition."""
 
     def __init__(self, columns: Sequence[int]) -> None:
@@ -73,15 +72,16 @@ class ReaderQueue:
         self.rows += batch.num_rows
 
     def mark(self, mark: EventTimeMark) -> None:
-        """Needs no room: of marks without rows between them only the last one is kept."""
+        """Adds a watermark, which needs no room: of watermarks without rows in between only the
+        last is retained."""
         if self.items and isinstance(self.items[-1], EventTimeMark):
             self.items[-1] = mark
         else:
             self.items.append(mark)
 
     def take(self) -> pa.RecordBatch | EventTimeMark | None:
-        """A mark, or what rows are there before the next one, up to a full batch; small batches are
-        put together."""
+        """A watermark, or the rows before the next watermark, up to a full batch; small batches
+        are concatenated."""
         if not self.items:
             return None
         first = self.items.popleft()
@@ -103,7 +103,7 @@ class ReaderQueue:
 
 
 class StreamChannel:
-    """Between the writers and the readers of one stream. Safe for threads."""
+    """The connection between the writers and the readers of one stream. Safe for threads."""
 
     def __init__(self, name: str, buffered_rows: int) -> None:
         self.name = name
@@ -115,13 +115,15 @@ class StreamChannel:
         self._mark: EventTimeMark | None = None
         self._closed = False
         self._withdrawn = False
-        self._told = False
+        self._has_warned = False
         self._origin = here()
         watch(self)
 
     def leave(self) -> None:
-        """In a forked child the stream is closed: its readers are the parent's. Another thread may
-        have held the lock."""
+        """Closes the stream in a forked child: its readers belong to the parent.
+
+        The condition is replaced, since another thread may have held its lock during the fork.
+        """
         self._closed = True
         self._condition = Condition()
 
@@ -130,7 +132,7 @@ class StreamChannel:
         return self._closed
 
     def check_open(self) -> None:
-        """InterfaceError where the stream is closed."""
+        """InterfaceError if the stream is closed."""
         if self._origin.is_left:
             raise closed_error(self._origin)
         if self._closed:
@@ -141,8 +143,10 @@ class StreamChannel:
         return len(self._readers)
 
     def attach(self, columns: Sequence[int], owner: str = "") -> tuple[int, ReaderQueue]:
-        """A new reader of some columns, which gets what is written from now on, and first what was
-        promised of that. A reader of an owner takes the place of one that the owner has left."""
+        """A new reader of some columns, which gets all later rows, after the last watermark.
+
+        A reader of an owner replaces one that the owner has left.
+        """
         with self._condition:
             parked = self._parked.get(owner)
             if parked:
@@ -158,8 +162,10 @@ class StreamChannel:
             return self._next_reader, queue
 
     def detach(self, reader: int, owner: str = "") -> None:
-        """The reader is gone: nobody waits for it any longer. That of an owner is kept for a next
-        one."""
+        """Removes a reader: no write waits for it any longer.
+
+        The reader of an owner is retained for the owner's next reader.
+        """
         with self._condition:
             if owner and reader in self._readers and not self._closed:
                 self._readers[reader].wake = None
@@ -169,21 +175,23 @@ class StreamChannel:
             self._condition.notify_all()
 
     def forget(self, owner: str) -> None:
-        """No more readers of the owner come: what was kept for them goes."""
+        """Removes the retained readers of an owner, with their rows."""
         with self._condition:
             for reader in self._parked.pop(owner, ()):
                 self._readers.pop(reader, None)
             self._condition.notify_all()
 
     def put(self, batch: pa.RecordBatch, until: float | None) -> None:
-        """Gives a batch to all readers, as soon as there is one and all have room; OperationalError
-        at `until`."""
+        """Adds a batch to the buffers of all readers, as soon as there is one and all have room.
+
+        OperationalError at the time `until` (of `time.monotonic`).
+        """
         with self._condition:
             while not self._closed and not self._has_room():
                 if self._withdrawn and not self._readers:
                     raise InterfaceError(
-                        f'the stream "{self.name}" is not registered any more',
-                        hint="register it anew with register_stream",
+                        f'the stream "{self.name}" is no longer registered',
+                        hint="register it again with register_stream",
                     )
                 left = None if until is None else until - monotonic()
                 if left is not None and left <= 0:
@@ -196,8 +204,10 @@ class StreamChannel:
         _wake(queues)
 
     def mark(self, time: int) -> bool:
-        """Tells all readers, those to come too, that no earlier event times follow. False: that was
-        promised before."""
+        """Informs all readers, also later ones, that no earlier event times follow.
+
+        False: an earlier watermark asserted that already.
+        """
         with self._condition:
             self.check_open()
             if self._mark is not None and time <= self._mark.time:
@@ -210,7 +220,7 @@ class StreamChannel:
         return True
 
     def take(self, queue: ReaderQueue) -> pa.RecordBatch | EventTimeMark | Pause | End:
-        """What a reader reads next."""
+        """The next item for a reader."""
         with self._condition:
             was_full = not self._has_room_for(queue)
             item = queue.take()
@@ -221,14 +231,13 @@ class StreamChannel:
             return item
 
     def withdraw(self) -> None:
-        """No reader comes any more. Writers get an InterfaceError as soon as the last one is
-        gone."""
+        """Refuses new readers. Writers get an InterfaceError once the last reader has left."""
         with self._condition:
             self._withdrawn = True
             self._condition.notify_all()
 
     def close(self) -> None:
-        """Ends the stream. Writers that wait get an InterfaceError."""
+        """Ends the stream. Waiting writers get an InterfaceError."""
         with self._condition:
             self._closed = True
             self._condition.notify_all()
@@ -236,13 +245,15 @@ class StreamChannel:
         _wake(queues)
 
     def _wait(self, seconds: float | None) -> None:
-        """For room; where nobody reads yet that is told once, as the program may be about to wait
-        for itself."""
-        is_unread = not self._readers and self._next_reader == 0 and not self._told
+        """Waits for room. If there was never a reader, a warning is logged once.
+
+        The program may be waiting for itself: it writes before it executes a query.
+        """
+        is_unread = not self._readers and self._next_reader == 0 and not self._has_warned
         if not is_unread or (seconds is not None and seconds <= UNREAD_SECONDS):
             self._condition.wait(seconds)
         elif not self._condition.wait(UNREAD_SECONDS) and not self._readers:
-            self._told = True
+            self._has_warned = True
             logger.warning(
                 'a write to stream "%s" waits: no query reads it yet (execute one first)', self.name
             )
@@ -258,7 +269,7 @@ class StreamChannel:
     def _timed_out(self) -> OperationalError:
         if self._readers:
             reason, hint = (
-                "a query that reads it is behind",
+                "a query that reads it is too slow",
                 "fetch from that query, or close its cursor",
             )
         else:
@@ -306,12 +317,11 @@ class StreamTable(ReadableTable):
         return StreamSource(self.channel, request.columns)
 
     def withdraw(self) -> None:
-        """Nobody new can read it: who writes is told when the last reader is gone."""
+        """Refuses new readers; writers get an error once the last reader has left."""
         self.channel.withdraw()
 
     def close(self) -> None:
-        """Ends the stream: nobody can read it any more, so a writer that waits for readers is
-        told."""
+        """Ends the stream: no query can read it, so a waiting writer gets an error."""
         self.channel.close()
 
     def writer(self) -> StreamWriter:
@@ -336,12 +346,12 @@ class StreamSource(Source):
 
 
 class StreamPartition(SourcePartition):
-    """One reader. It counts from the moment it is made, and until it is closed or forgotten."""
+    """One reader. It counts from its creation until it is closed or forgotten."""
 
     def __init__(self, channel: StreamChannel, columns: tuple[int, ...], owner: str = "") -> None:
         self._channel = channel
         reader, self._queue = channel.attach(columns, owner)
-        # A reader that is dropped without being closed must not hold back the writers for ever.
+        # A reader that is dropped without being closed must not block the writers indefinitely.
         self._detach = finalizer(self, channel.detach, reader, owner)
         self._detach.atexit = False
 
@@ -356,8 +366,8 @@ class StreamPartition(SourcePartition):
 
 
 class StreamWriter:
-    """Writes rows to a pushed stream, from any thread. As a context manager it closes the stream at
-    the end."""
+    """Writes rows to a pushed stream, from any thread. As a context manager it closes the stream
+    at the end."""
 
     def __init__(self, table: StreamTable) -> None:
         self._columns = table.columns
@@ -374,48 +384,48 @@ class StreamWriter:
 
     @property
     def reader_count(self) -> int:
-        """How many scans of running queries read the stream now."""
+        """The number of scans of running queries that read the stream now."""
         return self._channel.reader_count
 
     def write(self, data: StreamData, timeout: float | None = None) -> int:
-        """Hands rows to every query that reads the stream, and gives their number.
+        """Writes rows for every query that reads the stream, and returns their number.
 
-        `data` is an Arrow batch, table or reader, or anything that exports an Arrow stream (pandas,
-        Polars), with columns by name; or rows as tuples (by position) or dicts (by name; what is
-        left out is NULL). Rows that don't fit are a DataError that names the column, and then
-        nothing is written (of a reader: nothing of the batch at fault).
+        `data` is an Arrow batch, table or reader, or an object that exports an Arrow stream
+        (pandas, Polars), with columns by name; or rows as tuples (by position) or dicts (by name;
+        missing columns are NULL). Rows that do not fit raise a DataError that names the column, and
+        then nothing is written (of a reader: nothing of the batch at fault).
 
-        Waits while no query reads the stream or one is behind; after `timeout` seconds an
-        OperationalError with code TIMEOUT tells so, and what didn't fit into the readers' buffers
-        until then isn't written. InterfaceError after `close`, and where nobody reads and nobody
-        can, as the stream was unregistered.
+        Waits while no query reads the stream, or while the buffer of a query is full. After
+        `timeout` seconds it raises an OperationalError with the code TIMEOUT; rows that did not fit
+        into the readers' buffers until then are not written. InterfaceError after `close`, and if
+        no query reads the stream and none can, since it was unregistered.
         """
         self._channel.check_open()
         until = end_of_wait(timeout)
         written = 0
         for batch in batches_of(data, self._columns, self.name):
             for start in range(0, batch.num_rows, BATCH_ROWS):
-                piece = batch.slice(start, BATCH_ROWS)
-                self._channel.put(piece, until)
-                written += piece.num_rows
+                chunk = batch.slice(start, BATCH_ROWS)
+                self._channel.put(chunk, until)
+                written += chunk.num_rows
         return written
 
     def watermark(self, time: Any) -> bool:
-        """Promises that no row written from now on has an event time before `time`: queries then
-        close the windows that end there, without waiting for rows that show it. Give a value of the
-        stream's time column: a datetime, a date or an int (without a time column, one that fits the
-        query's IMPOSE_ORDER).
+        """Asserts that no row written from now on has an event time before `time`.
 
-        Never waits. A time that isn't after the last one promises nothing new: it is left out, and
-        the result is False. Rows that break the promise are late, as any others. A query that
-        starts later knows of the promise, too.
+        Queries then close the windows that end by then, without waiting for rows that show it.
+        `time` is a value of the stream's time column: a datetime, a date or an int (without a time
+        column, a value that fits the query's IMPOSE_ORDER).
+
+        Never waits. A time that is not after the last one has no effect, and the result is False.
+        Rows that contradict the watermark are late, like other late rows. A query that starts later
+        gets the watermark, too.
         """
         column = None if self._event_time is None else self._columns[self._event_time.column]
         return self._channel.mark(event_time_of(time, column, self.name))
 
     def close(self) -> None:
-        """Ends the stream; may be called again. Queries get the rows still on the way, then come to
-        their end."""
+        """Ends the stream; may be called again. Queries get the buffered rows, then the end."""
         self._channel.close()
 
     def __enter__(self) -> StreamWriter:

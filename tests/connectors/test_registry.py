@@ -122,7 +122,7 @@ def test_a_broken_connector_of_another_package(outside: None) -> None:
         Registry().get("broken")
     assert caught.value.message == 'connector "broken" of another package can\'t be loaded'
     assert caught.value.detail == "RuntimeError: no licence"
-    with pytest.raises(OperationalError, match="gives a int, not a Connector"):
+    with pytest.raises(OperationalError, match="returns a int, not a Connector"):
         Registry().get("not_a_connector")
 
 

@@ -1,6 +1,8 @@
-"""What appending to a Delta table takes: how its files are laid out and described, and the commit,
-which records a job's epoch as a transaction of an application (the log's own notion of writing
-once)."""
+"""Appends to a Delta table: the layout and description of its files, and the commit.
+
+The commit records a job's epoch as a transaction of an application, the log's own means to write
+exactly once.
+"""
 
 from __future__ import annotations
 
@@ -49,8 +51,8 @@ WRITER_FEATURES = frozenset(
         *("clustering", "variantType", "variantType-preview"),
     }
 )
-"""What a writer may know of a table to which it only appends files; where one of them asks for
-more, `_check_writer` tells."""
+"""Features of tables to which a writer may append files. If one of them requires more of the
+writer, `_check_writer` detects it."""
 
 _NEEDS_MORE = (
     "delta.invariants",
@@ -77,11 +79,12 @@ _COMMIT = "runnel.commit"
 _STATISTICS = frozenset(
     {Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DATE, Kind.VARCHAR}
 )
-"""Not floating numbers: a Parquet footer leaves NaN out, which for other readers is the largest
-number."""
+"""Without floating-point numbers: a Parquet footer ignores NaN, which is the largest number for
+other readers."""
 
 LONGEST_TEXT = 24
-"""Longer texts are left out of the statistics, since they would have to be cut."""
+"""The number of characters above which texts are left out of the statistics, since they would
+have to be truncated."""
 
 
 class DeltaTarget(LakeTarget):
@@ -102,13 +105,13 @@ class DeltaTarget(LakeTarget):
                 f'partition column "{missing[0]}"',
                 hint="declare it, too",
             )
-        self._places = [by_name[name] for name in self._partitions]
-        for place in self._places:
-            if columns[place].type.kind not in _PARTITION_KINDS:
+        self._positions = [by_name[name] for name in self._partitions]
+        for index in self._positions:
+            if columns[index].type.kind not in _PARTITION_KINDS:
                 raise NotSupportedError(
-                    f"partitions by a column of type {columns[place].type} can't be written"
+                    f"partitions by a column of type {columns[index].type} can't be written"
                 )
-        self.in_files = tuple(i for i in range(len(columns)) if i not in self._places)
+        self.in_files = tuple(i for i in range(len(columns)) if i not in self._positions)
         if not self.in_files:
             raise NotSupportedError(
                 f"rows can't be written to {schema.what}: "
@@ -117,7 +120,7 @@ class DeltaTarget(LakeTarget):
         self.required = self._required(table)
 
     def _load(self) -> Any:
-        """The table as it is now, if rows of the mapping still fit it."""
+        """The current table, if rows of the mapping still fit it."""
         table = load(self.folder)
         now = schema_of(table)
         self._schema.check_unchanged(now, self.columns)
@@ -133,20 +136,19 @@ class DeltaTarget(LakeTarget):
                 raise NotSupportedError(
                     f"rows can't be written to {self._schema.what}: "
                     f'its column "{name}" can\'t be NULL',
-                    detail="the mapping hasn't got it",
+                    detail="the mapping does not have that column",
                     hint="declare it, too",
                 )
         return tuple(by_name[name] for name in needed)
 
     def partition_of(self, columns: Sequence[pa.Array]) -> Sequence[pa.Array]:
-        return [self._texts(columns[place], self.columns[place]) for place in self._places]
+        return [self._texts(columns[index], self.columns[index]) for index in self._positions]
 
     def _texts(self, array: pa.Array, column: TableColumn) -> pa.Array:
-        """Values as the log has them."""
+        """Values in the format of the log."""
         if column.type != VARCHAR:
             if column.type.kind is Kind.TIMESTAMP_TZ:
-                # With its zone: without, other readers take it for a time of their own sessions'
-                # zones.
+                # With its zone: without a zone, other readers assume the zone of their session.
                 text = array.cast(pa.timestamp("us")).cast(pa.string())
                 return pc.binary_join_element_wise(pc.replace_substring(text, " ", "T"), "Z", "")
             return cast_datum(array, column.type, VARCHAR, EvaluationContext())
@@ -174,24 +176,24 @@ class DeltaTarget(LakeTarget):
         least: dict[str, Any] = {}
         largest: dict[str, Any] = {}
         nulls: dict[str, int] = {}
-        for place in self.in_files:
-            column = self.columns[place]
+        for index in self.in_files:
+            column = self.columns[index]
             name = external_name(column)
             leaves = [
                 i for i in range(metadata.num_columns) if metadata.schema.column(i).path == name
             ]
             if column.type.kind not in _STATISTICS or len(leaves) != 1:
                 continue
-            parts = [
+            statistics = [
                 metadata.row_group(i).column(leaves[0]).statistics
                 for i in range(metadata.num_row_groups)
             ]
-            if any(part is None or not part.has_null_count for part in parts):
+            if any(chunk is None or not chunk.has_null_count for chunk in statistics):
                 continue
-            nulls[name] = sum(part.null_count for part in parts)
-            known = [part for part in parts if part.has_min_max]
-            if len(known) == len(parts) and known:
-                ends = min(part.min for part in known), max(part.max for part in known)
+            nulls[name] = sum(chunk.null_count for chunk in statistics)
+            known = [chunk for chunk in statistics if chunk.has_min_max]
+            if len(known) == len(statistics) and known:
+                ends = min(chunk.min for chunk in known), max(chunk.max for chunk in known)
                 if all(_is_short(end) for end in ends):
                     least[name], largest[name] = (_json(end) for end in ends)
         return {
@@ -252,7 +254,7 @@ class DeltaTarget(LakeTarget):
 
 
 def _check_writer(what: str, table: Any) -> None:
-    """Fails where a table wants more of a writer than files."""
+    """Fails if a table requires more of a writer than files."""
     protocol, configuration = table.protocol(), table.metadata().configuration
     unknown = sorted(set(protocol.writer_features or ()) - WRITER_FEATURES)
     if protocol.min_writer_version > 7:

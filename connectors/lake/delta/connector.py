@@ -1,5 +1,4 @@
-"""TYPE Delta: Delta Lake tables of the local file system, read, followed as a stream, and appended
-to."""
+"""TYPE Delta: local Delta Lake tables, which can be read, followed as a stream, and appended to."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ OPTIONS = OptionSet(
 
 
 class DeltaConnector(Connector):
-    """Tables that the library deltalake knows."""
+    """Tables that the library deltalake supports."""
 
     name = "Delta"
     keeps_bounds = True
@@ -89,10 +88,10 @@ def _path(options: Options, access: Access | None) -> str:
         )
     found = file_path(given, None, ignore_missing=True, access=access).text
     if _ENCODED.search(found) is not None:
-        # The library decodes it, and takes another folder.
+        # The library decodes it, and would open another folder.
         raise NotSupportedError(
             f'a Delta table can\'t be in "{found}": '
-            "deltalake takes % and two digits for another character",
+            "deltalake decodes % and two digits as another character",
             hint="give the folder another name",
         )
     return found
@@ -104,36 +103,36 @@ def _version(options: Options, table: object, path: str) -> int | None:
     version, stamp = options.get(VERSION), options.get(TIMESTAMP)
     if version is not None and stamp is not None:
         raise ProgrammingError(
-            'options "version" and "timestamp" of connector Delta say the same',
-            hint="give one of them",
+            'options "version" and "timestamp" of connector Delta exclude each other',
+            hint="leave one of them out",
         )
     return version_at(table, path, stamp) if stamp is not None else version
 
 
 def _check_partitions(options: Options, columns: list[str], path: str) -> None:
-    wanted = names_in(options, PARTITION_BY)
-    if wanted and [name.lower() for name in wanted] != [name.lower() for name in columns]:
+    requested = names_in(options, PARTITION_BY)
+    if requested and [name.lower() for name in requested] != [name.lower() for name in columns]:
         raise ProgrammingError(
             f'the Delta table "{path}" is partitioned by {", ".join(columns) or "nothing"}, not by '
-            f"{', '.join(wanted)}",
+            f"{', '.join(requested)}",
             hint='correct the option "partitionBy", or leave it out',
         )
 
 
 def _create(path: str, definition: MappingDefinition, partition_by: tuple[str, ...]) -> None:
-    """A new table without rows, of the columns declared."""
+    """Creates a table without rows, with the declared columns."""
     import pyarrow as pa
 
     columns = new_columns(definition, partition_by, f'the Delta table "{path}"')
     if len(set(partition_by)) == len(columns):
         raise NotSupportedError(
-            f'the Delta table "{path}" can\'t be made: all its columns are partition columns, and '
-            "its files would have none",
+            f'the Delta table "{path}" can\'t be created: all its columns are partition '
+            "columns, and its files would have none",
             hint='leave one of them out of the option "partitionBy"',
         )
     check_storable(
         columns, (Kind.TIME, Kind.INTERVAL, Kind.INTERVAL_MONTH, Kind.NULL), "Delta tables"
     )
     fields = [pa.field(name, to_arrow(kind)) for name, kind in columns]
-    with calling(f'the Delta table "{path}" can\'t be made'):
+    with calling(f'the Delta table "{path}" can\'t be created'):
         delta().DeltaTable.create(local(path), pa.schema(fields), partition_by=list(partition_by))

@@ -1,8 +1,7 @@
-"""A Delta table's log, as the library deltalake reads it: versions, the schema, and the files of a
-version.
+"""The log of a Delta table, read by the library deltalake: versions, the schema, and data files.
 
-What a table needs of its reader beyond what is handled here is refused: a file read without it
-would give wrong rows.
+A table that requires a feature of its readers that is not handled here is refused: reading its
+files without that feature would return wrong rows.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ from runnel.sqltypes import Kind, from_arrow
 READER_FEATURES = frozenset(
     {"timestampNtz", "deletionVectors", "columnMapping", "v2Checkpoint", "vacuumProtocolCheck"}
 )
-"""What is handled here or in the library; column mapping only where its mode is none."""
+"""Features that are handled here or in the library; column mapping only with the mode "none"."""
 
 NAMING_FEATURES = frozenset({"deletionVectors", "v2Checkpoint"})
-"""Those with which a log names files that the library opens by itself, wherever they are."""
+"""Features with which a log names files that the library opens by itself, wherever they are."""
 
 MILLISECOND = timedelta(milliseconds=1)
 
 _NOISE = re.compile(r"\x1b\[[0-9;]*m|\s0: <unknown>.*", re.DOTALL)
-"""Colours and the library's own stack in its messages."""
+"""Colours and the library's stack in its messages."""
 
 
 def delta() -> Any:
@@ -57,8 +56,7 @@ def delta() -> Any:
 
 @contextmanager
 def calling(what: str) -> Iterator[None]:
-    """Turns what the library raises inside into an OperationalError that says what couldn't be
-    done."""
+    """Converts exceptions of the library into an OperationalError with the message `what`."""
     from deltalake.exceptions import DeltaError
 
     try:
@@ -74,13 +72,15 @@ def is_table(path: str) -> bool:
 
 
 def _log(path: str) -> str:
-    """The folder of the log, within the bounds of the table's path."""
+    """The folder of the log, under the access rules of the table's path."""
     return local(like(path, str(Path(path, "_delta_log"))))
 
 
 def _library_path(path: str) -> str:
-    """The path of a table for the library, which opens what is in the log by itself: so that is
-    looked at before."""
+    """The path of a table for the library.
+
+    The library opens the files in the log by itself, so their access is checked before.
+    """
     if not isinstance(path, ConfinedPath):
         return path
     log = _log(path)
@@ -90,8 +90,10 @@ def _library_path(path: str) -> str:
 
 
 def load(path: str, version: int | None = None) -> Any:
-    """The table, at its newest version or at one that the log still has; checked for what a reader
-    must know."""
+    """The table, at its newest version or at one that the log still has.
+
+    Fails if the table requires an unsupported feature of its readers.
+    """
     library = delta()
     if not is_table(path):
         raise OperationalError(
@@ -141,14 +143,14 @@ def schema_of(table: Any) -> pa.Schema:
 
 
 def schema_in(metadata: Mapping[str, Any]) -> pa.Schema:
-    """The columns that an action of the log says a table has from then on."""
+    """The columns of a table after a "metaData" action of the log."""
     with calling("the columns of a Delta table can't be read"):
         return pa.schema(delta().Schema.from_json(metadata["schemaString"]).to_arrow())
 
 
-def version_at(table: Any, path: str, moment: datetime) -> int:
-    """The version that was the newest at a moment."""
-    milliseconds = round(moment.timestamp() * 1000)
+def version_at(table: Any, path: str, timestamp: datetime) -> int:
+    """The newest version at a timestamp."""
+    milliseconds = round(timestamp.timestamp() * 1000)
     with calling(f'the history of the Delta table "{path}" can\'t be read'):
         history = [
             (entry["timestamp"], entry["version"])
@@ -164,14 +166,14 @@ def version_at(table: Any, path: str, moment: datetime) -> int:
             else datetime.fromtimestamp(earliest / 1000, UTC).isoformat(sep=" ")
         )
         raise OperationalError(
-            f'the Delta table "{path}" has no version of {moment.isoformat(sep=" ")}',
+            f'the Delta table "{path}" has no version of {timestamp.isoformat(sep=" ")}',
             hint=f"its log begins at {since}",
         )
     return int(max(found))
 
 
 def files_of(path: str, table: Any, columns: Sequence[TableColumn]) -> FileSet:
-    """The files of the version at which a table was loaded, by age."""
+    """The files of the version at which a table was loaded, in the order of their age."""
     with calling(f'the files of the Delta table "{path}" can\'t be listed'):
         actions = pa.table(table.get_add_actions()).combine_chunks()
         actions = actions.sort_by(
@@ -186,15 +188,15 @@ def files_of(path: str, table: Any, columns: Sequence[TableColumn]) -> FileSet:
             strict=True,
         )
     ):
-        place = file_path(path, name)
+        file = file_path(path, name)
         values = {index: array.slice(i, 1) for index, array in constants.items()}
-        files.append(LakeFile(DataFile(place, size), rows, values, removed.get(place)))
+        files.append(LakeFile(DataFile(file, size), rows, values, removed.get(file)))
     return FileSet(table.version(), files, _StatisticsOf(actions, columns, schema_of(table)))
 
 
 def file_path(table: str, name: str) -> str:
-    """Where a file is that the log names: relative to the table, or a URL, in any case
-    percent-encoded."""
+    """The path of a file in the log: relative to the table, or a URL; percent-encoded in both
+    cases."""
     parts = urlsplit(name)
     if parts.scheme == "file":
         return like(table, unquote(parts.path))
@@ -206,7 +208,7 @@ def file_path(table: str, name: str) -> str:
 
 
 def _deletion_vectors(table: Any) -> dict[str, pa.Array]:
-    """For each file with rows that are gone, which of them are kept."""
+    """For each file with deleted rows, the mask of its live rows."""
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return {}
     found = pa.table(table.deletion_vectors()).combine_chunks()
@@ -220,7 +222,7 @@ def _deletion_vectors(table: Any) -> dict[str, pa.Array]:
 def _partition_values(
     actions: pa.Table, names: Sequence[str], columns: Sequence[TableColumn]
 ) -> dict[int, pa.Array]:
-    """The value of each partition column in each file, in the mapping's type."""
+    """The value of each partition column for each file, in the mapping's type."""
     if not names:
         return {}
     struct = actions.column("partition").combine_chunks() if actions.num_rows else None
@@ -253,7 +255,7 @@ class _StatisticsOf:
             (item for item in self._schema if item.name.lower() == external_name(column).lower()),
             None,
         )
-        # The log has decimals as floating numbers.
+        # The log stores decimals as floating-point numbers.
         if (
             field is None
             or from_arrow(field.type) != column.type
@@ -267,7 +269,7 @@ class _StatisticsOf:
             self._actions.column("num_records").to_pylist(),
         )
         if column.type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
-            # The log has them to the millisecond, cut off.
+            # The log stores them truncated to milliseconds.
             largest = [_later(value) for value in largest]
             least = [
                 None if end is None else start for start, end in zip(least, largest, strict=True)
@@ -299,7 +301,7 @@ def has_version(path: str, version: int) -> bool:
 
 
 def versions_in(path: str) -> list[int]:
-    """The versions of which the log has the files."""
+    """The versions whose files the log has."""
     found = [item.stem for item in Path(_log(path)).glob("*.json")]
     return sorted(int(name) for name in found if name.isdigit())
 
@@ -309,17 +311,18 @@ def _commit_file(path: str, version: int) -> Path:
 
 
 def actions_in(path: str, version: int) -> list[Mapping[str, Any]] | None:
-    """What one version did, as its file in the log says it; None where that file isn't there."""
-    place = _commit_file(path, version)
+    """The actions of a version, as its file in the log lists them; None if that file does not
+    exist."""
+    file = _commit_file(path, version)
     try:
-        text = place.read_text("utf-8")
+        text = file.read_text("utf-8")
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise OperationalError(f'file "{place}" can\'t be read', detail=str(error)) from error
+        raise OperationalError(f'file "{file}" can\'t be read', detail=str(error)) from error
     try:
-        # Not by `splitlines`: texts in JSON may hold other characters that it takes for the end of
-        # a line.
+        # Not by `splitlines`: texts in JSON may contain other characters that it treats as line
+        # ends.
         return [json.loads(line) for line in text.split("\n") if line.strip()]
     except json.JSONDecodeError as error:
-        raise OperationalError(f'file "{place}" is damaged', detail=str(error)) from error
+        raise OperationalError(f'file "{file}" is damaged', detail=str(error)) from error

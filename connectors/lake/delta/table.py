@@ -38,7 +38,7 @@ LOGGER = logging.getLogger("runnel.connectors")
 
 
 class ReadDeltaTable(LakeTable):
-    """A Delta table, at the version that the mapping names or at its newest."""
+    """A Delta table, at the version that the mapping names or at its newest version."""
 
     connector = "Delta"
 
@@ -61,7 +61,7 @@ class ReadDeltaTable(LakeTable):
         try:
             files = self.files_at(None).files
         except OperationalError:
-            return None  # asked for only to plan well; reading will report it
+            return None  # only the plan's quality depends on it; reading will report the error
         counts = [file.rows for file in files]
         return sum(count for count in counts if count is not None) if None not in counts else None
 
@@ -81,7 +81,7 @@ class DeltaTable(ReadDeltaTable, WritableTable):
         return frozenset({WriteMode.INSERT, WriteMode.SINK})
 
     def sink(self, request: SinkRequest) -> Sink:
-        # Loaded on first use: most mappings are only read.
+        # Loaded on first use, since most mappings are only read.
         from runnel.connectors.lake.delta.commit import DeltaTarget
 
         if self.version is not None:
@@ -108,12 +108,12 @@ class FollowedDeltaTable(ReadDeltaTable, FollowedLakeTable):
         if has_version(self.path, version + 1):
             return version + 1
         if has_version(self.path, version):
-            return None  # the log is shortened from its beginning
+            return None  # old versions are removed from the start of the log
         newest = load(self.path).version()
         if newest <= version:
             return None
         raise position_expired(
-            f'the log of the Delta table "{self.path}" has version {version + 1} no longer',
+            f'the log of the Delta table "{self.path}" no longer has version {version + 1}',
             detail=f"reading was at version {version}, and the newest one is {newest}",
             hint="keep the log for longer (delta.logRetentionDuration)",
         )
@@ -128,7 +128,7 @@ class FollowedDeltaTable(ReadDeltaTable, FollowedLakeTable):
         actions = actions_in(self.path, version)
         if actions is None:
             raise position_expired(
-                f'the log of the Delta table "{self.path}" has version {version} no longer'
+                f'the log of the Delta table "{self.path}" no longer has version {version}'
             )
         table = load(self.path)
         for action in actions:
@@ -144,20 +144,20 @@ class FollowedDeltaTable(ReadDeltaTable, FollowedLakeTable):
             for action in actions
             if "remove" in action and action["remove"].get("dataChange", True)
         ]
-        if removed and not self._goes_on(version, actions, len(removed)):
+        if removed and not self._is_read(version, actions, len(removed)):
             return FileSet(version, ())
         if any(action.get("deletionVector") for action in added):
             raise OperationalError(
                 f'version {version} of the Delta table "{self.path}" marks rows of a file as '
                 "deleted",
-                detail="a stream can't take back rows that it has given",
+                detail="a stream can't retract rows that it has emitted",
                 hint="'onChange' = 'skip' leaves such versions out",
             )
         partitions = table.metadata().partition_columns
         return FileSet(version, [self._file(action, partitions) for action in added])
 
-    def _goes_on(self, version: int, actions: Sequence[Mapping[str, Any]], removed: int) -> bool:
-        """Whether the files of a version that also takes rows out are to be read."""
+    def _is_read(self, version: int, actions: Sequence[Mapping[str, Any]], removed: int) -> bool:
+        """Whether to read the files of a version that also removes rows."""
         operation = next(
             (action["commitInfo"].get("operation") for action in actions if "commitInfo" in action),
             None,
@@ -169,10 +169,10 @@ class FollowedDeltaTable(ReadDeltaTable, FollowedLakeTable):
         if self.on_change == "fail":
             raise OperationalError(
                 f"{what} isn't an append: {removed} files were deleted or replaced",
-                detail="a stream can't take back rows that it has given",
+                detail="a stream can't retract rows that it has emitted",
                 hint=(
-                    "'onChange' = 'skip' leaves such versions out, 'additions' gives the rows of "
-                    "their new files, of which some may have been there before"
+                    "'onChange' = 'skip' leaves such versions out, 'additions' emits the rows of "
+                    "their new files, some of which may have been emitted before"
                 ),
             )
         is_read = self.on_change == "additions"
@@ -195,7 +195,7 @@ class FollowedDeltaTable(ReadDeltaTable, FollowedLakeTable):
         return LakeFile(DataFile(path, action["size"]), None, constants)
 
     def _constant(self, path: str, column: TableColumn, text: str | None) -> pa.Array:
-        """The value of a partition column, which the log has as text."""
+        """The value of a partition column, which is text in the log."""
 
         def fault(index: int) -> DataError:
             return DataError(

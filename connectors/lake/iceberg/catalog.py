@@ -1,4 +1,4 @@
-"""Iceberg tables as the library pyiceberg finds them: through a catalog, or by a metadata file
+"""Finds Iceberg tables with the library pyiceberg: through a catalog, or by a metadata file
 alone."""
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError,
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _WHO = re.compile(r"//[^/\s]*@")
-"""Who somebody is in a URL, and his password."""
+"""The user and the password in a URL."""
 _WHERE = (
     "OPTIONS ('warehouse' = '…') names the folder of its tables, "
-    "or 'uri' and 'catalog.…' what its catalog takes"
+    "or 'uri' and 'catalog.…' set the properties of its catalog"
 )
 _METADATA = re.compile(r"v?(\d+)(-[0-9a-f-]+)?(\.gz)?\.metadata\.json(\.gz)?")
 
@@ -48,8 +48,7 @@ def iceberg() -> Any:
 
 @contextmanager
 def calling(what: str, code: ErrorCode | None = None, hint: str | None = None) -> Iterator[None]:
-    """Turns what the library raises inside into an OperationalError that says what couldn't be
-    done."""
+    """Converts exceptions of the library into an error with the message `what`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the library's own
@@ -57,7 +56,7 @@ def calling(what: str, code: ErrorCode | None = None, hint: str | None = None) -
     except Error:
         raise
     except Exception as error:
-        # It raises what its parts raise: those of SQLAlchemy, of pydantic, of its storage.
+        # The library also raises exceptions of its dependencies: SQLAlchemy, pydantic, its storage.
         text = _WHO.sub("//…@", " ".join(str(error).split()))
         kind = (
             NotSupportedError
@@ -69,7 +68,13 @@ def calling(what: str, code: ErrorCode | None = None, hint: str | None = None) -
 
 @frozen
 class Place:
-    """Where a table is: its identifier and the properties of its catalog, or its metadata."""
+    """The location of a table: an identifier in a catalog, or its metadata.
+
+    identifier: the name in the catalog.
+    catalog: the name of the catalog.
+    properties: the properties of the catalog.
+    path: the folder of the table or a metadata file; "" for a table in a catalog.
+    """
 
     identifier: str
     catalog: str = ""
@@ -93,45 +98,47 @@ class Catalogs:
         self._lock = Lock()
         self._commits: dict[Place, PatientLock] = {}
 
-    def commits(self, place: Place) -> PatientLock:
-        """Held by who commits to a table: those of one connection needn't try again and again."""
+    def commits(self, location: Place) -> PatientLock:
+        """The lock of commits to a table, so that commits of one connection do not conflict."""
         with self._lock:
-            return self._commits.setdefault(place, PatientLock(place.what))
+            return self._commits.setdefault(location, PatientLock(location.what))
 
-    def get(self, place: Place) -> Any:
+    def get(self, location: Place) -> Any:
         """The catalog of a table."""
         iceberg()
         from pyiceberg.catalog import load_catalog
 
         with self._lock:
-            found = self._catalogs.get((place.catalog, place.properties))
+            found = self._catalogs.get((location.catalog, location.properties))
             if found is None:
-                what = f'the Iceberg catalog "{place.catalog}" can\'t be opened'
+                what = f'the Iceberg catalog "{location.catalog}" can\'t be opened'
                 with calling(what, ErrorCode.CONNECTION_PROBLEM, _WHERE):
-                    found = without_code(load_catalog(place.catalog, **dict(place.properties)))
-                self._catalogs[(place.catalog, place.properties)] = found
+                    found = without_code(
+                        load_catalog(location.catalog, **dict(location.properties))
+                    )
+                self._catalogs[(location.catalog, location.properties)] = found
             return found
 
-    def load(self, place: Place) -> Any:
-        """The table as it is now."""
+    def load(self, location: Place) -> Any:
+        """The current table."""
         iceberg()
-        if place.is_static:
+        if location.is_static:
             from pyiceberg.table import StaticTable
 
-            newest = newest_metadata(place)
-            with calling(f"{place.what} can't be read"):
-                _check_code(place, _properties_in(newest))
-                return checked(place, StaticTable.from_metadata(newest))
+            newest = newest_metadata(location)
+            with calling(f"{location.what} can't be read"):
+                _check_code(location, _properties_in(newest))
+                return checked(location, StaticTable.from_metadata(newest))
         from pyiceberg.exceptions import NoSuchTableError
 
-        catalog = self.get(place)
+        catalog = self.get(location)
         try:
-            with calling(f"{place.what} can't be read"):
-                return checked(place, catalog.load_table(place.identifier))
+            with calling(f"{location.what} can't be read"):
+                return checked(location, catalog.load_table(location.identifier))
         except OperationalError as error:
             if isinstance(error.__cause__, NoSuchTableError):
                 raise OperationalError(
-                    f"{place.what} not found",
+                    f"{location.what} not found",
                     code=ErrorCode.OBJECT_NOT_FOUND,
                     hint="correct the name, or declare columns and add OPTIONS ('create' = 'true')",
                 ) from None
@@ -146,25 +153,29 @@ class Catalogs:
                 engine.dispose()
 
 
-def checked(place: Place, table: Any) -> Any:
-    """The table, unless it needs more of a reader than is known here."""
-    _check_code(place, table.metadata.properties)
+def checked(location: Place, table: Any) -> Any:
+    """The table, unless it requires an unsupported feature of its readers."""
+    _check_code(location, table.metadata.properties)
     if table.metadata.format_version > 3:
         raise NotSupportedError(
-            f"{place.what} is of format version {table.metadata.format_version}, which isn't known"
+            f"{location.what} is of format version {table.metadata.format_version}, "
+            "which isn't known"
         )
     for field in table.schema().fields:
         if getattr(field, "initial_default", None) is not None:
             raise NotSupportedError(
-                f'column "{field.name}" of {place.what} has a default for older rows, '
+                f'column "{field.name}" of {location.what} has a default for older rows, '
                 "which isn't read"
             )
     return table
 
 
 def without_code(catalog: Any) -> Any:
-    """The catalog, made to import no class that a table's metadata names: what a table holds is
-    data. Those that the catalog's own properties name are the word of who defined the mapping."""
+    """The catalog, changed so that it imports no class that a table's metadata names: a table is
+    data.
+
+    Classes in the catalog's own properties are imported: the definer of the mapping named them.
+    """
     load = catalog._load_file_io
 
     def load_file_io(
@@ -179,7 +190,7 @@ def without_code(catalog: Any) -> Any:
 
 
 def _properties_in(metadata: str) -> Mapping[str, str]:
-    """The properties of a table that a metadata file has."""
+    """The properties of a table in a metadata file."""
     from pyiceberg.io.pyarrow import PyArrowFileIO
     from pyiceberg.serializers import FromInputFile
 
@@ -189,19 +200,21 @@ def _properties_in(metadata: str) -> Mapping[str, str]:
     return properties
 
 
-def _check_code(place: Place, properties: Mapping[str, str]) -> None:
-    """NotSupportedError where a table's properties name code."""
+def _check_code(location: Place, properties: Mapping[str, str]) -> None:
+    """NotSupportedError if a table's properties name code."""
     found = next((name for name in _CODE if name in properties), None)
     if found is not None:
         raise NotSupportedError(
-            f'{place.what} names a Python class in its property "{found}", which isn\'t followed',
+            f'{location.what} names a Python class in its property "{found}", '
+            "which isn't followed",
             hint="remove the property from the table",
         )
 
 
-def newest_metadata(place: Place) -> str:
-    """The metadata file that a path names: it, or the newest one of the table's folder."""
-    path = local_path(place.path, place.what)
+def newest_metadata(location: Place) -> str:
+    """The metadata file for a path: the path itself, or the newest metadata file of the table's
+    folder."""
+    path = local_path(location.path, location.what)
     folder = Path(path)
     if folder.is_file():
         return path
@@ -224,8 +237,10 @@ def newest_metadata(place: Place) -> str:
 
 
 def local_path(location: str, what: str) -> str:
-    """Where a file of a table is on this computer. Iceberg's locations look like URLs, but nothing
-    in them is encoded."""
+    """The local path of a file of a table.
+
+    Iceberg's locations look like URLs, but nothing in them is encoded.
+    """
     if location.startswith("file:"):
         return "/" + location.removeprefix("file:").lstrip("/")
     if _SCHEME.match(location) is not None:
@@ -237,7 +252,7 @@ def local_path(location: str, what: str) -> str:
 
 
 def arrow_schema(schema: Any) -> pa.Schema:
-    """An Iceberg schema in Arrow's types, with the numbers of its fields in their metadata."""
+    """An Iceberg schema in Arrow's types, with the field ids in the metadata."""
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
     with calling("the columns of an Iceberg table can't be read"):
@@ -245,5 +260,5 @@ def arrow_schema(schema: Any) -> pa.Schema:
 
 
 def ids_of(schema: pa.Schema) -> Mapping[str, int]:
-    """The number of each column."""
+    """The field id of each column."""
     return {field.name: int(field.metadata[b"PARQUET:field_id"]) for field in schema}

@@ -1,6 +1,9 @@
-"""What appending to an Iceberg table takes: the values of its partition fields, what a manifest
-says of a file, and the commit. It notes a job's epoch among the table's properties, in the same
-change, and in the summary of the snapshot."""
+"""Appends to an Iceberg table: values of partition fields, manifest entries of files, and the
+commit.
+
+The commit records a job's epoch in the table's properties, in the same change, and in the summary
+of the snapshot.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +27,19 @@ from runnel.connectors.lake.sink import LakeTarget
 from runnel.errors import NotSupportedError, OperationalError
 
 ATTEMPTS = 10
-"""So often a commit is tried where others commit to the table meanwhile, and the library has given
-up."""
+"""How many times a commit is tried while other writers commit to the table, and the library has
+given up."""
 
 _COMMIT = "runnel.commit"
 _COMMITTED = "runnel.committed."
-"""How the table's properties begin that say how far a job has committed."""
+"""The prefix of the table properties that record the last commit of a job."""
 
 _COUNTS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
 _BOUNDS = ("lower_bounds", "upper_bounds")
 
 
 class WrittenTable(Protocol):
-    """A mapping to whose table rows are appended."""
+    """A mapping whose table is appended to."""
 
     location: Place
     catalogs: Catalogs
@@ -45,7 +48,7 @@ class WrittenTable(Protocol):
     format: FileFormat
 
     def loaded(self) -> Any:
-        """The table as it is now."""
+        """The current table."""
 
 
 class IcebergTarget(LakeTarget):
@@ -79,20 +82,20 @@ class IcebergTarget(LakeTarget):
             self._sources.append(by_name[name])
 
     def _table(self) -> Any:
-        """The table as it is now, if rows of the mapping fit it."""
+        """The current table, if rows of the mapping fit it."""
         table = self._mapping.loaded()
         self._mapping.schema.check_writable(self.columns, widens=True)
         for field in table.schema().fields:
             kind = str(field.field_type)
-            is_ours = any(external_name(column) == field.name for column in self.columns)
-            if is_ours and any(
+            is_mapped = any(external_name(column) == field.name for column in self.columns)
+            if is_mapped and any(
                 word in kind for word in ("uuid", "fixed", "timestamp_ns", "timestamptz_ns")
             ):
                 raise NotSupportedError(
                     f"rows can't be written to {self._what}: "
                     f'column "{field.name}" is of type {kind}'
                 )
-            if not is_ours and getattr(field, "write_default", None) is not None:
+            if not is_mapped and getattr(field, "write_default", None) is not None:
                 raise NotSupportedError(
                     f"rows can't be written to {self._what}: "
                     f'its column "{field.name}" has a default',
@@ -116,9 +119,9 @@ class IcebergTarget(LakeTarget):
             kind = self._schema.find_type(field.source_id)
             arrow = self._mapping.schema.schema.field(external_name(self.columns[source])).type
             if pa.types.is_large_binary(arrow):
-                arrow = pa.binary()  # truncation takes no other
+                arrow = pa.binary()  # truncation accepts no other type
             with calling(
-                f'the values of partition field "{field.name}" of {self._what} can\'t be worked out'
+                f'the values of partition field "{field.name}" of {self._what} can\'t be computed'
             ):
                 arrays.append(field.transform.pyarrow_transform(kind)(columns[source].cast(arrow)))
         return [_combined(array) for array in arrays]
@@ -194,14 +197,15 @@ class IcebergTarget(LakeTarget):
                     self._commit(files, token)
                     return
                 except OperationalError as error:
-                    # Whether it became visible all the same can't be seen from the error.
-                    if self._is_there(token):
+                    # The error does not show whether the commit became visible all the same.
+                    if self._is_committed(token):
                         return
                     if "has changed" not in (error.detail or ""):
                         raise
                     if attempt == ATTEMPTS - 1:
                         error.hint = (
-                            "others write to the table all the time: run the statement again"
+                            "other writers commit to the table all the time: "
+                            "run the statement again"
                         )
                         raise
 
@@ -215,7 +219,7 @@ class IcebergTarget(LakeTarget):
             raise OperationalError(
                 f"{self._what} is partitioned in another way now", hint="run the statement again"
             )
-        # The library tries again a few times where others commit to the table meanwhile.
+        # The library retries a few times if other writers commit to the table in the meantime.
         with calling(f"{self._what} can't be written to"), table.transaction() as change:
             if application:
                 change.set_properties({_COMMITTED + application: str(number)})
@@ -223,7 +227,7 @@ class IcebergTarget(LakeTarget):
                 for path, said in files:
                     append.append_data_file(self._data_file(path, said))
 
-    def _is_there(self, token: Token) -> bool:
+    def _is_committed(self, token: Token) -> bool:
         if token["application"]:
             return bool(self.committed(token["application"]) >= token["number"])
         return self.has_commit(token["id"], token["since"])
@@ -255,7 +259,7 @@ def _combined(array: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _packed(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value in JSON."""
     if isinstance(value, bytes):
         return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, Decimal):

@@ -1,5 +1,5 @@
-"""TYPE Iceberg: Iceberg tables of a catalog, or by their metadata alone, read, followed as a
-stream, and appended to."""
+"""TYPE Iceberg: Iceberg tables of a catalog, or by their metadata alone, which can be read,
+followed as a stream, and appended to."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from runnel.sqltypes import Kind, SqlType, to_arrow
 
 
 def _snapshot_number(value: str) -> int:
-    """As `integer` reads it, of any length."""
+    """Like `integer`, but up to the largest number of 64 bits."""
     if not value.isascii() or not value.isdigit() or not 0 < int(value) < 2**63:
         raise ValueError(value)
     return int(value)
@@ -64,11 +64,11 @@ OPTIONS = OptionSet(
     ),
 )
 PROPERTY = "catalog."
-"""How the names of options begin that are meant for the catalog."""
+"""The prefix of options for the catalog."""
 
 
 class IcebergConnector(Connector):
-    """Tables that the library pyiceberg knows."""
+    """Tables that the library pyiceberg supports."""
 
     name = "Iceberg"
 
@@ -86,20 +86,20 @@ class IcebergConnector(Connector):
             if not name.lower().startswith(PROPERTY)
         }
         options = OPTIONS.read(own)
-        place = _place(definition, options)
+        location = _place(definition, options)
         iceberg()
         if options.require(CREATE):
-            _create(self._catalogs, place, definition, names_in(options, PARTITION_BY))
+            _create(self._catalogs, location, definition, names_in(options, PARTITION_BY))
         elif options.is_given(PARTITION_BY):
             raise ProgrammingError(
-                'option "partitionBy" is for tables that are made',
+                'option "partitionBy" is for tables that are created',
                 hint="add 'create' = 'true', or leave it out",
             )
-        table = self._catalogs.load(place)
-        snapshot = _snapshot(options, table, place)
+        table = self._catalogs.load(location)
+        snapshot = _snapshot(options, table, location)
         if options.require(FOLLOW):
             followed = FollowedIcebergTable(
-                definition.name, place, self._catalogs, definition.columns, (table, snapshot)
+                definition.name, location, self._catalogs, definition.columns, (table, snapshot)
             )
             followed.poll_millis = options.require(POLL_MILLIS)
             followed.on_change = options.require(ON_CHANGE)
@@ -111,7 +111,7 @@ class IcebergConnector(Connector):
                     hint="add 'follow' = 'true'",
                 )
         return IcebergTable(
-            definition.name, place, self._catalogs, definition.columns, (table, snapshot)
+            definition.name, location, self._catalogs, definition.columns, (table, snapshot)
         )
 
     def close(self) -> None:
@@ -150,12 +150,12 @@ def _place(definition: MappingDefinition, options: Options) -> Place:
     )
 
 
-def _properties(given: Mapping[str, str], options: Options) -> dict[str, str]:
-    """The properties of the catalog: without others, one that SQLite keeps in the warehouse's
+def _properties(options_by_name: Mapping[str, str], options: Options) -> dict[str, str]:
+    """The properties of the catalog; by default a catalog that SQLite stores in the warehouse's
     folder."""
     found = {
         name[len(PROPERTY) :]: value
-        for name, value in given.items()
+        for name, value in options_by_name.items()
         if name.lower().startswith(PROPERTY)
     }
     warehouse, uri = options.get(WAREHOUSE), options.get(URI)
@@ -164,13 +164,13 @@ def _properties(given: Mapping[str, str], options: Options) -> dict[str, str]:
             folder = Path(warehouse).expanduser().absolute()
             if uri is None and "uri" not in found and "type" not in found:
                 if options.require(CREATE):
-                    with calling(f'folder "{folder}" can\'t be made'):
+                    with calling(f'folder "{folder}" can\'t be created'):
                         folder.mkdir(parents=True, exist_ok=True)
                 odd = next((mark for mark in "%?#" if mark in str(folder)), None)
                 if odd is not None:
                     raise NotSupportedError(
-                        f'an Iceberg catalog can\'t be in folder "{folder}": {odd} is a mark in '
-                        "its database's address",
+                        f'an Iceberg catalog can\'t be in folder "{folder}": {odd} has a special '
+                        "meaning in the URL of its database",
                         hint="give the folder another name, or the option uri",
                     )
                 uri = f"sqlite:///{folder}/catalog.db"
@@ -185,80 +185,83 @@ def _properties(given: Mapping[str, str], options: Options) -> dict[str, str]:
     return found
 
 
-def _snapshot(options: Options, table: Any, place: Place) -> int | None:
-    """The snapshot that the options name."""
+def _snapshot(options: Options, table: Any, location: Place) -> int | None:
+    """The snapshot that the options name; None if they name none."""
     names = [option.name for option in (SNAPSHOT, TIMESTAMP, REF) if options.is_given(option)]
     if len(names) > 1:
         raise ProgrammingError(
-            f"options {' and '.join(names)} of connector Iceberg say the same",
-            hint="give one of them",
+            f"options {' and '.join(names)} of connector Iceberg exclude each other",
+            hint="leave all but one of them out",
         )
     number, stamp, ref = options.get(SNAPSHOT), options.get(TIMESTAMP), options.get(REF)
     if number is not None and table.snapshot_by_id(number) is None:
         known = [str(item.snapshot_id) for item in table.snapshots()]
         raise OperationalError(
-            f"{place.what} has no snapshot {number}",
+            f"{location.what} has no snapshot {number}",
             hint="it has " + (", ".join(known[-5:]) or "none"),
         )
     if ref is not None:
         found = table.snapshot_by_name(ref)
         if found is None:
             raise OperationalError(
-                f'{place.what} has no branch or tag "{ref}"',
+                f'{location.what} has no branch or tag "{ref}"',
                 hint=suggest(ref, list(table.metadata.refs), "it has none"),
             )
         return int(found.snapshot_id)
-    return number if stamp is None else _snapshot_at(table, place, stamp)
+    return number if stamp is None else _snapshot_at(table, location, stamp)
 
 
-def _snapshot_at(table: Any, place: Place, stamp: datetime) -> int:
+def _snapshot_at(table: Any, location: Place, stamp: datetime) -> int:
     found = table.snapshot_as_of_timestamp(round(stamp.timestamp() * 1000))
     if found is None:
         raise OperationalError(
-            f"{place.what} has no snapshot of {stamp.isoformat(sep=' ')}",
+            f"{location.what} has no snapshot of {stamp.isoformat(sep=' ')}",
             hint="its history begins later",
         )
     return int(found.snapshot_id)
 
 
 def _create(
-    catalogs: Catalogs, place: Place, definition: MappingDefinition, partition_by: tuple[str, ...]
+    catalogs: Catalogs,
+    location: Place,
+    definition: MappingDefinition,
+    partition_by: tuple[str, ...],
 ) -> None:
-    """A new table without rows, of the columns declared, unless there is one."""
-    if place.is_static:
+    """Creates a table without rows, with the declared columns, unless it exists."""
+    if location.is_static:
         raise ProgrammingError(
             "a new Iceberg table needs a catalog",
             hint="OPTIONS ('table' = 'space.name', 'warehouse' = '…')",
         )
-    catalog = catalogs.get(place)
-    with calling(f"{place.what} can't be looked for"):
-        if catalog.table_exists(place.identifier):
-            _check_partitions(catalog.load_table(place.identifier), place, partition_by)
+    catalog = catalogs.get(location)
+    with calling(f"{location.what} can't be looked for"):
+        if catalog.table_exists(location.identifier):
+            _check_partitions(catalog.load_table(location.identifier), location, partition_by)
             return
-    columns = new_columns(definition, partition_by, place.what)
+    columns = new_columns(definition, partition_by, location.what)
     check_storable(columns, (Kind.INTERVAL, Kind.INTERVAL_MONTH, Kind.NULL), "Iceberg tables")
     fields = [pa.field(name, to_arrow(_stored(kind))) for name, kind in columns]
-    with calling(f"{place.what} can't be made"):
-        catalog.create_namespace_if_not_exists(place.identifier.rpartition(".")[0])
+    with calling(f"{location.what} can't be created"):
+        catalog.create_namespace_if_not_exists(location.identifier.rpartition(".")[0])
         if not partition_by:
-            catalog.create_table_if_not_exists(place.identifier, pa.schema(fields))
+            catalog.create_table_if_not_exists(location.identifier, pa.schema(fields))
             return
-        # In one change: a table that isn't partitioned yet would be taken for finished.
+        # In one change: a table that is not partitioned yet would be mistaken for a complete one.
         with (
-            catalog.create_table_transaction(place.identifier, pa.schema(fields)) as change,
+            catalog.create_table_transaction(location.identifier, pa.schema(fields)) as change,
             change.update_spec() as spec,
         ):
             for name in partition_by:
                 spec.add_identity(name)
 
 
-def _check_partitions(table: Any, place: Place, wanted: tuple[str, ...]) -> None:
+def _check_partitions(table: Any, location: Place, requested: tuple[str, ...]) -> None:
     schema = table.schema()
     found = [
         (schema.find_column_name(field.source_id), str(field.transform))
         for field in table.spec().fields
     ]
-    if wanted and [name.lower() for name in wanted] != [
+    if requested and [name.lower() for name in requested] != [
         str(name).lower() for name, how in found if how == "identity"
     ]:
         names = (
@@ -266,11 +269,11 @@ def _check_partitions(table: Any, place: Place, wanted: tuple[str, ...]) -> None
             or "nothing"
         )
         raise ProgrammingError(
-            f"{place.what} is partitioned by {names}, not by {', '.join(wanted)}",
+            f"{location.what} is partitioned by {names}, not by {', '.join(requested)}",
             hint='correct the option "partitionBy", or leave it out',
         )
 
 
 def _stored(kind: SqlType) -> SqlType:
-    """The type that Iceberg has for a small integer."""
+    """The type with which Iceberg stores a type: small integers as INTEGER."""
     return SqlType(Kind.INTEGER) if kind.kind in (Kind.TINYINT, Kind.SMALLINT) else kind

@@ -1,8 +1,6 @@
-"""The data files of an Iceberg table: those of a snapshot that may have rows for a predicate, and
-those that a snapshot added.
+"""The data files of an Iceberg table: of a snapshot, pruned by a predicate, or added by a snapshot.
 
-Manifests and partitions are left out by the library, by the comparisons that it understands as we
-do.
+The library prunes manifests and partitions by the comparisons for which it has the same semantics.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ _PUSHED = frozenset(
         ),
     }
 )
-"""Not floating numbers, of which Iceberg leaves NaN out of the bounds."""
+"""Without floating-point numbers, since Iceberg ignores NaN in their bounds."""
 
 _AS_NUMBER = {Kind.DATE: pa.int32(), Kind.TIMESTAMP: pa.int64(), Kind.TIMESTAMP_TZ: pa.int64()}
 _AS_IS = (Kind.BOOLEAN, Kind.INTEGER, Kind.BIGINT, Kind.VARCHAR)
@@ -52,7 +50,7 @@ def row_filter(
     columns: Sequence[TableColumn],
     schema: pa.Schema,
 ) -> Any:
-    """The part of a predicate that the library understands."""
+    """The part of a predicate that the library can evaluate."""
     expressions: Any = import_module("pyiceberg.expressions")
     found = expressions.AlwaysTrue()
     for test in comparisons(predicate, context):
@@ -85,52 +83,56 @@ def _condition(name: str, test: Comparison) -> Any:
 
 
 def files_of(
-    place: Place, table: Any, snapshot: int, columns: Sequence[TableColumn], wanted: Any = None
+    location: Place,
+    table: Any,
+    snapshot: int,
+    columns: Sequence[TableColumn],
+    requested: Any = None,
 ) -> FileSet:
-    """The files of a snapshot (0: there is none), in an order that stays the same."""
+    """The files of a snapshot (0: there is none), in a stable order."""
     if not snapshot:
         return FileSet(0, ())
-    tasks = _planned(place, table, snapshot, wanted)
-    deletes = _Deletes(place, table)
+    tasks = _planned(location, table, snapshot, requested)
+    deletes = _Deletes(location, table)
     files = []
     for task in tasks:
-        file = _lake_file(place, table, task.file, columns)
+        file = _lake_file(location, table, task.file, columns)
         if task.delete_files:
-            file = LakeFile(file.file, file.rows, file.constants, deletes.kept(task))
+            file = LakeFile(file.file, file.rows, file.constants, deletes.live_rows(task))
         files.append(file)
-    # The library plans manifests in parallel.
+    # The library plans manifests in parallel, so their order varies.
     files.sort(key=lambda file: file.file.path)
     return FileSet(snapshot, files)
 
 
-def _planned(place: Place, table: Any, snapshot: int, wanted: Any) -> list[Any]:
-    if wanted is not None:
+def _planned(location: Place, table: Any, snapshot: int, requested: Any) -> list[Any]:
+    if requested is not None:
         try:
             with calling("the predicate can't be pushed down"):
                 return list(
                     table.scan(
-                        row_filter=wanted, snapshot_id=snapshot, case_sensitive=True
+                        row_filter=requested, snapshot_id=snapshot, case_sensitive=True
                     ).plan_files()
                 )
         except Exception:
-            # A constant that the library can't bring to the column's type: the rows are filtered by
-            # us.
+            # The library cannot convert a constant to the column's type. The query filters the rows
+            # anyway.
             pass
-    with calling(f"the files of {place.what} can't be listed"):
+    with calling(f"the files of {location.what} can't be listed"):
         return list(table.scan(snapshot_id=snapshot).plan_files())
 
 
-def added_in(place: Place, table: Any, snapshot: int, columns: Sequence[TableColumn]) -> FileSet:
+def added_in(location: Place, table: Any, snapshot: int, columns: Sequence[TableColumn]) -> FileSet:
     """The files that a snapshot added."""
     from pyiceberg.manifest import DataFileContent, ManifestContent, ManifestEntryStatus
 
     files = []
-    with calling(f"the files of snapshot {snapshot} of {place.what} can't be listed"):
+    with calling(f"the files of snapshot {snapshot} of {location.what} can't be listed"):
         for manifest in table.snapshot_by_id(snapshot).manifests(table.io):
             if manifest.added_snapshot_id != snapshot or manifest.content != ManifestContent.DATA:
                 continue
             files += [
-                _lake_file(place, table, entry.data_file, columns)
+                _lake_file(location, table, entry.data_file, columns)
                 for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
                 if entry.status == ManifestEntryStatus.ADDED
                 and entry.data_file.content == DataFileContent.DATA
@@ -139,31 +141,31 @@ def added_in(place: Place, table: Any, snapshot: int, columns: Sequence[TableCol
     return FileSet(snapshot, files)
 
 
-def _lake_file(place: Place, table: Any, file: Any, columns: Sequence[TableColumn]) -> LakeFile:
+def _lake_file(location: Place, table: Any, file: Any, columns: Sequence[TableColumn]) -> LakeFile:
     from pyiceberg.manifest import FileFormat
 
     if file.file_format != FileFormat.PARQUET:
-        raise NotSupportedError(f'file "{file.file_path}" of {place.what} is not a Parquet file')
+        raise NotSupportedError(f'file "{file.file_path}" of {location.what} is not a Parquet file')
     if file.key_metadata:
-        raise NotSupportedError(f'file "{file.file_path}" of {place.what} is encrypted')
-    found = DataFile(local_path(file.file_path, place.what), file.file_size_in_bytes)
+        raise NotSupportedError(f'file "{file.file_path}" of {location.what} is encrypted')
+    found = DataFile(local_path(file.file_path, location.what), file.file_size_in_bytes)
     return LakeFile(found, file.record_count, _constants(table, file, columns))
 
 
 def _constants(table: Any, file: Any, columns: Sequence[TableColumn]) -> Mapping[int, pa.Array]:
-    """The values of the columns by which a file's rows are partitioned as they are."""
+    """The values of the columns that partition a file without a transformation."""
     from pyiceberg.transforms import IdentityTransform
 
     constants = {}
     schema = table.schema()
-    for place, field in enumerate(table.specs()[file.spec_id].fields):
+    for position, field in enumerate(table.specs()[file.spec_id].fields):
         if not isinstance(field.transform, IdentityTransform):
             continue
         name = schema.find_column_name(field.source_id)
         index = next((i for i, column in enumerate(columns) if external_name(column) == name), None)
         if index is None:
             continue
-        array = _array(file.partition[place], _type_in(schema, field.source_id))
+        array = _array(file.partition[position], _type_in(schema, field.source_id))
         if array is not None:
             constants[index] = convert_arrow(array, columns[index].type)
     return constants
@@ -176,7 +178,7 @@ def _type_in(schema: Any, number: int) -> pa.DataType:
 
 
 def _array(value: Any, kind: pa.DataType) -> pa.Array | None:
-    """An array of one value that a manifest has; None where it doesn't tell it in a simple way."""
+    """An array with one value of a manifest; None if the manifest stores it in a complex form."""
     if value is None:
         return pa.nulls(1, kind)
     sql_kind = from_arrow(kind).kind
@@ -186,15 +188,15 @@ def _array(value: Any, kind: pa.DataType) -> pa.Array | None:
 
 
 class _Deletes:
-    """The positions of rows that delete files take out of data files."""
+    """The positions of rows in data files that delete files delete."""
 
-    def __init__(self, place: Place, table: Any) -> None:
-        self._place = place
+    def __init__(self, location: Place, table: Any) -> None:
+        self._location = location
         self._io = table.io
         self._read: dict[str, Mapping[str, pa.ChunkedArray]] = {}
 
-    def kept(self, task: Any) -> pa.Array:
-        """For each row of a data file whether it is still there."""
+    def live_rows(self, task: Any) -> pa.Array:
+        """For each row of a data file, whether it still exists."""
         from pyiceberg.io.pyarrow import _read_deletes
         from pyiceberg.manifest import DataFileContent
 
@@ -202,13 +204,13 @@ class _Deletes:
         for file in task.delete_files:
             if file.content != DataFileContent.POSITION_DELETES:
                 raise NotSupportedError(
-                    f"{self._place.what} has rows that are deleted by their values (equality "
+                    f"{self._location.what} has rows that are deleted by their values (equality "
                     "deletes), which isn't read",
                     hint="compact the table, or read it through Spark (TYPE Spark)",
                 )
             positions = self._read.get(file.file_path)
             if positions is None:
-                with calling(f'file "{file.file_path}" of {self._place.what} can\'t be read'):
+                with calling(f'file "{file.file_path}" of {self._location.what} can\'t be read'):
                     positions = self._read[file.file_path] = _read_deletes(self._io, file)
             found = positions.get(task.file.file_path)
             if found is not None:

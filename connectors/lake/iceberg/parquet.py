@@ -1,5 +1,5 @@
-"""The Parquet files of an Iceberg table: their columns are told apart by numbers, whatever they
-were called when a file was written."""
+"""The Parquet files of an Iceberg table: their columns are identified by field ids, not by
+names."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from runnel.errors import NotSupportedError
 
 ID = b"PARQUET:field_id"
 _NOWHERE = "\0"
-"""No column of a file has this name."""
+"""A name that no column of a file has."""
 
 
 class IcebergParquet(LakeParquet):
-    """Files of the columns of an Arrow schema with field numbers. `mapped`: by which names files
-    without numbers have them."""
+    """Files with the columns of an Arrow schema that has field ids.
+
+    `mapped` has the names by which files without field ids have the columns.
+    """
 
     def __init__(self, schema: pa.Schema, mapped: Mapping[int, Sequence[str]] | None) -> None:
         super().__init__()
@@ -59,11 +61,11 @@ class IcebergParquet(LakeParquet):
                             "rewrite the table's older files, or leave the column out of the query"
                         ),
                     )
-        # The check of the class above goes by names.
+        # The superclass's check compares names.
         return super(LakeParquet, self)._read_file(opened, what, inner)
 
     def _names_in(self, schema: pa.Schema, file: DataFile) -> dict[int, str]:
-        """What a file calls each column that it has."""
+        """The names of the columns that a file has, by field id."""
         found = {
             number: field.name for field in schema if (number := _id_or_none(field)) is not None
         }
@@ -71,8 +73,8 @@ class IcebergParquet(LakeParquet):
             return found
         if self._mapped is None:
             raise NotSupportedError(
-                f'file "{file.path}" doesn\'t tell which column is which',
-                detail="it has no field numbers, and the table no name mapping",
+                f'file "{file.path}" doesn\'t identify its columns',
+                detail="it has no field ids, and the table has no name mapping",
                 hint="set the table's property schema.name-mapping.default",
             )
         return {
@@ -99,7 +101,7 @@ def _id_or_none(field: pa.Field) -> int | None:
 
 
 def _inner_ids(kind: pa.DataType) -> tuple[Any, ...]:
-    """The numbers of all fields within a type, at each place."""
+    """The ids of all fields within a type, by position."""
     if pa.types.is_map(kind):
         fields = [kind.key_field, kind.item_field]
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -112,7 +114,7 @@ def _inner_ids(kind: pa.DataType) -> tuple[Any, ...]:
 
 
 class IcebergRows(ParquetRows):
-    """Writes files whose fields have the table's numbers."""
+    """Writes files with the table's field ids."""
 
     def __init__(
         self, output: FileOutput, columns: Sequence[TableColumn], schema: pa.Schema
@@ -130,7 +132,7 @@ class IcebergRows(ParquetRows):
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """A type without the variants for large data, which Parquet doesn't know."""
+    """A type without Arrow's types for large data, which Parquet does not have."""
     if pa.types.is_large_string(kind):
         return pa.string()
     if pa.types.is_large_binary(kind):

@@ -32,26 +32,25 @@ LOGGER = logging.getLogger("runnel.connectors")
 
 
 class ReadIcebergTable(LakeTable):
-    """An Iceberg table, at the snapshot that the mapping names or at its current one."""
+    """An Iceberg table, at the snapshot that the mapping names or at its current snapshot."""
 
     connector = "Iceberg"
 
     def __init__(
         self,
         name: str,
-        place: Place,
+        location: Place,
         catalogs: Catalogs,
         declared: Sequence[ColumnDefinition],
         opened: tuple[Any, int | None],
     ) -> None:
-        """`opened`: the table as it is now, and the snapshot to read if it isn't the current
-        one."""
+        """`opened` is the current table, and the snapshot to read (None: the current one)."""
         table, self.snapshot = opened
         self.name = name
-        self.location = place
+        self.location = location
         self.catalogs = catalogs
         schema = arrow_schema(self._schema_of(table))
-        self.schema = LakeSchema(schema, place.what)
+        self.schema = LakeSchema(schema, location.what)
         self.columns = self.schema.columns(declared)
         self._ids = ids_of(schema)
         self.format = IcebergParquet(schema, _name_mapping(table))
@@ -60,7 +59,7 @@ class ReadIcebergTable(LakeTable):
         try:
             table = self.catalogs.load(self.location)
         except OperationalError:
-            return None  # asked for only to plan well; reading will report it
+            return None  # only the plan's quality depends on it; reading will report the error
         found = table.snapshot_by_id(self.snapshot) if self.snapshot else table.current_snapshot()
         if found is None or found.summary is None:
             return 0 if found is None else None
@@ -75,12 +74,12 @@ class ReadIcebergTable(LakeTable):
         self, predicate: Expression | None, context: EvaluationContext
     ) -> tuple[int, Sequence[LakeFile]]:
         table, snapshot = self._now(None)
-        wanted = row_filter(predicate, context, self.columns, self.schema.schema)
-        found = files_of(self.location, table, snapshot, self.columns, wanted)
+        requested = row_filter(predicate, context, self.columns, self.schema.schema)
+        found = files_of(self.location, table, snapshot, self.columns, requested)
         return found.version, found.matching(predicate, context)
 
     def _now(self, version: int | None) -> tuple[Any, int]:
-        """The table, checked, and the snapshot to read; 0 where it has none."""
+        """The table, checked, and the snapshot to read; 0 if it has none."""
         table = self.loaded()
         snapshot = self.snapshot if version is None else version
         if snapshot is None:
@@ -91,8 +90,7 @@ class ReadIcebergTable(LakeTable):
         return table, snapshot
 
     def loaded(self) -> Any:
-        """The table as it is now; OperationalError where its columns aren't those of the mapping
-        any more."""
+        """The current table; OperationalError if its columns differ from those of the mapping."""
         table = self.catalogs.load(self.location)
         now = arrow_schema(self._schema_of(table))
         self.schema.check_unchanged(now, self.columns)
@@ -102,8 +100,8 @@ class ReadIcebergTable(LakeTable):
             if numbers[name] != self._ids[name]:
                 raise OperationalError(
                     f"the columns of {self.location.what} were changed since CREATE MAPPING",
-                    detail=f'column "{name}" was dropped, and added anew',
-                    hint="CREATE OR REPLACE MAPPING takes the columns as they are now",
+                    detail=f'column "{name}" was dropped, and added again',
+                    hint="CREATE OR REPLACE MAPPING adopts the current columns",
                 )
         return table
 
@@ -126,7 +124,7 @@ class IcebergTable(ReadIcebergTable, WritableTable):
         return frozenset({WriteMode.INSERT, WriteMode.SINK})
 
     def sink(self, request: SinkRequest) -> Sink:
-        # Loaded on first use: most mappings are only read.
+        # Loaded on first use, since most mappings are only read.
         from runnel.connectors.lake.iceberg.commit import IcebergTarget
 
         if self.snapshot is not None:
@@ -166,7 +164,7 @@ class FollowedIcebergTable(ReadIcebergTable, FollowedLakeTable):
         if current is None and (version or following is not None):
             lost = f"snapshot {version}" if version else f"the snapshots before {following}"
             raise position_expired(
-                f"the history of {self.location.what} has {lost} no longer",
+                f"the history of {self.location.what} no longer has {lost}",
                 detail="it was expired, or the table was rolled back to an earlier one",
                 hint="keep snapshots for longer",
             )
@@ -190,34 +188,34 @@ class FollowedIcebergTable(ReadIcebergTable, FollowedLakeTable):
         operation = None if found.summary is None else found.summary.operation
         if operation == Operation.REPLACE:
             return FileSet(version, ())  # other files, the same rows
-        if operation != Operation.APPEND and not self._goes_on(version, operation):
+        if operation != Operation.APPEND and not self._is_read(version, operation):
             return FileSet(version, ())
         return added_in(self.location, table, snapshot, self.columns)
 
-    def _goes_on(self, version: int, operation: Any) -> bool:
-        """Whether the files of a snapshot that also takes rows out are to be read."""
+    def _is_read(self, version: int, operation: Any) -> bool:
+        """Whether to read the files of a snapshot that also removes rows."""
         name = "of an unknown operation" if operation is None else operation.value
         what = f"snapshot {version} of {self.location.what} ({name})"
         if self.on_change == "fail":
             raise OperationalError(
                 f"{what} isn't an append: rows were deleted or replaced",
-                detail="a stream can't take back rows that it has given",
+                detail="a stream can't retract rows that it has emitted",
                 hint=(
-                    "'onChange' = 'skip' leaves such snapshots out, 'additions' gives the rows of "
-                    "their new files, of which some may have been there before"
+                    "'onChange' = 'skip' leaves such snapshots out, 'additions' emits the rows of "
+                    "their new files, some of which may have been emitted before"
                 ),
             )
         is_read = self.on_change == "additions"
-        told = "its new files are read" if is_read else "left out"
-        LOGGER.warning("%s deletes or replaces rows: %s", what, told)
+        outcome = "its new files are read" if is_read else "left out"
+        LOGGER.warning("%s deletes or replaces rows: %s", what, outcome)
         return is_read
 
 
 def _had_rows_before(snapshot: Any) -> bool:
-    """Whether there were snapshots before one that has no parent: whoever expires them takes it
-    away."""
-    told = {} if snapshot.summary is None else snapshot.summary.additional_properties
-    return int(told.get("total-records", 0)) > int(told.get("added-records", 0))
+    """Whether there were snapshots before one without a parent: expiring them removes its
+    parent."""
+    totals = {} if snapshot.summary is None else snapshot.summary.additional_properties
+    return int(totals.get("total-records", 0)) > int(totals.get("added-records", 0))
 
 
 def _name_mapping(table: Any) -> dict[int, list[str]] | None:

@@ -70,7 +70,7 @@ def test_an_absent_database_file_of_a_data_connection_has_no_columns_to_declare(
     sql = f"CREATE DATA CONNECTION dc TYPE DuckDB OPTIONS ('path' = '{tmp_path}/absent.duckdb')"
     with runnel.connect() as connection, pytest.raises(runnel.OperationalError) as caught:
         connection.execute(sql)
-    assert caught.value.hint == "to make it, add 'create' = 'true' to the OPTIONS"
+    assert caught.value.hint == "to create it, add 'create' = 'true' to the OPTIONS"
 
 
 def test_an_unknown_option_of_explain_is_pointed_at_and_the_known_ones_listed() -> None:

@@ -299,7 +299,7 @@ def test_snapshots_moments_and_refs(con: runnel.Connection, catalog: Any, tmp_pa
     assert '"before"' in (caught.value.hint or "")
     with pytest.raises(OperationalError, match="has no snapshot of 2001"):
         mapping(con, tmp_path, timestamp="2001-01-01")
-    with pytest.raises(ProgrammingError, match="say the same"):
+    with pytest.raises(ProgrammingError, match="exclude each other"):
         mapping(con, tmp_path, ref="before", snapshot=str(first))
     with pytest.raises(ProgrammingError, match="can't be written to snapshot"):
         con.execute("INSERT INTO a VALUES (1)")
@@ -323,7 +323,9 @@ def test_a_table_without_its_catalog(con: runnel.Connection, catalog: Any, tmp_p
         mapping(con, tmp_path / "nowhere")
     for name in ("a%20b", "a?b", "a#b"):
         (tmp_path / name).mkdir()
-        with pytest.raises(NotSupportedError, match="is a mark in its database's address"):
+        with pytest.raises(
+            NotSupportedError, match="has a special meaning in the URL of its database"
+        ):
             mapping(con, tmp_path / name)
 
 
@@ -366,7 +368,7 @@ def test_a_column_that_was_dropped_and_added_anew_is_told(
         update.add_column("n", LongType())
     with pytest.raises(OperationalError) as caught:
         con.execute("SELECT n FROM t").fetchall()
-    assert 'column "n" was dropped, and added anew' in (caught.value.detail or "")
+    assert 'column "n" was dropped, and added again' in (caught.value.detail or "")
 
 
 def test_fields_within_a_column_that_changed_are_refused(
@@ -395,7 +397,7 @@ def test_files_of_others_without_numbers(
     assert con.execute("SELECT sum(id) FROM t").fetchone() == (3,)
     with table.transaction() as change:
         change.remove_properties("schema.name-mapping.default")
-    with pytest.raises(NotSupportedError, match="doesn't tell which column is which"):
+    with pytest.raises(NotSupportedError, match="doesn't identify its columns"):
         mapping(con, tmp_path)
         con.execute("SELECT sum(id) FROM t").fetchall()
 
@@ -588,9 +590,9 @@ def test_a_stream_whose_snapshot_was_expired_tells_the_gap(
     assert followed.version_after(empty) == first
     assert followed.version_after(first) == table.snapshots()[1].snapshot_id
     table.maintenance.expire_snapshots().by_id(first).commit()
-    with pytest.raises(OperationalError, match=r"has the snapshots before .* no longer"):
+    with pytest.raises(OperationalError, match=r"no longer has the snapshots before"):
         followed.version_after(empty)
-    with pytest.raises(OperationalError, match=f"has snapshot {first} no longer"):
+    with pytest.raises(OperationalError, match=f"no longer has snapshot {first}"):
         followed.version_after(first)
     with pytest.raises(OperationalError, match=f"has no snapshot {first}"):
         followed.files_at(first)
