@@ -128,7 +128,7 @@ def test_a_broken_connector_of_another_package(outside: None) -> None:
 
 def test_connectors_are_imported_when_used() -> None:
     code = (
-        "import sys, runnel.connectors.registry as r; r.Registry(); "
+        "import sys, runnel.connectors.registry; runnel.connectors.registry.Registry(); "
         "loaded = set(sys.modules); "
         "assert 'runnel.connectors.files.connector' not in loaded; "
         "assert 'runnel.connectors.imap.connector' not in loaded; "

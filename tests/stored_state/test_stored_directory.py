@@ -19,6 +19,15 @@ import runnel
 from runnel import processors
 from runnel.expressions.aggregates.states import State
 from runnel.processor import Processor
+from runnel.processors.grouping.aggregate import AggregateProcessor
+from runnel.processors.grouping.group_limit import GroupLimit
+from runnel.processors.grouping.set_operation import SetOperation
+from runnel.processors.hold import Hold
+from runnel.processors.library.by_key import KeyedAggregate, KeyedOperations
+from runnel.processors.over.window import WindowProcessor
+from runnel.processors.sessions.sessions_at_end import SessionsAtEnd
+from runnel.processors.sorting.sort import Sort
+from runnel.processors.sources.narrowed_scan import NarrowedScan
 from runnel.relation.state_identity import Form
 from tests.effort import some
 from tests.stored_state.continuing import (
@@ -45,17 +54,17 @@ pytestmark = pytest.mark.skipif(
     not Path("/proc/self/cwd").exists(), reason="stored paths begin with /proc/self/cwd"
 )
 
-WITHOUT_STORED_STATE = {
-    "AggregateProcessor": "it ends before the first snapshot",
-    "GroupLimit": "it ends before the first snapshot",
-    "Hold": "it ends before the first snapshot",
-    "KeyedAggregate": "part of DAGs that programs submit",
-    "KeyedOperations": "part of DAGs that programs submit",
-    "NarrowedScan": "it reads another engine's tables, and ends before the first snapshot",
-    "SessionsAtEnd": "it ends before the first snapshot",
-    "SetOperation": "it ends before the first snapshot",
-    "Sort": "it ends before the first snapshot",
-    "WindowProcessor": "it ends before the first snapshot",
+WITHOUT_STORED_STATE: dict[type[Processor], str] = {
+    AggregateProcessor: "it ends before the first snapshot",
+    GroupLimit: "it ends before the first snapshot",
+    Hold: "it ends before the first snapshot",
+    KeyedAggregate: "part of DAGs that programs submit",
+    KeyedOperations: "part of DAGs that programs submit",
+    NarrowedScan: "it reads another engine's tables, and ends before the first snapshot",
+    SessionsAtEnd: "it ends before the first snapshot",
+    SetOperation: "it ends before the first snapshot",
+    Sort: "it ends before the first snapshot",
+    WindowProcessor: "it ends before the first snapshot",
 }
 """Processors that can restore state, and have none in the stored directories: why."""
 
@@ -93,13 +102,13 @@ def test_the_directory_opens(root: Path) -> None:
 
 
 @contextmanager
-def noted(kinds: Iterable[type[Any]], method: str) -> Iterator[set[str]]:
-    """The names of the classes on whose instances a method is called meanwhile."""
-    found: set[str] = set()
+def noted(kinds: Iterable[type[Any]], method: str) -> Iterator[set[type[Any]]]:
+    """The classes on whose instances a method is called meanwhile."""
+    found: set[type[Any]] = set()
 
     def noting(original: Callable[..., None]) -> Callable[..., None]:
         def call(self: Any, *arguments: Any, **named: Any) -> None:
-            found.add(type(self).__name__)
+            found.add(type(self))
             original(self, *arguments, **named)
 
         return call
@@ -138,9 +147,9 @@ def test_its_jobs_go_on(root: Path, parallelism: int, alters: bool) -> None:
         found = continued(root, parallelism, alters)
     assert {name: rows for name, rows in found.items() if rows != expected()["written"][name]} == {}
     assert found.keys() == expected()["written"].keys()
-    leaves = {kind.__name__ for kind in stateful_processors() if not kind.__subclasses__()}
+    leaves = {kind for kind in stateful_processors() if not kind.__subclasses__()}
     assert leaves - restored == WITHOUT_STORED_STATE.keys()
-    assert made == {kind.__name__ for kind in states}
+    assert made == set(states)
 
 
 def test_what_a_killed_process_left_is_committed_once(

@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from collections.abc import Iterator
@@ -125,8 +126,8 @@ def test_the_short_forms_keep_within_bounds_too(place: Place, opened: Doors) -> 
 def test_what_is_no_regular_file_is_not_opened(place: Place, opened: Doors) -> None:
     os.mkfifo(place.data / "pipe.txt")
     with socket.socket(socket.AF_UNIX) as made:
-        os.chdir(place.data)
-        made.bind("socket.txt")
+        with contextlib.chdir(place.data):  # the address of a socket is short
+            made.bind("socket.txt")
         for name in ("pipe.txt", "socket.txt"):
             assert "no regular file" in str(refused(opened.user, WAYS[0].format(place.data / name)))
 
