@@ -66,9 +66,9 @@ if TYPE_CHECKING:
     from runnel.runtime.light_job import Job, JobStatus
 
 apilevel = "2.0"
-"""The DB-API that this module speaks."""
+"""The supported version of the DB-API."""
 threadsafety = 2
-"""Threads may share the module and connections; each thread takes cursors of its own."""
+"""Threads may share the module and connections, but not cursors."""
 paramstyle = "qmark"
 """Parameters are written `?`."""
 __version__ = "0.1.0"

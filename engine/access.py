@@ -1,8 +1,8 @@
-"""What the caller of a statement may reach: files below some folders, URLs below some addresses,
-modules of one folder.
+"""The bounds of a caller: files below some folders, URLs below some addresses, modules of one
+folder.
 
 A path is compared after all its links are resolved, each time that it is used, and a file again
-after it was opened. Without bounds there is no `Access` at all, and none of this runs.
+after it was opened. A caller without bounds has no `Access`, and none of these checks run.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, InterfaceError, ProgrammingError, without_password
 
 NEVER = ("/proc", "/sys", "/dev")
-"""Folders of the system that no bounds open: what is in them are no data files."""
+"""System folders that are always out of reach: their entries are not data files."""
 
 LOCAL_SCHEMES = ("file", "local")
-"""Of URLs that name paths of the disk."""
+"""The schemes of URLs that name local paths."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 _LINKS = "/proc/self/fd"
@@ -34,7 +34,12 @@ _REMEDY = (
 
 @frozen
 class Module:
-    """A Python module as its file was when it was looked at."""
+    """A Python module, with the content that its file had when it was read.
+
+    name: name of the module.
+    path: real path of its file.
+    source: content of its file.
+    """
 
     name: str
     path: str
@@ -43,9 +48,9 @@ class Module:
 
 @frozen
 class Access:
-    """The bounds of a caller. The empty one reaches no path and no URL.
+    """The bounds of a caller. An empty instance permits no path and no URL.
 
-    roots: real paths of the folders and files that may be read and written, with all below them.
+    roots: real paths of folders and files; they and everything below them may be read and written.
     urls: addresses ('scheme://', 'scheme://host', 'scheme://host/path'); URLs below one of them may
         be used.
     hidden: real paths of folders that are out of reach, also below a root.
@@ -58,12 +63,13 @@ class Access:
     modules: tuple[Module, ...] = ()
 
     def covers(self, real: str) -> bool:
-        """Whether a real path is within the bounds; looks at nothing."""
+        """Whether a real path is within the bounds. Does not access the disk."""
         return _is_below_any(real, self.roots) and not _is_below_any(real, (*self.hidden, *NEVER))
 
     def resolve(self, path: str) -> str:
-        """The real path that a path leads to now. ProgrammingError outside of the bounds, the same
-        whatever is there, and for what is neither a regular file nor a folder."""
+        """The real path to which a path currently leads. Raises ProgrammingError for a path outside
+        of the bounds, with the same text whether or not it exists, and for one that is neither a
+        regular file nor a folder."""
         try:
             real = os.path.realpath(path)
         except ValueError as error:
@@ -74,15 +80,15 @@ class Access:
             ) from error
         if not self.covers(real):
             raise outside(path)
-        with suppress(OSError):  # what is missing is told by who opens it
+        with suppress(OSError):  # the caller reports a missing file when it opens it
             _check_kind(path, Path(real).stat().st_mode)
         return real
 
     def open(self, path: str, flags: int) -> int:
-        """A descriptor of a file within the bounds, opened with these flags. OSError as
-        `os.open`."""
+        """Opens a file within the bounds with these flags; returns its descriptor. Raises OSError
+        as `os.open` does."""
         real = self.resolve(path)
-        # What was put in the place of the file meanwhile may be a link, or something that blocks.
+        # Meanwhile the file may have been replaced by a link, or by something that blocks.
         descriptor = os.open(real, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
         try:
             _check_kind(path, os.fstat(descriptor).st_mode)
@@ -94,19 +100,19 @@ class Access:
         return descriptor
 
     def check_url(self, url: str) -> None:
-        """ProgrammingError for a URL outside of the bounds."""
+        """Raises ProgrammingError for a URL outside of the bounds."""
         if not any(_is_url_below(url, allowed) for allowed in self.urls):
             raise outside(without_password(url), "URL")
 
 
-def access_of(places: Iterable[str | Path], hidden: Iterable[str | Path] = ()) -> Access:
-    """Bounds of folders, files and URLs; a `file:` or `local:` URL is the path in it.
-    InterfaceError for a path that doesn't exist, or lies in a hidden folder."""
-    if isinstance(places, str | bytes):
+def access_of(paths: Iterable[str | Path], hidden: Iterable[str | Path] = ()) -> Access:
+    """The bounds for folders, files and URLs; a `file:` or `local:` URL stands for its path.
+    InterfaceError for a path that doesn't exist, or is in a hidden folder."""
+    if isinstance(paths, str | bytes):
         raise InterfaceError("allowed paths are a list of folders, files and URLs, not one text")
     concealed = tuple(os.path.realpath(item) for item in hidden)
     roots, urls = [], []
-    for item in places:
+    for item in paths:
         if not isinstance(item, str | Path):
             raise InterfaceError(
                 f"an allowed path is a str or Path, not a value of class {type(item).__name__}"
@@ -132,7 +138,7 @@ def access_of(places: Iterable[str | Path], hidden: Iterable[str | Path] = ()) -
 
 
 def modules_in(folder: str | Path) -> tuple[Module, ...]:
-    """The Python files of a folder, as they are now."""
+    """The Python files of a folder, with their current content."""
     try:
         found = [
             (item, item.read_text("utf-8"))
@@ -145,16 +151,17 @@ def modules_in(folder: str | Path) -> tuple[Module, ...]:
 
 
 def check_apart(access: Access, folder: str | Path, what: str) -> None:
-    """InterfaceError where callers within the bounds could write to a folder."""
+    """Raises InterfaceError if callers within the bounds could write to a folder."""
     real = os.path.realpath(folder)
     if access.covers(real) or any(_is_below_any(root, (real,)) for root in access.roots):
         raise InterfaceError(
-            f'{what} "{folder}" lies where clients may write', hint="take folders that are apart"
+            f'{what} "{folder}" is in a folder that clients may write', hint="use separate folders"
         )
 
 
 def outside(path: str, kind: str = "path") -> ProgrammingError:
-    """The error for what is out of reach. It is the same whatever is there."""
+    """The error for a path or URL outside of the bounds. It is the same whether or not the file
+    exists."""
     return ProgrammingError(
         f'{kind} "{path}" is outside of what may be reached',
         code=ErrorCode.NOT_ALLOWED,
@@ -163,7 +170,7 @@ def outside(path: str, kind: str = "path") -> ProgrammingError:
 
 
 def refused(what: str, hint: str = _REMEDY) -> ProgrammingError:
-    """The error for what only a caller without bounds may use."""
+    """The error for something that only a caller without bounds may use."""
     return ProgrammingError(
         f"{what} may be used by the owner only", code=ErrorCode.NOT_ALLOWED, hint=hint
     )
@@ -183,7 +190,7 @@ def _is_below_any(real: str, folders: Iterable[str]) -> bool:
 
 
 def _path_of(url: str) -> str | None:
-    """The path of the disk that a URL names; None for one of another file system."""
+    """The local path that a URL names; None for a URL of another file system."""
     parts = urlsplit(url)
     if parts.scheme.lower() not in LOCAL_SCHEMES:
         return None
@@ -207,31 +214,31 @@ def _checked_url(url: str) -> str:
 
 
 def is_name_below(inner: str, folder: str) -> bool:
-    """Whether a path of a file system, as this lists and opens it, lies below a folder of the same,
-    without a step upwards."""
+    """Whether `inner`, a path as its file system lists and opens it, is below a folder of the same
+    file system, without a step upwards."""
     start = folder.rstrip("/") + "/"
     return inner.startswith(start) and "\\" not in inner and ".." not in _names(inner[len(start) :])
 
 
 def _is_url_below(url: str, allowed: str) -> bool:
-    """Whether a URL has the scheme, the host and port, and the beginning of the path. One in which
-    a path could be read in two ways isn't: `urlsplit` drops control characters and blanks at the
-    ends, a file system may not."""
+    """Whether a URL has the scheme, the host and port, and the beginning of the path of an allowed
+    one. False for a URL whose path is ambiguous: `urlsplit` drops control characters and blanks at
+    the ends, but a file system may keep them."""
     if "::" in url or "\\" in url or url != url.strip() or _CONTROL.search(url) is not None:
         return False
     try:
-        given, root = urlsplit(url), urlsplit(allowed)
+        requested, root = urlsplit(url), urlsplit(allowed)
     except ValueError:
         return False
-    if given.scheme.lower() != root.scheme.lower() or "@" in given.netloc:
+    if requested.scheme.lower() != root.scheme.lower() or "@" in requested.netloc:
         return False
-    steps, wanted = _steps(given), _steps(root)
-    return ".." not in steps and steps[: len(wanted)] == wanted
+    steps, root_steps = _steps(requested), _steps(root)
+    return ".." not in steps and steps[: len(root_steps)] == root_steps
 
 
 def _steps(parts: SplitResult) -> list[str]:
-    """The host and the names of the path. Some file systems don't tell a host from the first name
-    of a path."""
+    """The host and the names of the path, as one list: some file systems do not distinguish a host
+    from the first name of a path."""
     return [step for step in (parts.netloc.lower(), *_names(parts.path)) if step not in ("", ".")]
 
 

@@ -1,10 +1,10 @@
-"""What names mean: mappings, views and registrations in one namespace, indexes and data connections
-in others.
+"""The catalog: mappings, views and registrations in one namespace; indexes, data connections and
+functions in others.
 
-The catalog's content is an immutable snapshot that each change replaces, so a reader needs no lock.
-Every object has a version of its own: a plan lists the versions of the objects it used, and is
-valid while they are the current ones.
-Names match without regard to case and keep their spelling.
+The content is an immutable snapshot that each change replaces, so readers need no lock. Every
+object has its own version: a plan stores the versions of the objects it used, and is valid while
+they are current.
+Names match case-insensitively and keep their spelling.
 """
 
 from __future__ import annotations
@@ -50,8 +50,13 @@ def check_schema(catalog: str, schema: str, position: Position | None) -> None:
 
 @frozen
 class TableColumn:
-    """A column of a table. `external_name` is its name in the connector, where that differs; a
-    hidden column can be named but is not part of `*`."""
+    """A column of a table.
+
+    name: name in SQL.
+    type: SQL type.
+    external_name: its name in the external data, if it differs.
+    hidden: it can be named but is not part of `*`.
+    """
 
     name: str
     type: SqlType
@@ -61,10 +66,14 @@ class TableColumn:
 
 @frozen
 class EventTime:
-    """WATERMARK FOR: the column (by index) that holds a row's event time, and how far behind the
-    greatest one seen later rows may be, in units of event time (microseconds for a temporal column,
-    else the column's own). `idle_timeout`: the milliseconds without a row after which a partition
-    doesn't hold back the others (None: a second; 0: it always does)."""
+    """WATERMARK FOR of a mapping, resolved.
+
+    column: index of the column that holds the event time.
+    lag: how far an event time may be below the largest one read so far, in units of event time
+        (microseconds for a temporal column, otherwise the column's own unit).
+    idle_timeout: milliseconds without a row after which a partition no longer holds back the
+        watermark of the other partitions; None: 1,000; 0: never.
+    """
 
     column: int
     lag: int
@@ -73,8 +82,13 @@ class EventTime:
 
 @frozen
 class WatermarkClause:
-    """WATERMARK FOR column AS column - lag, as a mapping declares it: `lag` in microseconds where
-    `is_interval`."""
+    """WATERMARK FOR column AS column - lag, as a mapping declares it.
+
+    column: name of the column.
+    lag: in microseconds if `is_interval`, otherwise in the column's own unit.
+    is_interval: whether the lag is an INTERVAL.
+    position: of the clause in the statement.
+    """
 
     column: str
     lag: int
@@ -89,23 +103,22 @@ class TableEngine(ABC):
 
 
 class Table(ABC):
-    """Something with columns that a query can name; how it is read and written is the connector
-    contract's business."""
+    """An object with columns that a query can name. The connector contract defines how it is read
+    and written."""
 
     name: str
     connector: str
     columns: tuple[TableColumn, ...]
 
     engine: TableEngine | None = None
-    """The engine that runs fragments over the table where it is; None where no other engine has
-    it."""
+    """The engine that can run fragments over the table because it holds the rows; None: none."""
 
     event_time: EventTime | None = None
-    """Where the rows have an event time of which the source knows a watermark."""
+    """The event time, if the rows have one whose watermark the source generates."""
 
     refresh_millis: int | None = None
-    """How often a join with a stream reads the table again, in milliseconds; None: it reads it
-    once."""
+    """Interval in milliseconds at which a join with a stream reads the table again; None: it reads
+    the table once."""
 
     @property
     def is_unbounded(self) -> bool:
@@ -114,24 +127,25 @@ class Table(ABC):
 
     @property
     def can_end(self) -> bool:
-        """Whether an unbounded scan can come to an end (a pushed stream that its writer closes)."""
+        """Whether a scan can end; an unbounded one, if its writer can close it (a pushed
+        stream)."""
         return not self.is_unbounded
 
     @property
     def key_columns(self) -> tuple[int, ...]:
-        """The columns that identify a row; empty where there is no key."""
+        """The indexes of the columns that identify a row; empty if there is no key."""
         return ()
 
     @abstractmethod
     def row_count(self) -> int | None:
-        """About how many rows there are now; None if that isn't known cheaply."""
+        """Approximate current number of rows; None if it cannot be found cheaply."""
 
     def withdraw(self) -> None:
-        """Called for what was registered when the registration is taken back or replaced: scans go
-        on, none follows."""
+        """Called when a registration of this table is removed or replaced: running scans continue,
+        and no scan follows."""
 
     def close(self) -> None:
-        """Called for what is registered when its connection closes; no scan follows."""
+        """Called for a registered table when its connection closes; no scan follows."""
 
 
 _versions = count(1)
@@ -139,9 +153,19 @@ _versions = count(1)
 
 @frozen
 class Mapping:
-    """CREATE MAPPING: a name for data that lives in a connector. `table` is the opened table;
-    `options` are the mapping's own, beside those of its data connection if it has one.
-    `is_confined`: its caller had bounds, so it has them, whoever uses it."""
+    """CREATE MAPPING: a name for external data.
+
+    name: name in SQL.
+    connector: name of the connector.
+    table: the opened table.
+    options: the mapping's own options, without the options of its data connection.
+    external_name: name of the data in the external system.
+    version: changes when the mapping is replaced.
+    object_type: kind of the external object.
+    data_connection: name of its data connection.
+    watermark: its WATERMARK FOR clause.
+    is_confined: it was created by a caller with bounds, which apply to every user of it.
+    """
 
     name: str
     connector: str
@@ -157,10 +181,16 @@ class Mapping:
 
 @frozen
 class View:
-    """CREATE VIEW: a name for a query. `sql` is the query's own text; `columns` are new names for
-    its columns, or ().
-    A view may outlive what it names: it is bound anew whenever a query uses it. `is_confined`: the
-    files that it names are opened within bounds, whoever uses it."""
+    """CREATE VIEW: a name for a query. A view may outlive the objects it names: it is bound again
+    whenever a query uses it.
+
+    name: name in SQL.
+    sql: the query's text.
+    columns: new names for the query's columns, or ().
+    temporary: it is not stored with the connection.
+    version: changes when the view is replaced.
+    is_confined: the files that it names are opened within its creator's bounds, for every user.
+    """
 
     name: str
     sql: str
@@ -172,8 +202,13 @@ class View:
 
 @frozen
 class Registration:
-    """An object that `Connection.register` (or `register_stream`) gave a name. `is_confined`: a
-    caller with bounds did."""
+    """A Python object that `Connection.register` (or `register_stream`) gave a name.
+
+    name: name in SQL.
+    table: the object as a table.
+    version: changes when the registration is replaced.
+    is_confined: it was registered by a caller with bounds.
+    """
 
     name: str
     table: Table
@@ -183,8 +218,14 @@ class Registration:
 
 @frozen
 class Index:
-    """CREATE INDEX on the map behind a mapping. `kind` is "hash" or "sorted"; `columns` are names
-    of the mapping's columns; `table_name` is the mapping's name."""
+    """CREATE INDEX on the map that a mapping names.
+
+    name: name of the index.
+    table_name: name of the mapping.
+    columns: names of the mapping's columns.
+    kind: "hash" or "sorted".
+    version: changes when the index is replaced.
+    """
 
     name: str
     table_name: str
@@ -195,9 +236,14 @@ class Index:
 
 @frozen
 class DataConnection:
-    """CREATE DATA CONNECTION: a name for the options with which mappings of one connector reach
-    their database. `is_shared`: whether they share what is open. Only a caller without bounds makes
-    one: what it names may be used by all."""
+    """CREATE DATA CONNECTION: a name for the options by which mappings of one connector reach their
+    database. Only a caller without bounds creates one; all callers may use it.
+
+    name: name in SQL.
+    connector: name of the connector.
+    options: options with their spelling unchanged.
+    is_shared: whether the mappings share one open connection.
+    """
 
     name: str
     connector: str
@@ -210,7 +256,14 @@ CatalogObject = Mapping | View | Registration
 
 @frozen
 class Snapshot:
-    """The catalog's content at one moment, by lower-case name. `functions` are the user's own."""
+    """The catalog's content at one time, immutable. The keys are lower-case names.
+
+    objects: mappings, views and registrations.
+    indexes: indexes of mappings.
+    version: number that each change increases.
+    connections: data connections.
+    functions: user functions.
+    """
 
     objects: MappingType[str, CatalogObject]
     indexes: MappingType[str, Index]
@@ -222,7 +275,7 @@ class Snapshot:
         return self.objects.get(name.lower())
 
     def get(self, name: str, position: Position | None = None) -> CatalogObject:
-        """The object of that name; ProgrammingError with the nearest known name where there is
+        """The object of that name; ProgrammingError with the nearest known name if there is
         none."""
         found = self.objects.get(name.lower())
         if found is None:
@@ -240,8 +293,8 @@ class Snapshot:
         return found
 
     def get_connection(self, name: str, position: Position | None = None) -> DataConnection:
-        """The data connection of that name; ProgrammingError with the nearest known name where
-        there is none."""
+        """The data connection of that name; ProgrammingError with the nearest known name if there
+        is none."""
         found = self.connections.get(name.lower())
         if found is None:
             raise ProgrammingError(
@@ -275,9 +328,12 @@ class Snapshot:
 
 @frozen
 class Dependency:
-    """One catalog object that a plan used, with the version it had. Kind is "object", "function"
-    (of the user's), "indexes" (of a table: the version is the sum of the versions of its indexes, 0
-    without any) or "catalog" (all of it)."""
+    """A catalog object that a plan used.
+
+    kind: "object", "function" (a user function), "indexes" (of a table) or "catalog" (all of it).
+    name: name of the object; of the table for "indexes".
+    version: its version at the time; for "indexes" the sum of their versions, 0 without any.
+    """
 
     kind: str
     name: str
@@ -285,7 +341,7 @@ class Dependency:
 
 
 class Catalog:
-    """The current snapshot, and the only way to change it. Safe for threads."""
+    """The current snapshot, and the only way to change it. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -296,13 +352,13 @@ class Catalog:
         return self._snapshot
 
     def put(self, item: CatalogObject) -> None:
-        """Adds an object, or replaces the one of that name."""
+        """Adds an object, or replaces the object with that name."""
         with self._lock:
             objects = {**self._snapshot.objects, item.name.lower(): item}
             self._replace(objects=objects)
 
     def remove(self, name: str) -> None:
-        """Takes an object and the indexes on it out; does nothing where there is none."""
+        """Removes an object and its indexes; does nothing if it does not exist."""
         with self._lock:
             lower = name.lower()
             objects = {key: item for key, item in self._snapshot.objects.items() if key != lower}
@@ -339,7 +395,7 @@ class Catalog:
             )
 
     def put_function(self, function: PythonFunction) -> None:
-        """Adds a function of the user's, or replaces the one of that name."""
+        """Adds a user function, or replaces the one with that name."""
         with self._lock:
             self._replace(functions={**self._snapshot.functions, function.name.lower(): function})
 
@@ -370,7 +426,7 @@ class Catalog:
 
 
 def dependency_version(snapshot: Snapshot, kind: str, name: str) -> int:
-    """The version that a dependency has now; 0 where the object is gone."""
+    """The current version of a dependency; 0 if the object was deleted."""
     if kind == "indexes":
         return sum(index.version for index in snapshot.indexes_on(name))
     if kind == "catalog":

@@ -1,10 +1,11 @@
-"""The connector contract: how a mapping's columns are found, how its rows are read, looked up and
-written.
+"""The connector contract: how the columns of a mapping are resolved, and how its rows are read,
+looked up and written.
 
-A connector answers CREATE MAPPING (`resolve`) and opens tables (`open`). A table that can be read
-is a `ReadableTable`, one that can be written a `WritableTable`, one with keyed access a
-`KeyedTable`: the class says it. The guarantees of a scan, such as whether it can be repeated, are
-attributes of `Source`. A connector imports neither the planner nor the runtime.
+A connector handles CREATE MAPPING: `open` validates the options, resolves the columns and returns a
+table. The class of the table says what can be done with it: a `ReadableTable` can be scanned, an
+`IndexedTable` has secondary indexes, a `WritableTable` can be written, and a `KeyedTable` has keyed
+access. The guarantees of a scan, such as whether it can be repeated, are attributes of `Source`. A
+connector imports neither the planner nor the runtime.
 """
 
 from __future__ import annotations
@@ -30,12 +31,17 @@ if TYPE_CHECKING:
     from runnel.access import Access
 
 BATCH_ROWS = 65_536
-"""The most rows that a source puts in one batch."""
+"""The maximum number of rows in a batch that a source returns."""
 
 
 @frozen
 class ColumnDefinition:
-    """A column as CREATE MAPPING declares it."""
+    """A column as CREATE MAPPING declares it.
+
+    name: name of the column in the mapping.
+    type: declared SQL type.
+    external_name: name of the column in the external data, if it differs.
+    """
 
     name: str
     type: SqlType
@@ -44,12 +50,16 @@ class ColumnDefinition:
 
 @frozen
 class MappingDefinition:
-    """CREATE MAPPING, as the connector is shown it. `columns` is () where the statement declares
-    none: the connector then finds them out itself. Option names keep their spelling; `options.py`
-    reads them.
+    """CREATE MAPPING, as the connector receives it.
 
-    access: the bounds of what the table may open, and its name for what is outside; None: none.
-    granted: the options, in small letters, that come from a data connection without bounds.
+    name: name of the mapping.
+    columns: declared columns; () if the connector is to resolve them itself.
+    options: options with their spelling unchanged; `options.py` of the connectors reads them.
+    external_name: name of the data in the external system (EXTERNAL NAME).
+    object_type: kind of the external object, if the statement names one.
+    watermark: the WATERMARK FOR clause.
+    access: the paths and URLs that the table may open, and the error for others; None: all.
+    granted: lower-case names of the options that come from a data connection without bounds.
     """
 
     name: str
@@ -62,58 +72,60 @@ class MappingDefinition:
     granted: frozenset[str] = frozenset()
 
     def is_granted(self, option: str) -> bool:
-        """Whether an option's value is the owner's word, which bounds are no matter for."""
+        """Whether the value of an option was set by the owner, so that no bounds apply to it."""
         return self.access is None or option.lower() in self.granted
 
 
 class Connector(ABC):
-    """One kind of data, named in `TYPE …`. One instance per connection; safe for threads."""
+    """One kind of external data, named in `TYPE …`. One instance per connection; thread-safe."""
 
     name: str
 
     keeps_bounds = False
-    """Whether what it opens is within `definition.access`, always. A mapping with bounds is refused
-    where it isn't."""
+    """Whether everything it opens is always checked against `definition.access`. If not, a mapping
+    with bounds is refused."""
 
     @abstractmethod
     def open(self, definition: MappingDefinition) -> Table:
-        """The table that a CREATE MAPPING defines. Validates options and declared columns, finds
-        out columns that aren't declared (this may read data), and fails with an error that names
-        the option or the file. Creates no data."""
+        """Returns the table that a CREATE MAPPING defines. Validates options and declared columns,
+        resolves columns that are not declared (this may read data), and fails with an error that
+        names the option or the file. Creates no data."""
 
     def close(self) -> None:
-        """Gives back what the connector holds; no table of it is used afterwards."""
+        """Releases all resources of the connector; its tables are not used afterwards."""
 
 
 class DataConnector(Connector):
-    """A connector of something that is reached by a connection of its own: a database. CREATE DATA
-    CONNECTION gives its options a name, which mappings then take them from."""
+    """A connector for a system that needs a connection of its own, such as a database. CREATE DATA
+    CONNECTION stores the connection's options under a name that mappings refer to."""
 
     connection_options: tuple[str, ...] = ()
-    """The options that a data connection may have, () for any that `check_connection` lets pass; a
-    mapping that uses one gives the others."""
+    """The options that a data connection may have; () for any that `check_connection` accepts. A
+    mapping that uses a data connection specifies only its other options."""
 
     resource_types: tuple[str, ...] = ()
-    """What `resources` lists, such as TABLE."""
+    """The types that `resources` lists, such as TABLE."""
 
     @abstractmethod
     def check_connection(self, options: Mapping[str, str]) -> None:
-        """Fails where a data connection with these options can't work."""
+        """Fails if a data connection with these options cannot work."""
 
     @abstractmethod
     def resources(self, options: Mapping[str, str]) -> Sequence[tuple[str, str]]:
-        """What can be mapped through a data connection: names as EXTERNAL NAME takes them, each
-        with its type; sorted."""
+        """The objects that can be mapped through a data connection, sorted: their names as
+        EXTERNAL NAME accepts them, each with its type."""
 
 
 @frozen
 class ScanRequest:
-    """What a query wants of a table: the columns at `columns` in that order, rows for which
-    `predicate` (over the table's columns) may be true, and no more than `limit` rows if that is
-    given.
+    """The columns and rows that a query requests of a table.
+
+    columns: indexes of the columns, in the order of the result.
+    predicate: over the table's columns; only rows for which it may be true are needed.
+    limit: maximum number of rows; None: all.
 
     Predicate and limit are advice: a table may use them to read less (row groups, files, indexes),
-    but the rows are filtered and counted again by the caller.
+    but the caller filters and counts the rows again.
     """
 
     columns: tuple[int, ...]
@@ -122,7 +134,7 @@ class ScanRequest:
 
 
 class End:
-    """What `SourcePartition.read` gives when there is nothing more, ever. One instance: END."""
+    """The answer of `SourcePartition.read` at the end of the data. One instance: END."""
 
     def __repr__(self) -> str:
         return "END"
@@ -133,10 +145,13 @@ END = End()
 
 @frozen
 class Pause:
-    """What `SourcePartition.read` gives when there is nothing now: ask again at `until` (monotonic
-    ns), or, if that is None, when the partition calls the `wake` it was opened with. `is_idle`: it
-    has given all that there is and expects nothing soon (a file read to its end), so that it holds
-    back no watermark from now on."""
+    """The answer of `SourcePartition.read` when there are no rows at present.
+
+    until: when to call `read` again, in monotonic ns; None: when the partition calls the `wake`
+        that it was opened with.
+    is_idle: the partition has returned all existing rows and expects no more soon (a file that was
+        read to its end), so that from now on it does not hold back the watermark.
+    """
 
     until: int | None = None
     is_idle: bool = False
@@ -144,17 +159,23 @@ class Pause:
 
 @frozen
 class EventTimeMark:
-    """What `SourcePartition.read` may give between batches where the source itself knows how far
-    event time is: no later row of this partition has an event time before `time` (microseconds for
-    a temporal column, else the column's own unit). What has no event time ignores it."""
+    """A watermark from the source itself, which `SourcePartition.read` may return between batches.
+    Readers without an event time ignore it.
+
+    time: no later row of this partition has an event time before it; in microseconds for a
+        temporal column, otherwise in the column's own unit.
+    """
 
     time: int
 
 
 @frozen
 class Skipped:
-    """Where reading goes on in the place of a position that has expired, in words ('offset 5'), and
-    how many rows were left out by that (None: nobody knows)."""
+    """The position at which reading continues after the requested position expired.
+
+    `place`: the new position in words, such as 'offset 5'.
+    rows: number of rows that were skipped; None: unknown.
+    """
 
     place: str
     rows: int | None = None
@@ -163,24 +184,28 @@ class Skipped:
 def position_expired(
     message: str, *, detail: str | None = None, hint: str | None = None
 ) -> OperationalError:
-    """The error for a position that a source has no more: what is after it was deleted or
-    overwritten. `message` names the partition and the position, `detail` what there is."""
+    """The error for an expired position: the source has deleted or overwritten the rows after it.
+    `message` names the partition and the position, `detail` the rows that still exist."""
     return OperationalError(
         message,
         code=ErrorCode.POSITION_EXPIRED,
         detail=detail,
         hint=(
-            f"{'' if hint is None else hint + '; or '}have the job go on with what there is: ALTER "
-            "JOB … OPTIONS "
-            "('expiredPosition'='earliest') RESUME; with 'latest', with what comes from now on"
+            f"{'' if hint is None else hint + '; or '}let the job continue with the rows that "
+            "exist: ALTER JOB … OPTIONS ('expiredPosition'='earliest') RESUME; "
+            "with 'latest', with rows that arrive from now on"
         ),
     )
 
 
 @frozen
 class MalformedRecord:
-    """A record that a source can't read. `place` says where it stands ('file "a.csv", line 3'),
-    `record` is what stands there, as far as it is text, and `reason` what is wrong with it."""
+    """A record that a source cannot parse.
+
+    `place`: location of the record, such as 'file "a.csv", line 3'.
+    record: the content of the record, as far as it is text.
+    reason: what is wrong with the record.
+    """
 
     place: str
     record: str
@@ -188,20 +213,20 @@ class MalformedRecord:
 
 
 class SourcePartition(ABC):
-    """One independent part of a source: a list of batches, a file, a Kafka partition. Used by one
-    thread at a time."""
+    """A share of a source that is read on its own: a list of batches, a file, a Kafka partition.
+    Used by one thread at a time."""
 
     identity = ""
-    """The name under which a partition of the same source is known again, by another process too,
-    so that it is given its position back; "" where its number among the partitions says which it
-    is."""
+    """The name that identifies this partition among the partitions of the same source, in other
+    processes too: by it a restored partition receives its position. "": its index identifies
+    it."""
 
     malformed = 0
-    """How many records were left out so far because they can't be read (where the mapping's
-    'onError' isn't 'fail')."""
+    """Number of records skipped so far because they cannot be parsed (unless the mapping's
+    'onError' is 'fail')."""
 
     def take_malformed(self) -> Sequence[MalformedRecord]:
-        """The records left out since the last call, where the table has a `divert_to`."""
+        """The records skipped since the last call, if the table has a `divert_to`."""
         return ()
 
     def open(self, wake: Callable[[], None]) -> None:
@@ -210,109 +235,108 @@ class SourcePartition(ABC):
 
     @abstractmethod
     def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
-        """The next batch of the requested columns, in canonical Arrow types and at most BATCH_ROWS
-        rows. Never waits in a cooperative source; in another at most about a second."""
+        """The next batch of the requested columns, in canonical Arrow types and with at most
+        BATCH_ROWS rows. Never waits in a cooperative source; in others for at most about a
+        second."""
 
     def tasks(self) -> tuple[int, int]:
-        """Of how many tasks of another engine, done and known in all, this partition is to tell.
-        From any thread; may take milliseconds."""
+        """Completed and total number of the tasks that another engine runs for this partition.
+        Called from any thread; may take milliseconds."""
         return 0, 0
 
     def position(self) -> Token | None:
-        """Where reading is: after all that `read` gave so far. JSON values, small; goes into
-        snapshots. None: this partition can't be read again from a place, so what a snapshot was
-        taken of can't be repeated after it. Between two reads, also before the first."""
+        """The current position: after all rows that `read` has returned. Small JSON values; stored
+        in snapshots. None: this partition cannot be read again from a position, so rows before a
+        snapshot are not repeatable. Called between two reads, also before the first."""
         return None
 
     def seek(self, token: Token) -> None:
-        """Goes on where a partition of the same source once was, perhaps in another process. Before
-        the first `read`, before or after `open`. What is no longer there (deleted, overwritten) is
-        a `position_expired` that tells the gap, from here or from a `read`."""
+        """Moves to a position that a partition of the same source returned, perhaps in another
+        process. Called before the first `read`, before or after `open`. If the rows after it were
+        deleted or overwritten, this method or a later `read` raises a `position_expired` that
+        states the gap."""
         raise NotSupportedError(f"a {type(self).__name__} can't be read from a position")
 
     def skip_to(self, choice: ExpiredPosition) -> Skipped:
-        """Goes on with the earliest or the latest that there is, having raised
+        """Moves to the earliest or the latest existing row; called after this partition raised
         `position_expired`."""
-        raise NotSupportedError(
-            f"a {type(self).__name__} can't go on where its position has expired"
-        )
+        raise NotSupportedError(f"a {type(self).__name__} can't skip an expired position")
 
     def stop_at(self, token: Token) -> None:
-        """Gives END in the place of what is behind the position, which a partition of the same
-        source told once: to read again what was read then. Before the first `read`. What is no
-        longer there is an OperationalError, from here or from a `read`."""
+        """Ends the partition at a position that a partition of the same source returned: `read`
+        returns END instead of the rows after it, so that exactly the same rows are read again.
+        Called before the first `read`. If the rows no longer exist, this method or a `read` raises
+        an OperationalError."""
         raise NotSupportedError(f"a {type(self).__name__} can't be read up to a position")
 
     def begin_anew(self) -> None:
-        """It is newer than the snapshot that a job starts from, so it is read from its start.
-        Before the first `read`."""
+        """Starts at the first row: this partition is newer than the snapshot from which the job
+        starts. Called before the first `read`."""
 
     def committed(self, is_safe: bool) -> None:
-        """The snapshot that the last `position` went into is safe, or was given up. Called between
-        two reads; only in jobs that take snapshots."""
+        """The snapshot that contains the last `position` is durable (`is_safe`) or was discarded.
+        Called between two reads; only in jobs that take snapshots."""
 
     def close(self) -> None:
-        """Called once at the end, in any case, perhaps without `open`."""
+        """Called once at the end, in any case, even if `open` was never called."""
 
 
 class Source(ABC):
-    """A scan that was asked for, before it runs: part of a plan, used by many executions at
-    once."""
+    """A requested scan before it runs: part of a plan, used by several executions at the same
+    time."""
 
     cooperative = True
     """Whether its partitions never block. Blocking ones are read on a thread of their own."""
 
     is_repeatable = False
-    """Whether its partitions have positions, so that after a restart nothing is lost and nothing
-    comes twice. Without, a job takes no snapshot before all is read, and then begins anew when it
-    is restarted."""
+    """Whether its partitions have positions, so that after a restart no row is lost or repeated. If
+    not, a job takes no snapshot before all rows are read, and until then a restart begins from the
+    first row."""
 
     is_live = False
-    """Whether what isn't read when it comes is gone (a pushed stream): without positions it goes on
-    with what comes after a restart, and snapshots are taken all the same."""
+    """Whether rows that are not read on arrival are lost (a pushed stream). Without positions, a
+    restarted job continues with the rows that arrive afterwards, and snapshots are taken
+    nevertheless."""
 
     may_grow = False
-    """Whether it may get more partitions in time: one that a snapshot doesn't know is then new, and
-    read from its start. Else what a job reads is fixed at its first start."""
+    """Whether partitions may be added while a job runs: one that a snapshot does not contain is
+    new, and read from its start. If not, the first start of a job fixes the partitions."""
 
     begins_anywhere = False
-    """Whether what is read first may be another row than the first that there is, so that who wants
-    to read the same again must know where it began."""
+    """Whether the first row read may be another one than the first row that exists. To read the
+    same rows again, the start position must then be stored."""
 
     kind = "the source"
-    """What it is, for error texts."""
+    """The kind of the source, for error messages."""
 
     @abstractmethod
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         """The partitions for one execution. Called by the thread that starts the statement, before
-        `execute` returns: what a query sees is fixed here."""
+        `execute` returns: this call fixes the rows that a query reads."""
 
     def split_so_far(self, context: JobContext) -> Sequence[SourcePartition]:
-        """The partitions of all that there is now, from the first row on; each ends there. Nothing
-        where what is to be written isn't there yet. A source without an end that can't say how far
-        it goes doesn't have this method of its own."""
+        """The partitions of all rows that exist now, each from its first row to its current end;
+        empty if the data has not been written yet. An unbounded source that cannot say where it
+        currently ends does not override this method."""
         return self.split(context)
 
     def forget(self, owner: str) -> None:
-        """No execution of the job `owner` (`JobContext.owner`) comes any more: what was kept for
-        the next one may go."""
+        """No execution of the job `owner` (`JobContext.owner`) will follow: state that was retained
+        for the next execution may be deleted."""
 
     def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
-        """A partition that a snapshot knows and `split` doesn't give any more; `seek` is called
-        next. OperationalError where it can't be had, a `position_expired` where the others are
-        enough to go on with."""
-        message = (
-            f'{self.kind} has no partition "{identity}" any more, '
-            "of which a snapshot has the position"
-        )
+        """A partition that is in a snapshot, but that `split` no longer returns; `seek` is called
+        next. Raises OperationalError if the partition no longer exists, as a `position_expired` if
+        the job can continue with the other partitions."""
+        message = f'{self.kind} has no partition "{identity}" that a snapshot contains'
         if self.may_grow:
             raise position_expired(message, detail=f"the position is {token}", hint="bring it back")
         raise OperationalError(
             message,
             code=ErrorCode.GENERIC,
             hint=(
-                "bring back what was there when the snapshot was taken, "
-                "or drop the job and create it anew"
+                "bring back the data that existed when the snapshot was taken, "
+                "or drop the job and create it again"
             ),
         )
 
@@ -321,12 +345,12 @@ class ReadableTable(Table):
     """A table whose rows can be scanned."""
 
     divert_to: str | None = None
-    """The name of the mapping that gets records that can't be read ('onError' = 'divert:…'); each
-    has the columns of a `MalformedRecord`."""
+    """The name of the mapping that receives records that cannot be parsed ('onError' =
+    'divert:…'); its columns are the fields of `MalformedRecord`."""
 
     reads_slowly: bool = False
-    """Whether to read the rows a second time takes much longer than to keep them meanwhile, as with
-    text that is parsed."""
+    """Whether reading the rows a second time takes much longer than storing them meanwhile, as
+    with text that must be parsed."""
 
     @abstractmethod
     def scan(self, request: ScanRequest) -> Source:
@@ -334,27 +358,32 @@ class ReadableTable(Table):
 
 
 class IndexedTable(ReadableTable):
-    """A table with secondary indexes, of which the catalog keeps the names."""
+    """A table with secondary indexes, whose definitions are in the catalog."""
 
     @abstractmethod
     def validate_index(self, index: Index) -> None:
-        """Fails with a ProgrammingError where the table can't have such an index."""
+        """Fails with a ProgrammingError if the table cannot have such an index."""
 
     @abstractmethod
     def index_scan(self, request: ScanRequest, lookup: IndexLookup) -> Source:
         """A source of the rows that the lookup finds, in the index's order if `lookup.ordered`; the
-        predicate of the request is advice as ever."""
+        predicate of the request is advice, as in `scan`."""
 
 
 @frozen
 class IndexLookup:
-    """Which entries of an index: those equal to one of `points`, or those in the range from `lower`
-    to `upper`, or all (in order). The expressions are literals or parameters of the first column's
-    type (for an integer column of any integer type, so perhaps beyond its range); NULL never
-    matches.
+    """A selection of the entries of an index: those equal to one of `points`, those in the range
+    from `lower` to `upper`, or all.
 
-    `ordered`: rows come sorted by the index's columns (`descending` if set; NULL smallest), at most
-    `limit` of them if given (a literal or parameter; only without a predicate).
+    index: the index.
+    points: values of the first column; None: the range is used.
+    lower, upper: bounds of the first column; None: no bound.
+    lower_inclusive, upper_inclusive: whether entries equal to the bound are included.
+    ordered: rows are returned sorted by the index's columns, NULL smallest.
+    descending: the order is reversed.
+
+    The expressions are literals or parameters of the first column's type (for an integer column of
+    any integer type, so perhaps beyond its range); NULL never matches.
     """
 
     index: Index
@@ -368,10 +397,13 @@ class IndexLookup:
 
 
 class WriteMode(Enum):
-    """INSERT: a key that exists (or comes twice) is an IntegrityError and nothing is written. SINK:
-    the last one wins.
-    UPDATE: rows whose key exists are replaced. DELETE: only the key columns are given. (Without a
-        key: `RowAddressedTable`.)"""
+    """How rows are written to a table with a key (without a key: `RowAddressedTable`).
+
+    INSERT: a key that exists or occurs twice is an IntegrityError, and nothing is written.
+    SINK: inserts or replaces; of several rows with one key, the last one remains.
+    UPDATE: rows whose key exists are replaced.
+    DELETE: rows with these keys are removed; only the key columns are passed.
+    """
 
     INSERT = "insert"
     SINK = "sink"
@@ -380,20 +412,21 @@ class WriteMode(Enum):
 
 
 Token = dict[str, Any]
-"""What a sink needs to commit staged rows even after a restart: JSON values only."""
+"""The reference to staged rows that a sink needs to commit them, even after a restart: JSON values
+only."""
 
 REFUSALS = (IntegrityError, DataError)
-"""What `Sink.commit` raises of rows of which nothing is there, nor will be by committing them
-again, as things are."""
+"""The errors by which `Sink.commit` reports that it wrote none of the rows, and that repeating the
+commit would fail in the same way."""
 
 
 class Sink(ABC):
     """Writes rows, and makes them visible only at commit. Used by one thread at a time; may block.
 
     A light job writes all its batches, stages once and commits once. A durable job, one with an
-    `owner`, does so at every snapshot: `stage` at the barrier (the token goes into the snapshot),
-    `commit` when the snapshot is safe; rows written between these two belong to the next token. A
-    commit may be repeated after a restart and must then change nothing more.
+    `owner`, does so at every snapshot: `stage` at the barrier (the token is stored in the
+    snapshot), `commit` when the snapshot is durable; rows written between these two calls belong to
+    the next token. A commit may be repeated after a restart and must then have no further effect.
     """
 
     cooperative = False
@@ -401,22 +434,22 @@ class Sink(ABC):
 
     def recover(self, tokens: Sequence[Token]) -> None:
         """Called once before the first `write` of an execution of a durable job. `tokens` are those
-        in the snapshot that it starts from, oldest first; () where it starts anew. What they staged
-        becomes visible, where it isn't yet; whatever else the same owner had staged is given up: it
-        belongs to no snapshot that counts, and its rows come again."""
+        in the snapshot that it starts from, oldest first; () if it starts without one. Commits the
+        rows of these tokens that are not visible yet, and discards all other staged rows of the
+        same owner: they belong to no valid snapshot, and will be written again."""
         for token in tokens:
             self.commit(token)
 
     @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None:
-        """Takes rows: the columns of the `SinkRequest`, in canonical Arrow types. Fails early where
-        it can."""
+        """Writes rows: the columns of the `SinkRequest`, in canonical Arrow types. Fails as early
+        as it can."""
 
     @abstractmethod
     def stage(self, epoch: int) -> Token:
-        """Makes the rows since the last stage safe but not visible. A light job's epoch is 0; those
-        of a durable job count from 1, in the order of its snapshots, and go on after a restart.
-        What a durable job stages outlives the process."""
+        """Makes the rows since the last `stage` safe but not visible. The epoch of a light job is
+        0; epochs of a durable job count its snapshots from 1, and continue after a restart. Rows
+        that a durable job stages outlive the process."""
 
     @abstractmethod
     def commit(self, token: Token) -> None:
@@ -424,18 +457,22 @@ class Sink(ABC):
 
     @abstractmethod
     def abort(self, token: Token | None) -> None:
-        """Gives up staged rows (None: those not yet staged as well), leaving no trace."""
+        """Discards staged rows (None: also rows that are not staged yet), leaving no trace."""
 
     def close(self) -> None:
-        """Called once at the end, in any case; what is not committed is given up, but not what was
-        staged for an owner."""
+        """Called once at the end, in any case. Discards rows that are not committed, except rows
+        that were staged for an owner."""
 
 
 @frozen
 class SinkRequest:
-    """What a statement will write: columns of the table, by index and in the batches' order; the
-    others become NULL. `owner`: the name under which staged rows outlive the process, so that the
-    next execution of the same durable job finds them; "" for a job that dies with its process."""
+    """The rows that a statement will write.
+
+    mode: how they are written.
+    columns: indexes of the columns of the table, in the order of the batches; the rest become NULL.
+    owner: the name under which staged rows outlive the process, so that the next execution of the
+        same durable job finds them; "" for a job that ends with its process.
+    """
 
     mode: WriteMode
     columns: tuple[int, ...]
@@ -443,86 +480,85 @@ class SinkRequest:
 
 
 class WritableTable(Table):
-    """A table that rows can be written to."""
+    """A table to which rows can be written."""
 
     guarantee = Guarantee.AT_LEAST_ONCE
-    """What its sinks can promise to a durable job. EXACTLY_ONCE: what `stage` made safe outlives
-    the process, a commit that is repeated changes nothing, and `Sink.recover` finds and gives up
-    what belongs to no snapshot."""
+    """The guarantee of its sinks to a durable job. EXACTLY_ONCE: staged rows outlive the process, a
+    repeated commit has no effect, and `Sink.recover` finds and discards the rows that belong to no
+    snapshot."""
 
     @property
     @abstractmethod
     def write_modes(self) -> frozenset[WriteMode]:
-        """The modes that `sink` takes."""
+        """The modes that `sink` supports."""
 
     @abstractmethod
     def sink(self, request: SinkRequest) -> Sink:
         """A new sink. Called once for each execution."""
 
     def written_by(self, fragment: Source, request: SinkRequest) -> Source | None:
-        """A source that writes the rows of a fragment where both are, all or none, and emits one
-        row:
-        their number (BIGINT). `fragment` is a `FragmentSource`, and so is the result. None where
-        that can't be: the rows then come to a sink."""
+        """A source that has the engine of a fragment write the fragment's rows to this table, all
+        or none, and returns one row: their number (BIGINT). `fragment` is a `FragmentSource`, and
+        so is the result. None if it cannot: the rows are then written through a sink."""
         return None
 
     def exclusive(self) -> AbstractContextManager[object]:
-        """Held by the thread that runs a DML statement on the table, from before its scan until
-        after its commit, so that statements that read and write do so one after the other."""
+        """A lock for DML statements on the table, from before their scan until after their commit,
+        so that statements that read and write the table run one after another."""
         return nullcontext()
 
 
 class RowAddressedTable(ReadableTable, WritableTable):
-    """A table without a key of ours, whose rows can be told apart while a statement holds it:
-    `row_id` is the index of a hidden column that does so. For UPDATE a sink is given that column
-    first, then those assigned; for DELETE it alone."""
+    """A table without a declared key. While a statement holds the table, the hidden column with
+    index `row_id` identifies its rows. An UPDATE passes that column first to the sink, then the
+    assigned columns; a DELETE passes it alone."""
 
     row_id: int
 
     @abstractmethod
     def clear(self) -> int:
-        """Takes all rows out (DELETE without WHERE), all or none; gives their number."""
+        """Removes all rows (DELETE without WHERE), all or none; returns their number."""
 
 
 class KeyedTable(ReadableTable, WritableTable):
     """A table with keyed access that needs no job. Keys and rows are Python values, as a fetch
-    would give them."""
+    returns them."""
 
     @abstractmethod
     def get(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """All columns of the row with that key (the values of `key_columns`), or None.
-        Microseconds, no lock. A key value may be of any Python type that equals the column's (an
+        """All columns of the row with that key (the values of `key_columns`), or None. Takes
+        microseconds and no lock. A key value may be of any Python type that equals the column's (an
         int for a DECIMAL)."""
 
     def changes(self) -> ReadableTable | None:
-        """The changes of this table as a stream, for TABLE(CHANGES(TABLE …)); None where there is
+        """The changes of this table as a stream, for TABLE(CHANGES(TABLE …)); None if it records
         none."""
         return None
 
     def get_many(self, keys: Sequence[pa.Array]) -> tuple[pa.RecordBatch, Mask]:
-        """All columns of the rows with these keys, as they are now: a row for each key, of NULLs
-        where there is none, and where there is one. `keys` are one array for each of `key_columns`,
-        without NULLs; integers may be of any width."""
+        """The current rows of several keys, and a mask of the keys that exist. The batch has all
+        columns and one row for each key, with NULLs if the key does not exist. `keys` is one array
+        for each of `key_columns`, without NULLs; integers may be of any width."""
         from runnel.expressions.kernels.values import array_of, python_values
 
-        wanted = list(
+        requested = list(
             zip(*(python_values(array, from_arrow(array.type)) for array in keys), strict=True)
         )
-        known = {key: self.get(key) for key in dict.fromkeys(wanted)}
+        known = {key: self.get(key) for key in dict.fromkeys(requested)}
         nothing = (None,) * len(self.columns)
-        rows = [known[key] or nothing for key in wanted]
+        rows = [known[key] or nothing for key in requested]
         columns = [
             array_of([row[i] for row in rows], column.type) for i, column in enumerate(self.columns)
         ]
         batch = pa.RecordBatch.from_arrays(columns, names=[column.name for column in self.columns])
-        return batch, np.array([known[key] is not None for key in wanted], np.bool_)
+        return batch, np.array([known[key] is not None for key in requested], np.bool_)
 
     @abstractmethod
     def put(self, row: tuple[Any, ...], mode: WriteMode) -> int:
-        """Writes one row (all columns; INSERT, SINK or UPDATE) or, for DELETE, takes the row out
-        whose key columns equal those of `row`; gives the number of rows affected. Durable when it
-        returns, if the connection is."""
+        """Writes one row (all columns; INSERT, SINK or UPDATE) or, for DELETE, removes the row
+        with the key columns of `row`; returns the number of rows affected. On a durable
+        connection the row is durable when the call returns."""
 
     @abstractmethod
     def clear(self) -> int:
-        """Takes all rows out (DELETE without WHERE); gives their number."""
+        """Removes all rows (DELETE without WHERE); returns their number."""

@@ -1,8 +1,8 @@
 """The directed acyclic graph of a job: vertices that compute, edges that carry items.
 
 A DAG is built once, validated, and may be submitted many times. It holds suppliers, never
-processors, so nothing that runs is part of it. The model is that of Hazelcast Jet: each vertex is
-run by `parallelism` processors on every member, and an edge is many queues, one for each pair of
+processors, so it contains nothing that runs. The model is Hazelcast Jet's: each vertex is run by
+`parallelism` processors on every member, and an edge is many queues, one for each pair of
 processors that it connects.
 """
 
@@ -21,16 +21,18 @@ if TYPE_CHECKING:
     from runnel.processor import JobContext, Processor
 
 DEFAULT_QUEUE_SIZE = 16
-"""Places of a queue; a place holds one batch, so this is up to a million rows."""
+"""Capacity of a queue in batches: 16 batches are up to a million rows."""
 
 
 class Routing(Enum):
-    """To which of the downstream processors a batch goes.
+    """The rule by which an edge distributes batches over the downstream processors.
 
-    UNICAST: to any one that has room, in turn. ISOLATED: processor i feeds only processor i (modulo
-        their number).
-    BROADCAST: to all. PARTITIONED: its rows are divided by the hash of the key columns. Control
-    items always go to all that the processor is connected to.
+    UNICAST: each batch to any one processor that has room, in turn.
+    ISOLATED: processor i sends only to processor i (modulo their number).
+    BROADCAST: each batch to all processors.
+    PARTITIONED: rows are divided by the hash of the key columns.
+
+    Control items always go to all processors that the sender is connected to.
     """
 
     __module__ = "runnel"
@@ -46,28 +48,28 @@ ProcessorFactory = Callable[[], "Processor"]
 
 
 class ProcessorSupplier:
-    """Makes the processors of one vertex on one member. `get` is called once per execution there,
-    then `close` when the execution ended, with the error if it failed."""
+    """Makes the processors of one vertex on one member. `get` is called once per execution, then
+    `close` when the execution ended, with the error if it failed."""
 
     def get(self, count: int) -> Sequence[Processor]:
-        """Exactly `count` processors; they may differ, e.g. in the partitions of the source that
-        each reads."""
+        """Exactly `count` processors; they may differ, for example in the partitions of the source
+        that they read."""
         raise NotImplementedError(f"{type(self).__name__}.get")
 
     def close(self, error: BaseException | None) -> None:
-        """Gives back what the supplier holds."""
+        """Releases all resources of the supplier."""
 
 
 class ProcessorMetaSupplier:
-    """Makes one supplier per member; called once per execution, where the job is coordinated.
+    """Makes one supplier per member; called once per execution, on the member that coordinates it.
 
-    It sees the whole job: the number of members and processors, and the arguments; this is where a
-    source looks up its partitions and deals them out. It runs on the thread that starts the job,
-    before any processor does.
+    It knows the whole job: the number of members and processors, and the arguments; a source looks
+    up its partitions here and assigns them. It runs on the thread that starts the job, before any
+    processor runs.
     """
 
     def preferred_parallelism(self, context: JobContext) -> int | None:
-        """How many processors per member are of use, at most; None if as many as there are
+        """The maximum number of processors per member that are of use; None: as many as there are
         workers."""
         return None
 
@@ -83,8 +85,12 @@ Supplier = ProcessorFactory | ProcessorSupplier | ProcessorMetaSupplier
 
 @frozen
 class Vertex:
-    """A step of the computation. `parallelism` None means: as the supplier prefers, else one per
-    worker thread."""
+    """A step of the computation.
+
+    name: name that is unique in the DAG.
+    supplier: makes the processors.
+    parallelism: processors per member; None: as the supplier prefers, else one per worker thread.
+    """
 
     __module__ = "runnel"
 
@@ -95,14 +101,17 @@ class Vertex:
 
 @frozen
 class Edge:
-    """A connection from an output (`source_ordinal`) of one vertex to an input (`target_ordinal`)
-    of another.
+    """A connection from an output of one vertex to an input of another.
 
-    Inputs of a smaller `priority` are read to their end before those of a larger one are touched.
-    `keys` are the names of the key columns of a PARTITIONED edge. A distributed edge crosses
-    members; with one member it equals a local one. `watermarks` pairs the numbers of the watermarks
-    that it brings with those that they have for the target; others end here. None: it brings all,
-    as they are.
+    source, target: names of the vertices.
+    source_ordinal, target_ordinal: number of the output and of the input.
+    routing: how batches are distributed over the target's processors.
+    keys: names of the key columns of a PARTITIONED edge.
+    priority: inputs with a smaller priority are read to their end before inputs with a larger one.
+    queue_size: capacity of each queue, in batches.
+    is_distributed: the edge crosses members; with one member it equals a local edge.
+    watermarks: pairs of a watermark's number in the source and its number in the target; other
+        watermarks end here. None: all pass, with unchanged numbers.
     """
 
     __module__ = "runnel"
@@ -140,22 +149,22 @@ class Edge:
         return replace(self, priority=priority)
 
     def with_watermarks(self, numbers: Mapping[int, int]) -> Edge:
-        """Brings the watermarks whose numbers are the keys, as those that are the values."""
+        """Passes only the watermarks whose numbers are keys of `numbers`, renumbered to the
+        values."""
         return replace(self, watermarks=tuple(sorted(numbers.items())))
 
-    def with_queue_size(self, places: int) -> Edge:
-        return replace(self, queue_size=places)
+    def with_queue_size(self, size: int) -> Edge:
+        return replace(self, queue_size=size)
 
 
 def between(source: Vertex, target: Vertex) -> Edge:
-    """An edge from output 0 of `source` to input 0 of `target`; refine it with the methods of
-    `Edge`."""
+    """An edge from output 0 of `source` to input 0 of `target`; the methods of `Edge` refine it."""
     return Edge(source.name, target.name)
 
 
 @dataclass(slots=True)
 class DAG:
-    """Vertices and edges under construction; `validate` checks them and gives the vertices in
+    """Vertices and edges under construction; `validate` checks them and returns the vertices in
     topological order."""
 
     __module__ = "runnel"
@@ -163,8 +172,7 @@ class DAG:
     vertices: dict[str, Vertex] = field(default_factory=dict)
     edges: list[Edge] = field(default_factory=list)
     prepared: object = field(default=None, init=False, repr=False, compare=False)
-    """What the runtime worked out about this DAG when it was first submitted, kept for the next
-    time."""
+    """The runtime's template of this DAG, computed when it was first submitted and reused later."""
 
     def vertex(self, name: str, supplier: Supplier, parallelism: int | None = None) -> Vertex:
         """Adds a vertex; its name must be new."""
@@ -185,9 +193,9 @@ class DAG:
         return self
 
     def narrowed(self) -> DAG:
-        """The same vertices and edges with one processor each. A plan for one processor may have
-        other vertices than one for several; so a job that is to be restored with any number of them
-        runs this one where it has but one."""
+        """The same vertices and edges with one processor for each vertex. A plan for one processor
+        may have other vertices than a plan for several; a job that must be restorable with any
+        parallelism therefore runs this DAG when it has one processor."""
         vertices = {name: replace(vertex, parallelism=1) for name, vertex in self.vertices.items()}
         return DAG(vertices, list(self.edges))
 
@@ -200,7 +208,7 @@ class DAG:
         return sorted((e for e in self.edges if e.source == name), key=lambda e: e.source_ordinal)
 
     def sides(self) -> tuple[dict[str, list[Edge]], dict[str, list[Edge]]]:
-        """The edges into and out of each vertex, by ordinal: for those who ask for all vertices."""
+        """The edges into and out of each vertex, by ordinal, computed in one pass."""
         inputs: dict[str, list[Edge]] = {name: [] for name in self.vertices}
         outputs: dict[str, list[Edge]] = {name: [] for name in self.vertices}
         for edge in self.edges:
@@ -213,8 +221,8 @@ class DAG:
         return inputs, outputs
 
     def validate(self) -> list[Vertex]:
-        """The vertices, sources first; ProgrammingError where there are none, for an unknown
-        vertex, a gap or a repetition in the ordinals, a partitioned edge without keys, or a
+        """The vertices, sources first. ProgrammingError if there are none, for an unknown vertex, a
+        gap or a repetition in the ordinals, a partitioned edge without keys, an empty queue, or a
         cycle."""
         if not self.vertices:
             raise ProgrammingError(
@@ -233,7 +241,7 @@ class DAG:
                 )
             if edge.queue_size < 1:
                 raise ProgrammingError(
-                    f'the edge "{edge.source}" → "{edge.target}" has a queue of no places'
+                    f'the edge "{edge.source}" → "{edge.target}" has a queue of size 0'
                 )
         inputs, outputs = self.sides()
         for name in self.vertices:

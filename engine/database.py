@@ -507,6 +507,6 @@ def _check() -> Callable[[], None]:
 def _deadline(timeout: float) -> tuple[float, int]:
     """The time that a statement has, in seconds, and when it is over."""
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
-        raise InterfaceError(f"timeout takes a number of seconds above 0, not {timeout!r}")
+        raise InterfaceError(f"timeout must be a number of seconds above 0, not {timeout!r}")
     timeout = min(timeout, _LONGEST_TIMEOUT)
     return timeout, monotonic_ns() + round(timeout * 1e9)

@@ -1,7 +1,7 @@
 """PEP 249's type objects and constructors.
 
-A type object equals the types of its family, so that `cursor.description[i][1] == runnel.NUMBER`
-says whether column i holds numbers. What `description` gives there is a `SqlType`.
+A type object equals the types of its family: `cursor.description[i][1] == runnel.NUMBER` is True if
+column i holds numbers. The type code in `description` is a `SqlType`.
 """
 
 from __future__ import annotations

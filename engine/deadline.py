@@ -1,9 +1,8 @@
-"""How long the statement that a thread runs may wait for others, and that it may be cancelled
-meanwhile.
+"""The deadline and the cancellation of the statement that a thread runs.
 
-What waits outside of a job (for a broker while a source is divided, for a job that is being
-suspended, for a table that another statement writes) is deep below the statement, and behind
-contracts that know nothing of time-outs: so the limit goes with the thread.
+Waits outside of a job (for a broker while a source is split, for a job that is being suspended, for
+a table that another statement writes) are deep below the statement, under contracts that know
+nothing of timeouts. Therefore the deadline is a context variable of the thread.
 """
 
 from __future__ import annotations
@@ -20,20 +19,27 @@ from typing import Any
 from runnel.errors import ErrorCode, InterfaceError, OperationalError
 
 LEAST = 0.1
-"""Seconds that are waited in any case: an answer that is there already counts."""
-GOES_ON = "what it asked for goes on; SHOW JOBS tells how far it is"
-"""The hint for those who no longer wait for a job."""
+"""Minimum wait in seconds: an answer that has already arrived counts in any case."""
+GOES_ON = "the change continues; SHOW JOBS reports its progress"
+"""The hint for a statement that no longer waits for a job."""
 LOOK = 0.05
-"""Seconds after which a thread that waits for a lock looks whether its statement was cancelled."""
+"""Interval in seconds at which a thread that waits for a lock checks whether its statement was
+cancelled."""
 
 
 class Patience:
-    """Of one statement. `deadline` is a time of `time.monotonic_ns`, None: none; `timeout` the
-    seconds that it had until then. It stands where a job would, so that who cancels the statement
-    ends the waiting, from any thread. As a context it is that of the thread which enters it: what
-    is done within has until then, and no longer than what is around it."""
+    """The time limit of one statement, which can also be cancelled.
 
-    # Of most statements these stay as they are, and each has one.
+    deadline: time of `time.monotonic_ns`; None: no limit.
+    timeout: the seconds from the start of the statement to the deadline; None: no limit.
+    is_cancelled: whether the statement was cancelled.
+
+    It has the interface of a job, so that cancelling the statement, from any thread, ends its
+    waits. As a context manager it becomes the deadline of the thread that enters it; inside an
+    outer deadline the earlier of the two applies.
+    """
+
+    # Most statements never change these defaults, and each statement makes an instance.
     is_cancelled = False
     timeout: float | None = None
     _outer: Patience | None = None
@@ -67,7 +73,8 @@ class Patience:
         outer._tell(self.cancel)
 
     def announce(self) -> None:
-        """It is about to be waited with, or to be looked at: from now on it can be cancelled."""
+        """Called before the statement waits or checks its deadline: from now on it can be
+        cancelled."""
 
     def cancel(self) -> None:
         self.is_cancelled = True
@@ -75,12 +82,12 @@ class Patience:
             wake()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Nothing is left running."""
+        """Nothing runs that could be waited for."""
         return True
 
     @contextmanager
     def telling(self, wake: Callable[[], object]) -> Iterator[None]:
-        """Calls `wake` when it is cancelled, or at once if it is."""
+        """Calls `wake` when the statement is cancelled, or at once if it already was."""
         self._tell(wake)
         try:
             yield
@@ -88,8 +95,8 @@ class Patience:
             self._forget(wake)
 
     def _tell(self, wake: Callable[[], object]) -> None:
-        # Threads may do so at the same time: each step is one of the interpreter's, and none
-        # replaces what another has added.
+        # Several threads may do so at the same time: each step is atomic in the interpreter, and
+        # no thread replaces an entry that another has added.
         self.__dict__.setdefault("_wakes", set()).add(wake)
         if self.is_cancelled:  # after it was added, so that either this or `cancel` sees the other
             wake()
@@ -98,14 +105,14 @@ class Patience:
         self.__dict__["_wakes"].discard(wake)
 
     def check(self, hint: str | None = None) -> None:
-        """OperationalError, with that hint, where it was cancelled."""
+        """OperationalError with that hint if the statement was cancelled."""
         if self.is_cancelled:
             raise OperationalError(
                 "the statement was cancelled while it waited", code=ErrorCode.CANCELLED, hint=hint
             )
 
     def check_time(self) -> None:
-        """OperationalError where its time is over."""
+        """OperationalError if the deadline has passed."""
         if self.deadline is not None and monotonic_ns() > self.deadline:
             raise OperationalError(
                 "the statement timed out while waiting",
@@ -114,7 +121,7 @@ class Patience:
             )
 
     def left(self, most: float) -> float:
-        """Seconds until its time is over, from 0 to `most`."""
+        """Seconds until the deadline, from 0 to `most`."""
         return (
             most
             if self.deadline is None
@@ -126,7 +133,8 @@ _OF_THIS_THREAD: ContextVar[Patience | None] = ContextVar("patience", default=No
 
 
 def current() -> Patience:
-    """That of the statement which this thread runs; one without an end where there is none."""
+    """The deadline of the statement that this thread runs; without a statement, one without a
+    limit."""
     found = _OF_THIS_THREAD.get()
     if found is None:
         return Patience(None)
@@ -136,8 +144,8 @@ def current() -> Patience:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """What this thread does within doesn't end with its statement: broken off, it would lose
-    something."""
+    """Within it this thread runs without the deadline of its statement, for work that would lose
+    something if it were interrupted."""
     token = _OF_THIS_THREAD.set(None)
     try:
         yield
@@ -146,13 +154,13 @@ def undisturbed() -> Iterator[None]:
 
 
 def seconds(most: float) -> float:
-    """How long this thread may wait now, at most so many seconds."""
+    """Seconds that this thread may wait now, at most `most`."""
     patience = current()
     return most if patience.deadline is None else max(LEAST, patience.left(most))
 
 
 class RunningStatements:
-    """Those of one connection that wait for something, or have waited. Safe for threads."""
+    """The statements of one connection that wait, or have waited, for something. Thread-safe."""
 
     def __init__(self) -> None:
         self._waiting: set[Patience] = set()
@@ -169,15 +177,20 @@ class RunningStatements:
         self._waiting.discard(statement)
 
     def cancel_all(self) -> None:
-        """Ends all waits, and those that still begin."""
+        """Ends all waits, and the waits that begin later."""
         self._is_closed = True
         for statement in list(self._waiting):
             statement.cancel()
 
 
 class RunningStatement(Patience):
-    """One statement of a connection. Most wait for nothing: only one that does is told to
-    `on_start`, and can be cancelled."""
+    """The deadline of one statement of a connection. Most statements wait for nothing: `on_start`
+    is called only for one that waits, and only such a statement can be cancelled.
+
+    deadline, timeout: as in the base class.
+    on_start: receives this object when the statement first waits.
+    home: the running statements of the connection.
+    """
 
     _is_known = False
 
@@ -212,19 +225,22 @@ class RunningStatement(Patience):
 
 
 class PatientLock:
-    """A lock of one thread, which may enter it several times. Waiting for it ends with the
-    statement: OperationalError where the statement is cancelled or times out meanwhile. `held`
-    names what the lock guards, as the error is to name it."""
+    """A reentrant lock whose wait ends with the statement: OperationalError if the statement is
+    cancelled or times out meanwhile.
 
-    def __init__(self, held: str) -> None:
-        self._held = held
+    waiting_for: name of the guarded object, for the error.
+    """
+
+    def __init__(self, waiting_for: str) -> None:
+        self._waiting_for = waiting_for
         self.inner = RLock()
-        """Waiting for this one hears nothing: for what must be done however the statement ends."""
+        """Waiting for this lock ignores the deadline: for work that must be done however the
+        statement ends."""
         self.acquire = self.inner.acquire
         self.release = self.inner.release
 
     def __enter__(self) -> None:
-        # Most locks are free: no statement pays for the waiting of others.
+        # Most locks are free: then the deadline is not even looked up.
         if not self.acquire(False):
             self._wait()
 
@@ -249,28 +265,28 @@ class PatientLock:
                 )
             else:
                 continue
-            detail = f"it waited for {self._held}, which another statement holds"
+            detail = f"it waited for {self._waiting_for}, which another statement uses"
             raise OperationalError(
                 f"the statement {message} before it began", code=code, detail=detail, hint=hint
             )
 
 
 LONGEST_WAIT = 1e9
-"""Seconds, 31 years: as good as for ever, and as short as the system's calls take it."""
+"""Seconds (31 years): practically no limit, and within the range of the system's calls."""
 
 
 def waiting_time(timeout: Any) -> float | None:
-    """How many seconds a caller is to wait (None: for ever); InterfaceError for what is no such
-    time."""
+    """The number of seconds that a caller is to wait; None: without a limit. InterfaceError if
+    `timeout` is not a number of seconds."""
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
-        raise InterfaceError(f"timeout takes a number of seconds, 0 or more, not {timeout!r}")
+        raise InterfaceError(f"timeout must be a number of seconds, 0 or more, not {timeout!r}")
     return float(min(timeout, LONGEST_WAIT))
 
 
 def end_of_wait(timeout: Any) -> float | None:
-    """When that time is over, by `time.monotonic`; None: never."""
+    """The time of `time.monotonic` at which that wait ends; None: never."""
     left = waiting_time(timeout)
     return None if left is None else monotonic() + left
 
@@ -280,7 +296,7 @@ _CHECK: ContextVar[Callable[[], None]] = ContextVar("check", default=lambda: Non
 
 @contextmanager
 def within_time(check: Callable[[], None]) -> Iterator[None]:
-    """What this thread plans within ends where `check` raises."""
+    """Within it, planning on this thread stops when `check` raises."""
     token = _CHECK.set(check)
     try:
         yield
@@ -289,6 +305,7 @@ def within_time(check: Callable[[], None]) -> Iterator[None]:
 
 
 def check_time() -> None:
-    """Raises where the time of the statement that this thread plans is over. Called for each node
-    that is bound, rewritten or chosen, so that no stage is deaf however large the statement."""
+    """Raises if the statement that this thread plans has timed out or was cancelled. Called for
+    each node that is bound, rewritten or chosen, so that every stage stops early, however large the
+    statement."""
     _CHECK.get()()

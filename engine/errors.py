@@ -1,8 +1,7 @@
-"""The exception tree of PEP 249, and how an error tells its story.
+"""The exception tree of PEP 249, and the rendering of an error.
 
-Every error carries a code, a detail, a hint and, where the SQL text is to blame, a position in it.
-An error names the thing, its kind and the remedy; it never does work of its own (no logging, no
-reporting).
+Every error carries a code, a detail, a hint and, if the SQL text caused it, a position in it. An
+error names the object, its kind and the remedy; it has no side effects (no logging, no reporting).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from functools import lru_cache
 
 
 class ErrorCode(IntEnum):
-    """Numeric codes, compatible with those of Hazelcast SQL."""
+    """Numeric codes, compatible with the codes of Hazelcast SQL; codes from 3001 are Runnel's."""
 
     GENERIC = -1
     CONNECTION_PROBLEM = 1001
@@ -34,14 +33,19 @@ class ErrorCode(IntEnum):
     INTERFACE = 2004
     INTERNAL = 2005
     OUT_OF_MEMORY = 2006
-    POSITION_EXPIRED = 3001  # ours
-    NOT_ALLOWED = 3002  # ours
+    POSITION_EXPIRED = 3001
+    NOT_ALLOWED = 3002
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in the SQL text: `line` and `column` count from 1, `offset` counts characters from
-    0."""
+    """A position in the SQL text.
+
+    line: line number, from 1.
+    column: number of the character in its line, from 1.
+    offset: number of the character in the text, from 0.
+    length: number of characters, at least 1.
+    """
 
     line: int
     column: int
@@ -58,25 +62,29 @@ class Position:
 
 @lru_cache(maxsize=1)
 def _line_starts(sql: str) -> tuple[int, ...]:
-    """Where the lines of the text begin. Kept for the last text: a statement may have thousands of
-    literals, each with a position."""
+    """The offsets at which the lines of the text begin. Cached for the last text: a statement may
+    have thousands of literals, each with a position."""
     return (0, *(place + 1 for place, character in enumerate(sql) if character == "\n"))
 
 
 class Warning(Exception):
-    """Important warnings, such as data that was cut short (PEP 249)."""
+    """Important warnings, such as truncated data (PEP 249)."""
 
 
 class Error(Exception):
-    """The base of every error that Runnel raises (PEP 249).
+    """The base class of every error that Runnel raises (PEP 249).
 
-    `message` is one lower-case sentence without a final dot; `detail` says more; `hint` says what
-    to do about it; `position` points into `sql`, the statement's text, which the cursor attaches.
+    message: one lower-case sentence without a final dot.
+    code: numeric code; by default the code of the class.
+    detail: additional facts.
+    hint: what the user can do about it.
+    position: position in `sql`.
+    sql: text of the statement, set by the cursor.
     """
 
     default_code = ErrorCode.GENERIC
     is_refusal = False
-    """Whether another engine refused the part of a plan that it was handed."""
+    """Whether another engine refused to run the fragment that it was given."""
 
     def __init__(
         self,
@@ -103,8 +111,8 @@ class Error(Exception):
 
 
 def may_succeed_here(error: Error) -> bool:
-    """Whether a part of a plan failed on another engine for want of memory, or was refused: our own
-    operators may do it."""
+    """Whether a fragment failed on another engine for lack of memory, or was refused: Runnel's own
+    operators may be able to run it."""
     return error.is_refusal or error.code is ErrorCode.OUT_OF_MEMORY
 
 
@@ -116,18 +124,18 @@ class InterfaceError(Error):
 
 
 class DatabaseError(Error):
-    """Everything that goes wrong with the statement, its data, or the engine."""
+    """Everything that fails in the statement, its data, or the engine."""
 
 
 class DataError(DatabaseError):
-    """Overflow, division by zero, a cast that fails, a value that doesn't fit its column."""
+    """Overflow, division by zero, a failing cast, a value that doesn't fit its column."""
 
     default_code = ErrorCode.DATA_EXCEPTION
 
 
 class OperationalError(DatabaseError):
-    """Input and output, time-outs, cancellation, lack of memory: not the statement's fault. One of
-    code GENERIC wouldn't pass by itself; a job isn't tried again after it."""
+    """Input and output, timeouts, cancellation, lack of memory: not caused by the statement. An
+    error with code GENERIC is permanent; a job does not restart after it."""
 
     default_code = ErrorCode.INPUT_OUTPUT
 
@@ -151,13 +159,13 @@ class ProgrammingError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """Sound SQL that is outside what Runnel runs."""
+    """Valid SQL that Runnel does not support."""
 
     default_code = ErrorCode.NOT_SUPPORTED
 
 
 def render(error: Error) -> str:
-    """The whole story of an error: message, excerpt of the SQL, detail, hint. It can be printed
+    """The whole text of an error: message, excerpt of the SQL, detail, hint. It can be printed
     whatever it quotes: lone surrogates are shown as escapes."""
     parts = [_shortened(error.message)]
     if error.position is not None and error.sql is not None:
@@ -172,14 +180,14 @@ def render(error: Error) -> str:
 
 
 _LONGEST_TEXT = 1000
-"""As many characters of a message, a detail or a hint are shown: it may quote a value of any
-length."""
+"""Maximum number of characters shown of a message, a detail or a hint, which may quote a value of
+any length."""
 
 _WIDEST_EXCERPT = 160
-"""As many characters of a line of SQL are shown, those around the position."""
+"""Maximum number of characters shown of a line of SQL, around the position."""
 
 _BEFORE_PLACE = 60
-"""As many characters are shown before a place that is far to the right."""
+"""Number of characters shown before a position that is far to the right."""
 
 
 def _shortened(text: str) -> str:
@@ -210,14 +218,14 @@ def _excerpt(line: str, position: Position) -> tuple[str, str]:
 
 
 def suggest(name: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
-    """A hint that names the known name nearest to `name`, or `otherwise` where none is near."""
+    """A hint with the known name nearest to `name`, or `otherwise` if none is near."""
     by_lower = {candidate.lower(): candidate for candidate in known}
     near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return f'did you mean "{by_lower[near[0]]}"?' if near else otherwise
 
 
 def as_written(name: str) -> str:
-    """A name as it is written in SQL: in quotes where it isn't a word."""
+    """A name as it is written in SQL: quoted if it is not an identifier."""
     return (
         name
         if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)
@@ -226,10 +234,10 @@ def as_written(name: str) -> str:
 
 
 HIDDEN = "****"
-"""Stands for what isn't shown."""
+"""Replacement for a hidden value."""
 _USER = re.compile(r"""(://[^/:@\s]*):[^\s'",;]+@""")
-"""A password may hold what ends an address, such as "/" and "@": rather too much is hidden than too
-little."""
+"""A password may contain characters that end an address, such as "/" and "@". Hiding too much is
+preferred to hiding too little."""
 _PARAMETER = re.compile(
     r"""(\b(?:password|passwd|pwd|secret|token|sig|(?:x-amz-)?(?:signature|credential|security-token)|accountkey|sharedaccesskey)=)"""
     r"""[^&;\s'"]+""",
@@ -238,7 +246,7 @@ _PARAMETER = re.compile(
 
 
 def without_password(text: str) -> str:
-    """A text for people, such as a URL, without a password in it."""
+    """A text for people, such as a URL, with passwords hidden."""
     return _PARAMETER.sub(rf"\1{HIDDEN}", _USER.sub(rf"\1:{HIDDEN}@", text))
 
 
@@ -248,7 +256,7 @@ translated."""
 
 
 def internal(message: str, detail: str | None = None) -> InternalError:
-    """A fault of our own, with the request to report it."""
+    """An error for a fault in Runnel, with the request to report it."""
     return InternalError(
         f"internal error: {message}", detail=detail, hint="please report this with the statement"
     )

@@ -1,15 +1,14 @@
-"""The operator contract: what a processor is given, when each of its methods is called, and what it
-may do there.
+"""The operator contract: what a processor receives, and when each of its methods is called.
 
-A processor is the code of one vertex; `parallelism` instances of it run on each member. It is
-called by one thread at a time, but not always by the same one. It takes items from an inbox and
-offers items to an outbox, and it never waits: an outbox that is full answers False, and the
-processor returns, to be called again when there is room. The model is Hazelcast Jet's Core API.
+A processor is the code of one vertex; `parallelism` instances of it run on each member. One thread
+at a time calls it, but not always the same one. It takes items from an inbox and offers items to
+an outbox, and it never waits: a full outbox answers False, and the processor returns; the runtime
+calls it again when there is room. The model is Hazelcast Jet's Core API.
 
 A cooperative processor shares a worker thread with many others: a call should end within about a
 millisecond (a call over 100 ms is logged with the vertex and the duration). A processor that must
-block (files, foreign engines) sets `cooperative` to False and gets a thread of its own; even there
-a call should end within about a second, or no snapshot could start.
+block (files, other engines) sets `cooperative` to False and runs on a thread of its own; even there
+a call should end within about a second, because no snapshot can start during a call.
 """
 
 from __future__ import annotations
@@ -32,8 +31,11 @@ if TYPE_CHECKING:
 
 @frozen
 class Watermark:
-    """A promise: no later item has an event time before `time` (in the time column's own unit).
-    `column` tells apart the time columns of a stream that has several (a join of streams)."""
+    """An assertion that no later item has an event time before `time`.
+
+    time: event time, in the unit of the time column.
+    column: number of the time column, for a stream with several of them (a join of streams).
+    """
 
     time: int
     column: int = 0
@@ -41,8 +43,11 @@ class Watermark:
 
 @frozen
 class Barrier:
-    """Divides the items before a snapshot from those after it (Chandy and Lamport). After a
-    terminal one comes nothing."""
+    """Separates the items before a snapshot from the items after it (Chandy and Lamport).
+
+    snapshot_id: number of the snapshot.
+    is_terminal: no item follows this barrier.
+    """
 
     snapshot_id: int
     is_terminal: bool = False
@@ -50,16 +55,21 @@ class Barrier:
 
 @frozen
 class LatencyMarker:
-    """Travels among the rows to tell how long they take: `created` is the monotonic time in ns at
-    which a source sent it. Processors never see one."""
+    """Travels among the rows to measure their latency. Processors never see one.
+
+    created: when a source sent it, in monotonic nanoseconds.
+    """
 
     created: int
 
 
 class Idle:
-    """Says that an input expects no items for now, so that it doesn't hold back the watermark.
-    `origins`: the sources whose idleness it is, each with how often it had become active again by
-    then. One equals another; IDLE has no origins."""
+    """States that an input expects no items for now, so that it does not hold back the watermark.
+
+    origins: the idle sources, each with the number of times it had become active again by then.
+
+    All instances are equal. IDLE has no origins.
+    """
 
     __slots__ = ("origins",)
 
@@ -84,10 +94,14 @@ class Done:
 
 
 class Active:
-    """Takes an Idle back: there are items again, though they may be held on the way and nothing of
-    them come for long. `origin` has become active for the `count`-th time: what it said of its
-    idleness before is void, on whichever way that comes. ACTIVE has no origin and speaks of its way
-    alone. Processors never see one."""
+    """Cancels an Idle: items are coming again, although they may be buffered on the way for long.
+
+    origin: the source that became active; an Idle of that source with a smaller count is void,
+        on whichever path it arrives. "" in ACTIVE, which concerns only the path it travels on.
+    count: the number of times that the source has become active.
+
+    All instances are equal. Processors never see one.
+    """
 
     __slots__ = ("count", "origin")
 
@@ -114,42 +128,43 @@ Item: TypeAlias = "pa.RecordBatch | Watermark | Barrier | LatencyMarker | Idle |
 
 
 class Inbox(Protocol):
-    """Batches of one input, waiting for the processor; those it leaves it is given again."""
+    """Batches of one input, queued for the processor. Batches that a call leaves are offered again
+    in the next call."""
 
     def peek(self) -> pa.RecordBatch | None:
-        """The next batch, which stays; None if there is none."""
+        """The next batch, which stays in the inbox; None if there is none."""
 
     def poll(self) -> pa.RecordBatch | None:
-        """Takes the next batch; None if there is none."""
+        """Removes and returns the next batch; None if there is none."""
 
     def __len__(self) -> int:
-        """How many batches are there."""
+        """Number of batches in the inbox."""
 
 
 class Outbox(Protocol):
-    """The outputs of a processor. After an `offer` that was refused, the same item must be offered
-    again first."""
+    """The outputs of a processor. After a refused `offer`, the same item must be offered again
+    before any other."""
 
     def offer(self, item: Item, ordinal: int = -1) -> bool:
-        """Hands on an item to output `ordinal`, or to all (-1). False: there was no room, and (for
-        -1) perhaps only some outputs have it; offer the *same* item again in a later call. An empty
-        batch is accepted and goes nowhere."""
+        """Sends an item to output `ordinal`, or to all outputs (-1). False: there was no room, and
+        (for -1) perhaps only some outputs received it; offer the *same* item again in a later
+        call. An empty batch is accepted and discarded."""
 
     def offer_snapshot(self, batch: pa.RecordBatch) -> bool:
-        """Hands rows of state to the snapshot; only in `save_snapshot`. False as with `offer`."""
+        """Adds rows of state to the snapshot; only in `save_snapshot`. False as with `offer`."""
 
 
 class ResultTarget(Protocol):
-    """Where the root of a query puts its rows: the writing end of the job's result queue."""
+    """The writing end of a job's result queue, to which the root of a query offers its rows."""
 
     def offer(self, batch: pa.RecordBatch) -> bool:
-        """Hands on rows. False: the reader is behind; the processor is woken when there is room."""
+        """Adds rows. False: the queue is full; the processor is woken when there is room."""
 
 
 class Guarantee(Enum):
-    """What is promised of each row of a job's input after a failure: its effect is there exactly
-    once, or once or more; or nothing, as no snapshots are taken. The values are those of the option
-    'processingGuarantee'."""
+    """How often each row of a job's input takes effect after a failure: exactly once, or at least
+    once; NONE makes no guarantee, as no snapshots are taken. The values are spelled as in the
+    option 'processingGuarantee'."""
 
     NONE = "none"
     AT_LEAST_ONCE = "atLeastOnce"
@@ -160,9 +175,12 @@ class Guarantee(Enum):
 
 
 class ExpiredPosition(Enum):
-    """What a job does where a source no longer has what comes after the position that a snapshot
-    kept: it stops with an error, or goes on with the earliest or the latest that there is. The
-    values are those of the option 'expiredPosition'."""
+    """The reaction of a job when a source no longer has the rows after the position in a snapshot.
+
+    FAIL: the job stops with an error. EARLIEST: it continues with the first row that the source
+    still has. LATEST: it continues with rows that arrive from now on. The values are spelled as in
+    the option 'expiredPosition'.
+    """
 
     FAIL = "fail"
     EARLIEST = "earliest"
@@ -174,19 +192,25 @@ class ExpiredPosition(Enum):
 
 @frozen
 class JobContext:
-    """What all processors of one execution share.
+    """Values and services that all processors of one execution share.
 
-    `clock` gives monotonic nanoseconds; `results` takes the rows of a query; `accumulation_limit`
-    is the most rows that one processor may hold (0: no limit); `kernel` gives the connection's
-    DuckDB, which works where memory may not do; `memory` is the connection's budget (None: no
-    limit, and nothing is spilled). `linger`: how long, in ns, rows of a stream may wait in a source
-    so that more of them go together.
-
-    A named job has an `owner`, which is the same in all its executions: what its sinks stage is
-    kept under that name. With a `guarantee` snapshots are taken; `request_snapshot` asks for one
-    soon, or, if one is under way, for another after it (from any thread). `expired_position` says
-    what a source does whose position is gone, and `tell` is given what the job's owner should know,
-    such as what was left out so (from any thread).
+    job_id: number of the job.
+    evaluation: context in which expressions are evaluated.
+    clock: returns the monotonic time in nanoseconds.
+    results: receives the rows of a query; None: the job returns no rows.
+    accumulation_limit: maximum number of rows that one processor may accumulate; 0: no limit.
+    is_unbounded: the job reads a source without an end.
+    kernel: returns the connection's DuckDB, for work that does not fit in memory.
+    memory: memory budget of the connection; None: no limit, and nothing is spilled.
+    linger: maximum time, in ns, that rows of a stream may wait in a source to form larger batches.
+    owner: name of a named job, the same in all its executions; its sinks store staged rows under
+        it. "" for a light job.
+    guarantee: with AT_LEAST_ONCE or EXACTLY_ONCE snapshots are taken.
+    request_snapshot: requests a snapshot soon, or, during a snapshot, another one after it; may be
+        called from any thread.
+    expired_position: what a source does when its position has expired.
+    tell: reports a message to the job's owner, such as the rows that were skipped for an expired
+        position; may be called from any thread.
     """
 
     job_id: int
@@ -207,12 +231,17 @@ class JobContext:
 
 @frozen
 class ProcessorContext:
-    """What one processor is told about its place.
+    """The identity of one processor in its job, and how it is woken.
 
-    `index` is its number among the `parallelism` processors of its vertex. `wake()` may be called
-    from any thread to have the processor called soon; `wake_at(time)` (monotonic ns) does so at a
-    time. A processor with nothing to do is not called until an input, its outbox or one of these
-    two wakes it.
+    job: what all processors of the execution share.
+    vertex: name of the vertex.
+    index: number of the processor among the `parallelism` processors of its vertex.
+    wake: has the processor called soon; may be called from any thread.
+    wake_at: has the processor called at a time (monotonic ns); may be called from any thread.
+    logger: logger whose messages name the vertex and the index.
+
+    A processor with nothing to do is not called until an input, its outbox, `wake` or `wake_at`
+    wakes it.
     """
 
     job: JobContext
@@ -225,7 +254,7 @@ class ProcessorContext:
 
 
 class Processor:
-    """The base of all processors. The order of calls:
+    """Base class of all processors. The order of calls:
 
     1. `init`, once, before anything else.
     2. `restore_snapshot` with state, any number of times, then `finish_restore` until it returns
@@ -246,125 +275,128 @@ class Processor:
     cooperative = True
 
     is_satisfied = False
-    """Set by a processor, in `init` or later, that needs no more input (a LIMIT that was reached).
-    The tasklet then ends its inputs as if they were done: queued items are dropped, producers see
-    queues that take everything and keep nothing, and go on with `complete`. A producer all of whose
-    consumers ended their inputs this way ends early in turn: it is closed without `complete`. Where
-    it still has a consumer that is not satisfied, it goes on."""
+    """Set to True by a processor, in `init` or later, that needs no more input (a LIMIT that was
+    reached). The tasklet then ends its inputs as if they were done: queued items are dropped, the
+    queues accept and discard whatever producers offer, and `complete` is called next. A producer
+    all of whose consumers ended their inputs this way ends early too: it is closed without
+    `complete`. A producer with another consumer that is not satisfied continues."""
 
     alarm = 0
     """Set by a processor with inputs: the time (monotonic ns) at which `on_alarm` is to be called;
     0 for never."""
 
     idle_inputs: Collection[int] = frozenset()
-    """Set by the runtime for a processor of several inputs: those that expect nothing for now. It
-    changes between two calls."""
+    """Set by the runtime for a processor of several inputs: the ordinals of the inputs that are
+    idle. The set changes only between two calls."""
 
     holds_snapshots = False
-    """Whether no snapshot may begin before it has ended, since it couldn't go on from the middle. A
-    vertex that has ended at a snapshot ends at once when the job is restored."""
+    """Whether no snapshot may begin before this processor has ended, because it cannot resume in
+    the middle. A vertex that had ended at a snapshot ends at once when the job is restored."""
 
     outbox: Outbox
     context: ProcessorContext
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
-        """Gets to know its place. May not offer anything yet. An override calls this first."""
+        """Stores the outbox and the context. May not offer anything yet. An override calls this
+        implementation first."""
         self.outbox = outbox
         self.context = context
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
         """Takes batches of input `ordinal` and offers results. It may leave batches in the inbox
-        (the outbox is full, or one was enough for a short call); then it is called again with them
-        before anything else."""
+        (the outbox is full, or one batch was enough for a short call); then it is called with them
+        again before any other method is."""
         raise NotImplementedError(f"{type(self).__name__}.process")
 
     def process_watermark(self, watermark: Watermark) -> bool:
-        """Deals with a watermark and passes it on. False: not yet, call again."""
+        """Handles a watermark and passes it on. False: not done yet, call again."""
         return self.outbox.offer(watermark)
 
     def flush(self) -> bool:
-        """The inputs have nothing for now: emits what was held back to fill a batch. Also called
-        when one of several inputs falls idle. False: not all yet, call again."""
+        """The inputs have nothing for now: emits rows that were retained to fill a batch. Also
+        called when one of several inputs becomes idle. False: not all emitted, call again."""
         return True
 
     def on_idle(self) -> bool:
-        """All inputs are idle, and those behind are told so next: they then don't wait for this
-        processor, so it gives now what their results need of what it holds. False: not all yet,
-        call again. May be called once more when all is given."""
+        """All inputs are idle, and the consumers are about to be informed. They then stop waiting
+        for this processor, so it now emits the buffered rows that their results need. False: not
+        all emitted, call again. May be called again after it returned True."""
         return True
 
     def on_alarm(self) -> bool:
-        """The time in `alarm` has come, between two calls for the inputs. Sets `alarm` anew. False:
-        not done yet, call again. The inputs are looked at before the next alarm, however early that
-        is due."""
+        """The time in `alarm` has come, between two calls for the inputs. Sets a new `alarm`.
+        False: not done yet, call again. The inputs are polled before the next alarm, however early
+        it is due."""
         return True
 
     def complete_edge(self, ordinal: int) -> bool:
-        """Input `ordinal` ended. False: there is more to do for it, call again before anything
-        else."""
+        """Input `ordinal` ended. False: not done yet, call again before any other method."""
         return True
 
     def complete(self) -> bool:
         """All inputs ended; a source produces its data here. False: call again (after a full
-        outbox, when there is room; else at once if something was offered; else when woken)."""
+        outbox, when there is room; otherwise at once if something was offered, else when woken)."""
         return True
 
     @property
     def late_rows(self) -> int:
-        """How many rows came too late for what was given away already. Read by other threads."""
+        """Number of rows that arrived after their result had been emitted. Read by other
+        threads."""
         return 0
 
     @property
     def malformed_records(self) -> int:
-        """How many records a source left out as they couldn't be read. Read by other threads."""
+        """Number of records that a source skipped because they could not be read. Read by other
+        threads."""
         return 0
 
     @property
     def skipped_rows(self) -> int:
-        """How many rows a source has left out since its position had expired, as far as that is
-        known. Read by other threads."""
+        """Number of rows that a source has skipped because its position had expired, as far as the
+        number is known. Read by other threads."""
         return 0
 
     def state_size(self) -> tuple[int, int]:
-        """The rows and bytes that it keeps, about. Called by other threads at any time, so it only
-        reads."""
+        """Approximate rows and bytes of its state. Called by other threads at any time, so it must
+        only read."""
         return 0, 0
 
     def spilled_size(self) -> tuple[int, int]:
-        """How much of that is in files, for want of memory. As `state_size`."""
+        """How many of those rows and bytes were spilled to files. Called like `state_size`."""
         return 0, 0
 
     def save_snapshot(self) -> bool:
-        """Offers the state to the snapshot. False: not all yet, call again."""
+        """Offers the state to the snapshot. False: not all offered, call again."""
         return True
 
     def divided_as_now(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of state, marked with the keys that divide them over processors today, whatever did
-        when they were saved."""
+        """Rows of state with the keys by which the plan now partitions them over processors,
+        whatever keys they were saved with."""
         return batch
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
-        """Takes in rows of state, of this processor's keys only where the state is keyed."""
+        """Adds rows of state: if the state is keyed, only rows of this processor's keys."""
 
     def finish_restore(self) -> bool:
-        """All state was given. False: call again."""
+        """All state was passed to `restore_snapshot`. False: call again."""
         return True
 
     def prepare_commit(self, snapshot_id: int) -> bool:
-        """First phase for sinks: from here on the rows before the barrier can be committed whatever
-        happens."""
+        """First phase for sinks: after it returns True, the rows before the barrier can be
+        committed even after a failure."""
         return True
 
     def commit(self, snapshot_id: int, success: bool) -> bool:
-        """Second phase: commits what `prepare_commit` prepared, or gives it up."""
+        """Second phase: commits what `prepare_commit` prepared, or discards it if `success` is
+        False."""
         return True
 
     def close(self) -> None:
-        """Gives back what the processor holds. May not fail for want of an `init`."""
+        """Releases all resources. Must not fail if `init` was never called."""
 
 
 class StatelessProcessor(Processor, ABC):
-    """A processor that turns each batch into at most one batch, and keeps nothing."""
+    """A processor that turns each batch into at most one batch, and retains no rows."""
 
     _pending: pa.RecordBatch | None = None
 
@@ -373,7 +405,8 @@ class StatelessProcessor(Processor, ABC):
         """The result for one batch; None or an empty batch for nothing."""
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
-        """Takes one batch: whoever calls sees how long that took, and goes on if there is time."""
+        """Processes one batch: the caller measures the time, and calls again if there is some
+        left."""
         if not self._drain():
             return
         batch = inbox.poll()

@@ -1,7 +1,7 @@
-"""The settings of a connection: a declared table, typed reading, and their current values.
+"""The settings of a connection: their declarations, parsing, and current values.
 
-A setting is given to `connect(path, name=value)` or changed by `SET name = value`; `SHOW ALL` lists
-them. Every setting does something; one that can be given only at the start says so.
+A setting is passed to `connect(path, name=value)` or changed by `SET name = value`; `SHOW ALL`
+lists all settings. Some can only be set in `connect`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,15 @@ Value = str | int | bool | float
 
 @frozen
 class Setting:
-    """One setting. `read` gives its value for what the user wrote, or fails with a ValueError;
-    `allowed` says in words what it takes; `at_start`: it can't be changed once the connection is
-    made."""
+    """The declaration of a setting.
+
+    name: lower-case name.
+    default: value if it is not set.
+    read: converts the user's value, or raises ValueError.
+    allowed: the accepted values, in words.
+    meaning: description for SHOW ALL.
+    at_start: it cannot be changed after `connect`.
+    """
 
     name: str
     default: Value
@@ -36,8 +42,8 @@ class Setting:
 
 
 MOST_PROCESSORS = 256
-"""The largest query_parallelism. Steps that exchange rows have a queue from each processor to each
-other: here they take seconds to start, and the square of that beyond."""
+"""The maximum of query_parallelism. Steps that exchange rows have a queue between each pair of
+processors: with 256 processors they take seconds to start, and the time grows with the square."""
 
 
 def _integer(least: int, most: float = math.inf) -> Callable[[Value], int]:
@@ -54,7 +60,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(I?)B?", re.IGNORECASE)
 
 
 def _bytes(value: Value) -> int:
-    """A number of bytes, or one with a unit: MB is a million, MiB 2^20."""
+    """A number of bytes, also with a unit: MB is a million, MiB 2^20."""
     match = _SIZE.fullmatch(str(value).strip())
     if match is None or isinstance(value, bool):
         raise ValueError(value)
@@ -64,7 +70,7 @@ def _bytes(value: Value) -> int:
 
 
 LEAST_MEMORY = 1_000_000
-"""The smallest memory_limit but none: below that operators would do nothing but read and write
+"""The minimum of memory_limit, other than 0: with less, operators would mostly read and write
 files."""
 
 
@@ -81,7 +87,7 @@ _LONGEST = 60 * 1_000_000_000
 
 
 def _duration(value: Value) -> str:
-    """A time such as '20 ms'; a number alone is in milliseconds."""
+    """Normalizes a duration such as '20 ms'; a number alone is in milliseconds."""
     match = _DURATION.fullmatch(str(value).strip().lower())
     if match is None or isinstance(value, bool):
         raise ValueError(value)
@@ -92,7 +98,7 @@ def _duration(value: Value) -> str:
 
 
 def nanoseconds(duration: str) -> int:
-    """What `_duration` has read, as nanoseconds."""
+    """The nanoseconds of a normalized duration."""
     number, unit = duration.split()
     return int(float(number) * _NANOSECONDS[unit])
 
@@ -114,7 +120,7 @@ def _time_zone(value: Value) -> str:
 
 
 def _switch(value: Value) -> Value:
-    """A BOOLEAN, or what PostgreSQL also takes for one."""
+    """A BOOLEAN, or a text that PostgreSQL also accepts as one."""
     if isinstance(value, bool):
         return value
     known = {
@@ -139,7 +145,7 @@ SETTINGS = (
         os.cpu_count() or 1,
         _integer(1),
         "a whole number of at least 1",
-        "the number of worker threads that all jobs share",
+        "number of worker threads that all jobs share",
         at_start=True,
     ),
     Setting(
@@ -147,85 +153,86 @@ SETTINGS = (
         300_000,
         _integer(0),
         "a whole number of at least 0",
-        "from how many rows on DuckDB groups, joins and sorts rows that aren't in its own tables; "
-        "0: every query it can run",
+        "number of rows from which grouping, joining and sorting of data outside DuckDB tables is "
+        "handed to DuckDB; 0: always, where possible",
     ),
     Setting(
         "latency_target",
         "0 ms",
         _duration,
         "a time of at most a minute, such as '20 ms'",
-        "how long rows of a stream may wait to be worked on together, which saves time where they "
-        "come one by one; 0: not at all",
+        "maximum time for which rows of a stream wait to be processed in larger batches, which "
+        "saves work where rows arrive one by one; 0: they do not wait",
     ),
     Setting(
         "max_processor_accumulated_records",
         0,
         _integer(0),
         "a whole number of at least 0",
-        "the most rows that one processor may hold before its statement fails; 0: no limit",
+        "maximum number of rows that one processor may hold before its statement fails; "
+        "0: no limit",
     ),
     Setting(
         "memory_limit",
         default_limit(),
         _memory,
         "a number of bytes of at least 1 MB, or one with a unit, such as '512MB' or '4GiB'",
-        "how much memory queries may hold; what is beyond it goes to files in temp_directory, "
-        "also what queries on streams "
-        "keep, but for what EXPLAIN (STATE) says must fit in memory; 0: no limit",
+        "amount of memory that queries may use; rows and state of streams beyond it are written to "
+        "files in temp_directory, except state that by EXPLAIN (STATE) must fit in memory; "
+        "0: no limit",
     ),
     Setting(
         "plan_cache_size",
         1000,
         _integer(0),
         "a whole number of at least 0",
-        "how many plans are kept for re-use; 0: none",
+        "maximum number of cached plans; 0: none",
     ),
     Setting(
         "pushdown",
         True,
         _switch,
         "on or off",
-        "whether parts of a query may run on DuckDB or Spark; off: "
-        "everything runs on Runnel's own operators",
+        "whether fragments of a query may run on DuckDB or Spark; off: "
+        "all run on Runnel's own operators",
     ),
     Setting(
         "query_parallelism",
         0,
         _integer(0, MOST_PROCESSORS),
         f"a whole number from 0 to {MOST_PROCESSORS}",
-        "into how many processors each step of a statement is divided (above 8: one for each 1,000 "
-        "rows at most); 0: by the size of its tables",
+        "number of processors for each step of a statement (above 8: at most one for each 1,000 "
+        "rows); 0: by the size of its tables",
     ),
     Setting(
         "spark_job_rows",
         30_000,
         _integer(0),
         "a whole number of at least 0",
-        "from how many rows on a job that reads Spark's tables, and ends, runs on Spark; 0: "
-        "every one",
+        "number of rows from which a bounded job that reads Spark's tables runs on Spark; "
+        "0: always",
     ),
     Setting(
         "temp_directory",
         "",
         _directory,
         "the path of a folder that exists and may be written to",
-        "where rows go that memory has no room for; empty: the connection's own directory, "
-        "or that of the system",
+        "folder for rows that do not fit in memory; empty: the connection's own directory, "
+        "or the system's folder for temporary files",
     ),
     Setting(
         "time_zone",
         "UTC",
         _time_zone,
         "the name of a time zone, such as 'Europe/Vienna'",
-        "the zone in which instants are shown and cast to and from dates and times",
+        "time zone in which instants are shown, and cast to and from dates and times",
     ),
 )
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _ELSEWHERE = {
-    "statement_timeout": "give it to the statement: cursor.execute(sql, args, timeout=seconds)",
-    "lock_timeout": "give it to the statement: cursor.execute(sql, args, timeout=seconds)",
+    "statement_timeout": "pass it to the statement: cursor.execute(sql, args, timeout=seconds)",
+    "lock_timeout": "pass it to the statement: cursor.execute(sql, args, timeout=seconds)",
     "search_path": 'there is one schema, "public"',
     "timezone": "the setting is time_zone",
     **dict.fromkeys(
@@ -233,22 +240,22 @@ _ELSEWHERE = {
     ),
     **dict.fromkeys(("max_memory", "work_mem"), "the setting is memory_limit"),
 }
-"""What other engines' settings are here."""
+"""Hints for settings of other engines."""
 
 
 class Settings:
-    """The values of one connection. Safe for threads."""
+    """The values of one connection. Thread-safe."""
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
         self._lock = Lock()
         self._values: dict[str, Value] = {setting.name: setting.default for setting in SETTINGS}
-        for name, value in (given or {}).items():
+        for name, value in (values or {}).items():
             setting = find(name)
             self._values[setting.name] = _read(setting, value)
 
     def set(self, name: str, value: Value | None) -> str:
-        """Changes a setting, None to its default; gives its own spelling. ProgrammingError for an
-        unknown name, a value that isn't allowed, or a setting that is fixed at the start."""
+        """Changes a setting, None to its default; returns its declared name. ProgrammingError for
+        an unknown name, a value that isn't allowed, or a setting that is fixed at the start."""
         setting = find(name)
         if setting.at_start:
             raise ProgrammingError(
@@ -266,7 +273,7 @@ class Settings:
         return self._values[find(name).name]
 
     def integer(self, name: str) -> int:
-        """The value of a setting that is a whole number, by its own spelling."""
+        """The value of an integer setting, by its declared name."""
         value = self._values[name]
         assert isinstance(value, int)
         return value
@@ -282,8 +289,8 @@ class Settings:
 
 
 def find(name: str) -> Setting:
-    """The setting of that name, whatever its case; ProgrammingError with the nearest known name if
-    there is none."""
+    """The setting of that name, case-insensitively; ProgrammingError with the nearest known name if
+    it is unknown."""
     setting = _BY_NAME.get(name.lower())
     if setting is None:
         raise ProgrammingError(

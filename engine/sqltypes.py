@@ -1,8 +1,8 @@
-"""SQL types: what they are called, what they are in Arrow, and what becomes of two of them.
+"""SQL types: their names, their Arrow types, and the common type of two.
 
-Each SQL type has exactly one Arrow type in which the engine computes (its canonical type). Data of
-other Arrow types is brought to it at the door, when it is scanned. The numeric rules follow
-Hazelcast SQL, the rest PostgreSQL.
+Each SQL type has exactly one Arrow type in which the engine computes (its canonical type). Scans
+convert data of other Arrow types to it. The numeric rules follow Hazelcast SQL, the rest
+PostgreSQL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_PRECISION = 38
 
 
 class Kind(Enum):
-    """The family of a type; the order of the numbers is the precedence, lowest first."""
+    """The family of a type; the values are the precedence, lowest first."""
 
     NULL = 0
     INTERVAL_MONTH = 1
@@ -47,8 +47,14 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SqlType:
-    """A SQL type. `precision` and `scale` are set for DECIMAL; `element` for ARRAY (items) and MAP
-    (values); `key` for MAP; `fields` for ROW."""
+    """A SQL type.
+
+    kind: the family.
+    precision, scale: digits, and digits after the point, of a DECIMAL.
+    element: type of the items of an ARRAY, or of the values of a MAP.
+    key: type of the keys of a MAP.
+    fields: names and types of the fields of a ROW.
+    """
 
     kind: Kind
     precision: int = 0
@@ -207,8 +213,7 @@ _FROM_ARROW |= _UNSIGNED | {
 
 @lru_cache(maxsize=4096)
 def from_arrow(arrow: pa.DataType) -> SqlType:
-    """The SQL type that holds every value of an Arrow type; NotSupportedError where there is
-    none."""
+    """The SQL type that holds every value of an Arrow type; NotSupportedError if there is none."""
     known = _FROM_ARROW.get(arrow)
     if known is not None:
         return known
@@ -264,7 +269,7 @@ def _from_nested(arrow: pa.DataType) -> SqlType:
 
 
 def fitting_integer(bits: int) -> SqlType:
-    """The narrowest integer type with at least `bits` bits; BIGINT where none is wide enough."""
+    """The narrowest integer type with at least `bits` bits; BIGINT if none is wide enough."""
     return next((item for item in INTEGERS if INTEGER_WIDTHS[item.kind] >= bits), BIGINT)
 
 
@@ -284,22 +289,22 @@ def as_decimal(sql_type: SqlType) -> SqlType:
 
 
 def capped_decimal(precision: int, scale: int, least_scale: int = 6) -> SqlType:
-    """A DECIMAL cut to 38 digits: the scale gives way first, but not below `least_scale` (or what
-    it was)."""
+    """A DECIMAL limited to 38 digits: first the scale is reduced, but not below `least_scale` (or
+    below the original scale, if that is smaller)."""
     if precision <= MAX_PRECISION:
         return decimal(precision, scale)
     whole = precision - scale
-    kept = max(MAX_PRECISION - whole, min(scale, least_scale))
-    return decimal(MAX_PRECISION, kept)
+    reduced = max(MAX_PRECISION - whole, min(scale, least_scale))
+    return decimal(MAX_PRECISION, reduced)
 
 
 def common_type(left: SqlType, right: SqlType) -> SqlType | None:
-    """The least restrictive type of two, as for UNION, CASE, COALESCE and comparison; None where
-    there is none.
+    """The least restrictive type of two, as for UNION, CASE, COALESCE and comparison; None if there
+    is none.
 
-    Numbers meet in the higher precedence; two DECIMALs in one that holds both as far as 38 digits
-    go; temporal types in the wider; ARRAY and ROW element by element. VARCHAR and a number have
-    none.
+    Of two numbers it is the type with the higher precedence; of two DECIMALs one that holds both,
+    as far as 38 digits allow; of temporal types the wider; of ARRAY and ROW the common type of each
+    element. VARCHAR and a number have none.
     """
     if left == right:
         return left
@@ -320,7 +325,7 @@ def common_type(left: SqlType, right: SqlType) -> SqlType | None:
 
 
 def loses_digits(left: SqlType, right: SqlType) -> bool:
-    """Whether the common type of two types can't hold all of their digits: exact numbers, also
+    """Whether the common type of two types cannot hold all of their digits: exact numbers, also
     within ARRAY, MAP and ROW, that need more than 38 together."""
     if left.is_exact and right.is_exact:
         first, second = as_decimal(left), as_decimal(right)
@@ -372,8 +377,8 @@ def _common_nested(left: SqlType, right: SqlType) -> SqlType | None:
 
 
 def can_cast(source: SqlType, target: SqlType) -> bool:
-    """Whether CAST(source AS target) is allowed; whether a value survives it is known only at run
-    time."""
+    """Whether CAST(source AS target) is allowed; whether a value can be converted is known only at
+    run time."""
     if source == target or source.kind is Kind.NULL:
         return True
     if source.is_nested or target.is_nested:
@@ -413,8 +418,8 @@ def _can_cast_nested(source: SqlType, target: SqlType) -> bool:
 
 def can_assign(source: SqlType, target: SqlType) -> bool:
     """Whether INSERT and UPDATE convert `source` to `target` without a CAST: within numbers, within
-    temporal types, VARCHAR and JSON, UUID to VARCHAR. (A VARCHAR literal or parameter to a temporal
-    column is the binder's business.)"""
+    temporal types, VARCHAR and JSON, UUID to VARCHAR. (The binder converts a VARCHAR literal or
+    parameter for a temporal column.)"""
     if source == target or source.kind is Kind.NULL:
         return True
     if source.is_numeric and target.is_numeric:

@@ -1,13 +1,16 @@
-"""Coalescing watermarks: what is promised by all of several inputs.
+"""Coalescing of watermarks: the watermark that holds for all of several inputs.
 
 Used twice: over the queues of one edge, and over the edges of one processor. For each time column
-the result is the minimum of the inputs that count. An input that is done, or idle, doesn't count;
-an idle one counts again as soon as it gives anything, or another one tells that a source of its
-idleness is active again: rows of that source may be on their way here, too, and the watermark may
-not overtake them. When all that are left are idle, the largest promise of any is made, and the
-idleness passed on.
-Results increase strictly: an input that comes back from idleness with old times doesn't take a
-promise back.
+the result is the minimum over the inputs that count. An input that is done or idle does not count.
+An idle input counts again when it sends anything, or when another input reports that a source of
+its idleness is active again: rows of that source may be on their way to the idle input too, and the
+watermark must not overtake them. When all remaining inputs are idle, the largest watermark of any
+input is emitted, and then the idleness.
+Results increase strictly: an input that resumes with old times does not retract a watermark.
+
+For example, with two inputs: input 0 sends 5, nothing is emitted; input 1 sends 3, 3 is emitted;
+input 1 becomes idle, 5 is emitted; input 1 sends 4, nothing is emitted, since 5 was; input 0 sends
+9, nothing is emitted, since input 1 is at 4; input 1 sends 8, 8 is emitted.
 """
 
 from __future__ import annotations
@@ -19,12 +22,14 @@ from runnel.processor import IDLE, Active, Idle, Watermark
 
 
 class WatermarkCoalescer:
-    """Over inputs numbered from 0 to `count` − 1. Each method gives what is to be passed on, in
-    order.
+    """Coalesces the watermarks of inputs 0 to `count` − 1. Each method returns the items to pass
+    on, in order.
 
-    `carriers` says which inputs bring the watermarks of a time column; a column that isn't in it is
-    brought by all. Within one input and time column the times must increase strictly; InternalError
-    otherwise.
+    name: of the edge or the processor, for error messages.
+    carriers: for a time column, the inputs that bring its watermarks; for a column that is not a
+        key, all inputs do.
+
+    Within one input and time column the times must increase strictly; InternalError otherwise.
     """
 
     __slots__ = (
@@ -53,7 +58,7 @@ class WatermarkCoalescer:
         self._all_idle = False
 
     def observe(self, index: int, watermark: Watermark) -> Sequence[Watermark | Idle]:
-        """Input `index` gave a watermark."""
+        """Input `index` sent a watermark."""
         seen = self._seen[index]
         last = seen.get(watermark.column)
         if last is not None and watermark.time <= last:
@@ -65,13 +70,13 @@ class WatermarkCoalescer:
         return self._advance((watermark.column,))
 
     def active(self, index: int) -> None:
-        """Input `index` gave something: it isn't idle (any more)."""
+        """Input `index` sent an item: it is not idle, or no longer."""
         self._idle[index] = False
         self._origins[index] = {}
         self._all_idle = False
 
     def resumed(self, item: Active) -> bool:
-        """A source is active again, whichever input tells it. False: that was known."""
+        """A source is active again, as any of the inputs reports. False: that was known."""
         if item.count <= self._active.get(item.origin, 0):
             return False
         self._active[item.origin] = item.count
@@ -81,8 +86,7 @@ class WatermarkCoalescer:
         return True
 
     def idle(self, index: int, item: Idle = IDLE) -> Sequence[Watermark | Idle]:
-        """Input `index` expects nothing for now; or so it was before a source that is active again
-        by now."""
+        """Input `index` became idle, unless a source of its idleness is active again by now."""
         self._origins[index] |= item.origins
         if any(self._active.get(origin, 0) > count for origin, count in item.origins.items()):
             return []
@@ -90,24 +94,25 @@ class WatermarkCoalescer:
         return self._leave_out()
 
     def is_idle(self, index: int) -> bool:
-        """Whether the input doesn't count for now."""
+        """Whether the input is idle, and therefore does not count."""
         return self._idle[index]
 
     def done(self, index: int) -> Sequence[Watermark | Idle]:
-        """Input `index` ended. When all have, nothing is passed on: the end says it."""
+        """Input `index` ended. When all inputs ended, nothing is emitted: the end implies it."""
         self._done[index] = True
         return [] if all(self._done) else self._leave_out()
 
     def behind(self) -> int:
-        """The time column of which least was promised. May be asked by other threads."""
+        """The time column with the smallest watermark emitted so far. Other threads may call
+        it."""
         known = {column for seen in self._seen for column in tuple(seen)}.union(
             self._carriers or ()
         )
         return min(known, key=lambda column: (self._told.get(column, -(2**63)), column), default=0)
 
     def holding(self, column: int) -> int | None:
-        """The input that holds the watermark back: it counts and has the smallest, or none; None if
-        none counts."""
+        """The input that holds back the watermark: of those that count, the one with the smallest
+        watermark, or with none yet; None if no input counts."""
         counting = self._carrying(self._counting(), column)
         return min(counting, key=lambda i: self._seen[i].get(column, -(2**63)), default=None)
 
@@ -129,7 +134,7 @@ class WatermarkCoalescer:
         return [*self._advance(columns), self._idleness()]
 
     def _idleness(self) -> Idle:
-        """That of all inputs."""
+        """One item with the origins of all inputs, each with its largest count."""
         origins: dict[str, int] = {}
         for found in self._origins:
             for origin, count in found.items():

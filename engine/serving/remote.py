@@ -345,7 +345,7 @@ def _timeout(timeout: Any) -> float | None:
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
-        raise InterfaceError(f"timeout takes a number of seconds above 0, not {timeout!r}")
+        raise InterfaceError(f"timeout must be a number of seconds above 0, not {timeout!r}")
     return float(min(timeout, 1e9))
 
 

@@ -162,6 +162,6 @@ def test_times_that_are_none(connection: Connection, timeout: Any) -> None:
         lambda: job.wait(timeout),
     ]
     for wait in waits:
-        with pytest.raises(runnel.InterfaceError, match="timeout takes a number of seconds"):
+        with pytest.raises(runnel.InterfaceError, match="timeout must be a number of seconds"):
             wait()
     cursor.close()

@@ -224,7 +224,7 @@ def test_an_argument_of_a_foreign_class_is_refused(cursor: Cursor) -> None:
 
 @pytest.mark.parametrize("timeout", [0, -1, "1", True, float("nan")])
 def test_wrong_timeouts(cursor: Cursor, timeout: float) -> None:
-    with pytest.raises(runnel.InterfaceError, match="timeout takes a number of seconds above 0"):
+    with pytest.raises(runnel.InterfaceError, match="timeout must be a number of seconds above 0"):
         cursor.execute("SELECT 1", timeout=timeout)
 
 

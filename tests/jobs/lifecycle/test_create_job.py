@@ -337,7 +337,7 @@ def test_a_time_to_wait_that_is_none(connection: Connection, timeout: Any) -> No
     job = connection.job("j")
     assert isinstance(job, runnel.NamedJob)
     for waiting in (job.join, job.wait, job.suspend, job.restart, job.cancel):
-        with pytest.raises(runnel.InterfaceError, match="timeout takes a number of seconds"):
+        with pytest.raises(runnel.InterfaceError, match="timeout must be a number of seconds"):
             waiting(timeout)
     assert job.status is JobStatus.RUNNING
     assert not job.wait(0)

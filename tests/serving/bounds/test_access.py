@@ -187,7 +187,7 @@ def test_modules_lie_apart_from_files(tmp_path: Path) -> None:
     (tmp_path / "data/modules").mkdir(parents=True)
     bounds = access_of([tmp_path / "data"])
     for folder in (tmp_path, tmp_path / "data", tmp_path / "data/modules"):
-        with pytest.raises(runnel.InterfaceError, match="where clients may write"):
+        with pytest.raises(runnel.InterfaceError, match="in a folder that clients may write"):
             check_apart(bounds, folder, "the folder of modules")
     check_apart(bounds, tmp_path / "else", "the folder of modules")
     with pytest.raises(runnel.InterfaceError, match="can't be read"):
