@@ -37,10 +37,10 @@ class WatermarkCoalescer:
         "_all_idle",
         "_carriers",
         "_done",
+        "_emitted",
         "_idle",
         "_origins",
-        "_seen",
-        "_told",
+        "_received",
         "name",
     )
 
@@ -49,8 +49,8 @@ class WatermarkCoalescer:
     ) -> None:
         self.name = name
         self._carriers = carriers
-        self._seen: list[dict[int, int]] = [{} for _ in range(count)]
-        self._told: dict[int, int] = {}
+        self._received: list[dict[int, int]] = [{} for _ in range(count)]
+        self._emitted: dict[int, int] = {}
         self._idle = [False] * count
         self._origins: list[dict[str, int]] = [{} for _ in range(count)]
         self._active: dict[str, int] = {}
@@ -59,7 +59,7 @@ class WatermarkCoalescer:
 
     def observe(self, index: int, watermark: Watermark) -> Sequence[Watermark | Idle]:
         """Input `index` sent a watermark."""
-        seen = self._seen[index]
+        seen = self._received[index]
         last = seen.get(watermark.column)
         if last is not None and watermark.time <= last:
             raise internal(
@@ -102,22 +102,24 @@ class WatermarkCoalescer:
         self._done[index] = True
         return [] if all(self._done) else self._leave_out()
 
-    def behind(self) -> int:
+    def least_column(self) -> int:
         """The time column with the smallest watermark emitted so far. Other threads may call
         it."""
-        known = {column for seen in self._seen for column in tuple(seen)}.union(
+        known = {column for seen in self._received for column in tuple(seen)}.union(
             self._carriers or ()
         )
-        return min(known, key=lambda column: (self._told.get(column, -(2**63)), column), default=0)
+        return min(
+            known, key=lambda column: (self._emitted.get(column, -(2**63)), column), default=0
+        )
 
-    def holding(self, column: int) -> int | None:
+    def watermark_holder(self, column: int) -> int | None:
         """The input that holds back the watermark: of those that count, the one with the smallest
         watermark, or with none yet; None if no input counts."""
         counting = self._carrying(self._counting(), column)
-        return min(counting, key=lambda i: self._seen[i].get(column, -(2**63)), default=None)
+        return min(counting, key=lambda i: self._received[i].get(column, -(2**63)), default=None)
 
     def _counting(self) -> list[int]:
-        return [i for i in range(len(self._seen)) if not self._done[i] and not self._idle[i]]
+        return [i for i in range(len(self._received)) if not self._done[i] and not self._idle[i]]
 
     def _carrying(self, inputs: list[int], column: int) -> list[int]:
         if self._carriers is None or column not in self._carriers:
@@ -125,7 +127,7 @@ class WatermarkCoalescer:
         return [i for i in inputs if i in self._carriers[column]]
 
     def _leave_out(self) -> Sequence[Watermark | Idle]:
-        columns = sorted({column for seen in self._seen for column in seen})
+        columns = sorted({column for seen in self._received for column in seen})
         if self._counting():
             return self._advance(columns)
         if self._all_idle:
@@ -147,15 +149,13 @@ class WatermarkCoalescer:
         for column in columns:
             carrying = self._carrying(counting, column)
             if carrying:
-                promises = [self._seen[i].get(column) for i in carrying]
-                time = (
-                    None
-                    if None in promises
-                    else min(promise for promise in promises if promise is not None)
-                )
+                times = [self._received[i].get(column) for i in carrying]
+                time = None if None in times else min(value for value in times if value is not None)
             else:
-                time = max((seen[column] for seen in self._seen if column in seen), default=None)
-            if time is not None and (column not in self._told or time > self._told[column]):
-                self._told[column] = time
+                time = max(
+                    (seen[column] for seen in self._received if column in seen), default=None
+                )
+            if time is not None and (column not in self._emitted or time > self._emitted[column]):
+                self._emitted[column] = time
                 passed_on.append(Watermark(time, column))
         return passed_on

@@ -16,10 +16,10 @@ def coalescer(count: int) -> WatermarkCoalescer:
 def test_minimum_of_all_inputs() -> None:
     two = coalescer(2)
     assert two.observe(0, Watermark(10)) == []
-    assert two.holding(0) == 1
+    assert two.watermark_holder(0) == 1
     assert two.observe(1, Watermark(4)) == [Watermark(4)]
     assert two.observe(1, Watermark(20)) == [Watermark(10)]
-    assert two.holding(0) == 0
+    assert two.watermark_holder(0) == 0
     assert two.observe(0, Watermark(11)) == [Watermark(11)]
 
 
@@ -42,7 +42,7 @@ def test_time_columns_are_apart() -> None:
     two.observe(0, Watermark(5, 0))
     two.observe(0, Watermark(7, 1))
     assert two.observe(1, Watermark(3, 1)) == [Watermark(3, 1)]
-    assert two.behind() == 0, "of which nothing was promised yet"
+    assert two.least_column() == 0, "of which nothing was promised yet"
 
 
 def test_idle_input_is_left_out_and_comes_back() -> None:
@@ -69,7 +69,7 @@ def test_all_idle_passes_on_the_largest_promise_and_idleness_once() -> None:
     assert two.idle(1) == [Watermark(10)]
     assert two.idle(0) == [IDLE]
     assert two.idle(0) == []
-    assert two.holding(0) is None
+    assert two.watermark_holder(0) is None
     two.active(0)
     assert two.idle(0) == [IDLE]
 

@@ -1,9 +1,8 @@
 """Named jobs: created by CREATE JOB, resumed after failures and process restarts.
 
-Named jobs outlive failures and, in a durable connection, the process. Imports its folders
-`record` and `state_evolution`, `engine/runtime`, `engine/snapshots`, `engine/foreign`,
-`engine/processors` (sources and sinks), `engine/storage`, `engine/expressions` and the
-contracts; no planner.
+Imports its folders `record` and `state_evolution`, `engine/runtime`, `engine/snapshots`,
+`engine/foreign`, `engine/processors` (sources and sinks), `engine/storage`, `engine/expressions`
+and the contracts; no planner.
 
 Begin with `named_job` (the life of one job) and `run` (one execution and its snapshots).
 `registry` has all jobs of a connection, `foreign_run` executions on another engine,

@@ -1,5 +1,5 @@
-"""What makes the execution of a named job differ from a light job: snapshots, and an owner of what
-its sinks stage."""
+"""The difference between the execution of a named job and a light job: snapshots, and an owner of
+the rows that its sinks stage."""
 
 from __future__ import annotations
 
@@ -16,24 +16,30 @@ if TYPE_CHECKING:
 
 @frozen
 class Durability:
-    """`owner` is the job's id, for ever; `snapshots` those of this execution; `tell` is given what
-    is to be shown of it."""
+    """The snapshots and the owner of one execution of a named job.
+
+    owner: id of the job, the same in all its executions.
+    guarantee: processing guarantee of the job.
+    snapshots: coordinator of the snapshots of this execution.
+    expired_position: what a source does when its position has expired.
+    report: receives messages for the job's owner; may be called from any thread.
+    """
 
     owner: str
     guarantee: Guarantee
     snapshots: SnapshotCoordinator
     expired_position: ExpiredPosition = ExpiredPosition.FAIL
-    tell: Callable[[str], object] | None = None
+    report: Callable[[str], object] | None = None
 
     def context_of(self, context: JobContext) -> JobContext:
-        """The context with what processors of a named job are told."""
-        promises = self.guarantee is not Guarantee.NONE
-        request = self.snapshots.request if promises else None
+        """The context, extended by the values for a named job."""
+        takes_snapshots = self.guarantee is not Guarantee.NONE
+        request = self.snapshots.request if takes_snapshots else None
         return replace(
             context,
             owner=self.owner,
             guarantee=self.guarantee,
             request_snapshot=request,
             expired_position=self.expired_position,
-            tell=self.tell,
+            tell=self.report,
         )

@@ -1,7 +1,7 @@
-"""One thread that does what can't be done where it was noticed.
+"""The serial executor: one thread that runs tasks which must not run where their cause is noticed.
 
-That an execution has ended, or that it is time to restart a job, is noticed by a worker thread,
-which must not wait for a disk or plan a query. The thread is there from the first errand on.
+The end of an execution, or a due restart, is noticed by a worker thread, which must not wait for a
+disk or plan a query. The thread is started with the first task.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Errand = Callable[[], object]
 
 
 class Errands:
-    """Runs what it is given one by one, in order, on a thread of that name. Safe for threads."""
+    """Runs tasks one after another, in order, on a thread with the given name. Thread-safe."""
 
     def __init__(self, name: str = "runnel jobs") -> None:
         self._name = name
@@ -26,35 +26,35 @@ class Errands:
         self._thread: Thread | None = None
         self._is_closed = False
 
-    def post(self, errand: Errand) -> None:
-        """Has it done soon; not after `close`."""
+    def post(self, task: Errand) -> None:
+        """Adds a task, which runs soon. Does nothing after `close`."""
         with self._lock:
             if self._is_closed:
                 return
             if self._thread is None:
                 self._thread = Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
-            self._queue.put(errand)
+            self._queue.put(task)
 
     @property
     def is_here(self) -> bool:
-        """Whether this is the thread that runs errands, which must not wait for one."""
+        """Whether the caller runs on the executor's thread, which must not wait for a task."""
         return current_thread() is self._thread
 
-    def close(self, patience: float | None = None) -> None:
-        """Runs what was given so far and ends the thread, which is waited for, but no longer than
-        `patience` seconds."""
+    def close(self, timeout: float | None = None) -> None:
+        """Runs the tasks added so far and ends the thread. Waits for it, at most `timeout`
+        seconds."""
         with self._lock:
             if self._is_closed:
                 return
             self._is_closed = True
             self._queue.put(None)
         if self._thread is not None and not self.is_here:
-            self._thread.join(patience)
+            self._thread.join(timeout)
 
     def _run(self) -> None:
-        while (errand := self._queue.get()) is not None:
+        while (task := self._queue.get()) is not None:
             try:
-                errand()
+                task()
             except Exception:
-                logger.exception("an errand for a job failed")
+                logger.exception("a task of a job failed")

@@ -1,4 +1,4 @@
-"""One execution of a named job that another engine runs as a whole. It has the face of
+"""One execution of a named job that another engine runs as a whole. It has the interface of
 `run.Run`."""
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from runnel.runtime.light_job import Jobs
 
 PLAN = "plan.txt"
-"""The engine's text of the query that the folder's state is of."""
+"""The file with the engine's text of the query to which the state in the folder belongs."""
 
 
 class ForeignExecution:
-    """What there is to see of the execution, as of a Job: in another engine all of it is one
-    vertex."""
+    """The observable properties of the execution, with the interface of `Job`: the whole execution
+    in the other engine is one vertex."""
 
     def __init__(self, jobs: Jobs, name: str, options: JobOptions) -> None:
         self.name = name
@@ -72,7 +72,7 @@ class ForeignExecution:
 
     @property
     def malformed_records(self) -> int:
-        """None is left out: text that can't be read is an error there."""
+        """Always 0: a record that cannot be parsed is an error in the other engine."""
         return 0
 
     @property
@@ -85,15 +85,15 @@ class ForeignExecution:
         )
 
     def watermark(self) -> tuple[int | None, str | None]:
-        """In µs of event time; nobody says what holds it back."""
+        """The watermark in µs of event time; the holder is unknown."""
         return self.progress().watermark, None
 
     def latency(self, *shares: float) -> list[int | None]:
-        """Nobody measures it there."""
+        """All None: the other engine does not measure it."""
         return [None] * len(shares)
 
     def metrics(self) -> dict[str, VertexMetrics]:
-        """One vertex by the runtime's name."""
+        """One vertex, named like the runtime."""
         found = self.progress()
         item = ProcessorMetrics(
             index=0,
@@ -115,14 +115,14 @@ class ForeignExecution:
         return {self.name: VertexMetrics(self.name, (item,), 0)}
 
     def cancel(self) -> None:
-        """Ends it soon, from any thread; doesn't wait."""
+        """Ends it soon, from any thread; does not wait."""
         if self.running is not None:
             self.running.cancel()
 
 
 class ForeignRun:
-    """One execution, from `start` until `on_end` is called. Each batch that it commits is reported
-    as a snapshot is. Safe for threads."""
+    """One execution, from `start` until `on_end` is called. Each committed batch is reported like a
+    snapshot. Thread-safe."""
 
     restored_from = None
     terminal = None
@@ -136,7 +136,7 @@ class ForeignRun:
         jobs: Jobs,
         record: JobRecord,
         prepared: PreparedJob,
-        place: Path,
+        folder: Path,
         on_report: Callable[[SnapshotReport], None],
     ) -> None:
         assert prepared.foreign is not None
@@ -144,16 +144,16 @@ class ForeignRun:
         self._clock = jobs.clock
         self._record = record
         self._evaluation = prepared.evaluation
-        self._place = place
+        self._folder = folder
         self._on_report = on_report
         options = JobOptions(name=record.name, kind="job", event_time=prepared.event_time)
         self.job = ForeignExecution(jobs, record.runtime, options)
 
     def start(
-        self, on_end: Callable[[], object], tell: Callable[[str], object] | None = None
+        self, on_end: Callable[[], object], report: Callable[[str], object] | None = None
     ) -> None:
-        """Starts it; `on_end` is called once, on whatever thread ends it. Raises what keeps it from
-        starting."""
+        """Starts it; raises the reason if it cannot start. `on_end` is called once, on the thread
+        that ends it. Another engine reports no messages, so `report` is unused."""
         is_new = self._check_plan()
 
         def ended() -> None:
@@ -163,7 +163,7 @@ class ForeignRun:
         start = JobStart(
             owner=str(self._record.id),
             name=self._record.name,
-            place=self._place,
+            place=self._folder,
             evaluation=self._evaluation,
             interval=self._record.options.snapshot_interval,
             on_commit=self._committed,
@@ -172,14 +172,14 @@ class ForeignRun:
         try:
             self.job.running = self._plan.start(start)
         except BaseException:
-            if is_new:  # there is no state yet that it could be of
+            if is_new:  # no state was written yet that belongs to the text
                 with suppress(OSError):
-                    (self._place / PLAN).unlink()
+                    (self._folder / PLAN).unlink()
             raise
 
     @property
     def is_cut(self) -> bool:
-        """Whether it ended as it was told to, and has more to do."""
+        """Whether it was stopped before the end of its input."""
         return self.job.running is not None and self.job.running.is_stopped
 
     @property
@@ -188,16 +188,16 @@ class ForeignRun:
 
     @property
     def stop_failure(self) -> Failure | None:
-        """What went wrong when it was stopped."""
+        """The error that occurred when it was stopped."""
         return None if self.job.error is None or self.is_cut else Failure.of(self.job.error)
 
     def stop(self) -> None:
-        """Has it end behind a committed batch; it may end by itself before."""
+        """Ends it after a committed batch; it may end by itself before."""
         assert self.job.running is not None
         self.job.running.stop()
 
     def between_batches(self) -> AbstractContextManager[None]:
-        """Waits for the batch that runs; inside, none is written."""
+        """Waits for the current batch; inside, no batch is written."""
         assert self.job.running is not None
         return self.job.running.between_batches()
 
@@ -211,49 +211,51 @@ class ForeignRun:
         self._on_report(SnapshotReport(commit.number, False, started, commit.duration, size))
 
     def _check_plan(self) -> bool:
-        """OperationalError where the folder has the state of a query that the engine would run
-        otherwise. Whether there is none yet: then the text is kept."""
-        kept = self._place / PLAN
+        """Compares the query with the query to which the state in the folder belongs.
+        OperationalError if the engine would run them differently. True if there is no state yet:
+        then the text is stored."""
+        stored = self._folder / PLAN
         try:
-            self._place.mkdir(parents=True, exist_ok=True)
-            if self._record.last_batch and not kept.exists():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            if self._record.last_batch and not stored.exists():
                 raise OperationalError(
-                    f'job "{self._record.name}" can\'t go on: its checkpoint is missing',
+                    f'job "{self._record.name}" can\'t resume: its checkpoint is missing',
                     code=ErrorCode.GENERIC,
                     detail=(
-                        f"it committed batch {self._record.last_batch[0]}, and {kept} doesn't exist"
+                        f"it committed batch {self._record.last_batch[0]}, "
+                        f"and {stored} doesn't exist"
                     ),
                     hint="put the folder back from a backup and resume the job; "
                     "to begin from nothing, DROP JOB and CREATE JOB again",
                 )
-            if not kept.exists() or all(PLAN in item.name for item in self._place.iterdir()):
-                replace_file(kept, self._plan.state_text)
+            if not stored.exists() or all(PLAN in item.name for item in self._folder.iterdir()):
+                replace_file(stored, self._plan.state_text)
                 return True
-            before = kept.read_text("utf-8")
+            before = stored.read_text("utf-8")
         except OSError as error:
             raise OperationalError(
-                f'what is kept of job "{self._record.name}" can\'t be read or written',
-                detail=f"{kept}: {error.strerror or error}",
+                f'the state of job "{self._record.name}" can\'t be read or written',
+                detail=f"{stored}: {error.strerror or error}",
                 hint="make room on the disk",
             ) from error
         if not self._plan.has_state_of(before):
             raise OperationalError(
-                f'job "{self._record.name}" can\'t go on from its checkpoint: '
-                "its query is another one now",
+                f'job "{self._record.name}" can\'t resume from its checkpoint: '
+                "its query has changed",
                 code=ErrorCode.GENERIC,
                 detail=f"it was {before} and is {self._plan.state_text}",
                 hint=(
                     "was a view or a mapping that it uses changed? Change it back, "
-                    "or DROP JOB and create it anew"
+                    "or DROP JOB and create it again"
                 ),
             )
         return False
 
 
 def no_snapshots(name: str, runtime: str) -> NotSupportedError:
-    """What is asked for a snapshot of a job that another engine runs."""
+    """The error for a snapshot of a job that another engine runs."""
     return NotSupportedError(
         f'job "{name}" has no snapshots: it runs on {runtime}, which keeps its state in a '
         "checkpoint of its own",
-        hint="ALTER JOB … SUSPEND stops it behind a committed batch, and RESUME goes on from there",
+        hint="ALTER JOB … SUSPEND stops it after a committed batch; RESUME continues from there",
     )

@@ -1,4 +1,4 @@
-"""The jobs around a named job, as the job knows them: threads, records and snapshots."""
+"""The services that a named job needs from its connection: threads, records and snapshots."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from runnel.runtime.light_job import Jobs, JobStatus
 from runnel.snapshots.store import SnapshotStore
 
 Prepare = Callable[[JobRecord], PreparedJob]
-"""Plans a job's query as the catalog is now; raises what is wrong with it."""
+"""Plans a job's query with the current catalog; raises its errors."""
 
 
 class StoppedJob(Protocol):
-    """A job of which no execution runs.
+    """A job without a running execution.
 
-    is_exported: whether another job may begin with a snapshot of its state.
-    is_clean: whether what only an execution would need is removed.
-    cleaning: held while that is removed.
+    is_exported: whether another job may start from a snapshot of its state.
+    is_clean: whether the data that only an execution would need was deleted.
+    cleaning: lock that is taken while that data is deleted.
     """
 
     store: SnapshotStore

@@ -1,4 +1,4 @@
-"""Waiting for a named job, on a thread or in a coroutine, and hearing of its changes."""
+"""Waiting for a named job, on a thread or in a coroutine, and listening to its changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class JobWaiting(JobView):
-    """Those who wait for a job, or listen to it. Threads may share it."""
+    """The callers that wait for a job, and its listeners. Threads may share it."""
 
     def __init__(self, record: JobRecord, home: JobHome, store: SnapshotStore) -> None:
         super().__init__(record, store)
@@ -38,8 +38,8 @@ class JobWaiting(JobView):
         self._waiting: list[Wake] = []
 
     def leave_parent(self) -> None:
-        """In a forked child a thread of the parent may hold the locks, which is not there to give
-        them up."""
+        """Replaces the locks in a forked child: a thread of the parent, which does not exist here,
+        may hold them."""
         self._make_locks()
 
     def _make_locks(self) -> None:
@@ -48,23 +48,23 @@ class JobWaiting(JobView):
         self._altering = Lock()
 
     def add_listener(self, listener: Listener) -> None:
-        """`listener` is called with each StatusChange from now on, in order, on a thread of the
-        connection's."""
+        """From now on `listener` is called with each StatusChange, in order, on a thread of the
+        connection."""
         if not callable(listener):
             raise InterfaceError(
-                f"a listener is called with each change, and {listener!r} can't be"
+                f"a listener must be callable with a StatusChange, and {listener!r} is not"
             )
         with self._lock:
             self._listeners.append(listener)
 
     def remove_listener(self, listener: Listener) -> None:
-        """Tells it nothing more; nothing where it was not told before."""
+        """The listener is not called again; does nothing if it was not added."""
         with self._lock, suppress(ValueError):
             self._listeners.remove(listener)
 
     def join(self, timeout: float | None = None) -> None:
         """Waits until the job has ended, and raises its error if it failed; OperationalError
-        (TIMEOUT) if it hasn't ended."""
+        (TIMEOUT) if it has not ended after `timeout` seconds."""
         if not self.wait(timeout):
             raise OperationalError(
                 f'job "{self.name}" has not ended after {timeout:g} s', code=ErrorCode.TIMEOUT
@@ -75,35 +75,34 @@ class JobWaiting(JobView):
             raise self.error or internal("a job failed without an error")
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until the job has ended; False if it hasn't within `timeout` seconds.
-        InterfaceError where the connection is closed before."""
+        """Waits until the job has ended; False if it has not within `timeout` seconds.
+        InterfaceError if the connection is closed before."""
         return self._await(lambda: self.is_done, timeout)
 
     def await_status(self, status: JobStatus, timeout: float | None = None) -> bool:
-        """Waits until the job has that status; False if it hasn't within `timeout` seconds."""
+        """Waits until the job has that status; False if it has not within `timeout` seconds."""
         if not isinstance(status, JobStatus):
             raise InterfaceError(f"a status is one of runnel.JobStatus, not {status!r}")
         return self._await(lambda: self.status is status, timeout)
 
     def __await__(self) -> Generator[Any, None, None]:
-        """`await job` waits as `join` does; other coroutines run meanwhile, and no thread waits for
-        it."""
+        """`await job` waits as `join` does, while other coroutines run; no thread waits for it."""
         return self._joined().__await__()
 
     async def _joined(self) -> None:
-        await until(lambda: self.is_done or self._home.is_closed, self._tell_changes)
+        await until(lambda: self.is_done or self._home.is_closed, self._watch_changes)
         if not self.is_done:
             self._home.check_open()
         self.join()
 
     async def reaches(self, status: JobStatus) -> bool:
-        """`await_status` in a coroutine: waits until the job has that status. False: it has ended,
-        and never will."""
+        """`await_status` in a coroutine: waits until the job has that status. False: the job has
+        ended with another status."""
         if not isinstance(status, JobStatus):
             raise InterfaceError(f"a status is one of runnel.JobStatus, not {status!r}")
         await until(
             lambda: self.status is status or self.is_done or self._home.is_closed,
-            self._tell_changes,
+            self._watch_changes,
         )
         if self.status is not status and not self.is_done:
             self._home.check_open()
@@ -111,14 +110,15 @@ class JobWaiting(JobView):
 
     @contextmanager
     def between_batches(self) -> Iterator[None]:
-        """Of a job that another engine runs: inside, its sink has what its last batch gave, and no
-        other is written. OperationalError where it is stopped meanwhile."""
+        """For a job that another engine runs: inside, its sink contains exactly the rows of the
+        batches committed so far, and no batch is written. OperationalError if the job is stopped
+        meanwhile."""
         with self._lock:
             self._check_runtime()
             run = self._run
             if run is None:
                 self._home.settle(self)
-                yield  # who wants to resume it waits
+                yield  # a thread that resumes the job waits for the lock
                 return
         assert not isinstance(run, Run)
         with run.between_batches():
@@ -130,8 +130,8 @@ class JobWaiting(JobView):
 
     @contextmanager
     def altered_alone(self) -> Iterator[None]:
-        """Waits until nobody else changes what is kept of it: who does may put back what was
-        there."""
+        """Waits until no other thread changes the job's record: a change that fails restores the
+        record as it was before."""
         patience = current()
         while not self._altering.acquire(timeout=0.05):
             patience.check()
@@ -146,8 +146,8 @@ class JobWaiting(JobView):
         self._home.check_open()
         check_allowed("verified", self.name, self.status)
 
-    def _tell_changes(self, wake: Wake) -> Callable[[], None]:
-        """Has `wake` called at each change; gives what ends that."""
+    def _watch_changes(self, wake: Wake) -> Callable[[], None]:
+        """Has `wake` called at each change; returns a function that ends that."""
         with self._lock:
             self._waiting.append(wake)
 
@@ -158,7 +158,7 @@ class JobWaiting(JobView):
         return forget
 
     def _notify(self) -> None:
-        """Tells those who wait of a change. Under the lock."""
+        """Wakes all callers that wait for a change. Called under the lock."""
         self._changed.notify_all()
         for wake in self._waiting:
             wake()
@@ -172,7 +172,8 @@ class JobWaiting(JobView):
             return condition()
 
     def _wait_for(self, condition: Callable[[], bool], timeout: float | None, what: str) -> None:
-        """Waits for what was asked for. Not on the thread of errands, which brings it about."""
+        """Waits until a requested change is complete. Returns at once on the executor's thread,
+        which makes the change."""
         if self._home.executor.is_here:
             return
         until = None if timeout is None else monotonic() + timeout
@@ -204,10 +205,10 @@ class JobWaiting(JobView):
                     raise OperationalError(
                         message,
                         code=ErrorCode.TIMEOUT,
-                        hint="that goes on; SHOW JOBS tells how far it is",
+                        hint=GOES_ON,
                     )
-                # Who cancels the statement needs no lock to say so: another thread may hold this
-                # one for long.
+                # Cancelling the statement takes no lock, since another thread may hold this one for
+                # long: therefore the statement is checked every LOOK seconds.
                 self._changed.wait(LOOK if left is None else min(left, LOOK))
 
     def __repr__(self) -> str:

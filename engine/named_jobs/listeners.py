@@ -1,4 +1,4 @@
-"""Who is told of each change of a job's status."""
+"""Listeners that are called at each change of a job's status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ logger = logging.getLogger("runnel.job")
 
 @frozen
 class StatusChange:
-    """What a listener hears: the job's name, both states, why, and whether a user asked for it."""
+    """A change of a job's status.
+
+    name: name of the job.
+    old: status before.
+    new: status after.
+    description: reason of the change.
+    is_user_requested: whether a user requested it.
+    """
 
     name: str
     old: JobStatus
@@ -26,7 +33,7 @@ Listener = Callable[[StatusChange], object]
 
 
 def tell(listeners: Iterable[Listener], change: StatusChange) -> None:
-    """Calls all listeners; one that fails is told in the log, and hinders no other."""
+    """Calls all listeners. If one fails, the error is logged and the rest are called."""
     for listener in listeners:
         try:
             listener(change)

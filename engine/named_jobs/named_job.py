@@ -1,8 +1,9 @@
-"""One named job: its life from CREATE JOB to its end, over as many executions as that takes.
+"""One named job: its life from CREATE JOB to its end, through any number of executions.
 
-Whoever asks for a change (a statement, the handle) does it on its own thread, under the job's lock,
-and then waits until it has come about. What happens by itself (the execution ended, a restart is
-due) is an errand, so it comes in order and on one thread.
+A change that a user requests (by a statement, or through the handle) is made on the caller's
+thread, under the job's lock; then the caller waits until it is complete. Events (the execution
+ended, a restart is due) are tasks of the serial executor, so they are handled in order, on one
+thread.
 """
 
 from __future__ import annotations
@@ -51,29 +52,29 @@ logger = logging.getLogger("runnel.job")
 
 FIRST_DELAY = 1_000_000_000
 LONGEST_DELAY = 60_000_000_000
-"""Nanoseconds before a restart: twice as many after each failure, until a snapshot has
-succeeded."""
+"""Nanoseconds before a restart. The delay doubles after each failure, from FIRST_DELAY to
+LONGEST_DELAY, and starts over when a snapshot has succeeded."""
 SAVE_AGAIN = 1_000_000_000
-"""Nanoseconds after which a record that couldn't be written is written again."""
+"""Nanoseconds after which a record that could not be written is written again."""
 LONGEST = 1e6
-"""Seconds that a change waits at most for the state to be copied; the statement's time-out is the
-real limit."""
+"""Maximum time in seconds that a change waits for the state to be copied; in practice the
+statement's timeout is the limit."""
 _LASTING = (
     ErrorCode.CANCELLED,
     ErrorCode.GENERIC,
     ErrorCode.NOT_ALLOWED,
     ErrorCode.POSITION_EXPIRED,
 )
-"""What an OperationalError may say that doesn't pass by itself."""
+"""The codes of an OperationalError that is permanent: a restart would not help."""
 CANCELLING = 5.0
-"""Seconds that an execution has to end when it is cancelled as the connection is closed."""
+"""Seconds that a cancelled execution has to end when the connection is closed."""
 MOST_RESTARTS = 10
-"""So often in a row a job is restarted whose input has an end; one that reads a stream is for
-ever."""
+"""Maximum number of consecutive restarts of a job with bounded input; a job that reads a stream is
+restarted without a limit."""
 
 
 class Aim(Enum):
-    """What is to become of the job when its execution has ended."""
+    """The next step of the job when its current execution has ended."""
 
     COMPLETE = "complete"
     SUSPEND = "suspend"
@@ -96,13 +97,13 @@ class NamedJob(JobWaiting):
         self._newest = NewestSnapshot(record.snapshot, home, self._keep)
 
     def start(self) -> None:
-        """Starts it for the first time; raises what keeps it from running."""
+        """Starts it for the first time; raises the reason if it cannot run."""
         with self._lock:
             self._launch("created")
 
     def start_again(self) -> None:
-        """Starts what ran when the directory was left; a failure is treated as one of an
-        execution."""
+        """Starts a job that ran when its directory was last closed. A failure is treated like a
+        failure of an execution."""
         with self._lock:
             is_suspended = self.status in (SUSPENDED, EXPORTING) and not self._record.resumes
             if (
@@ -114,23 +115,23 @@ class NamedJob(JobWaiting):
                 self._record = replace(self._record, status=NOT_RUNNING)
                 self._launch_or_fail("resumed when the directory was opened")
                 if self._run is not None:
-                    logger.info('job "%s" goes on %s', self.name, self._run.where)
+                    logger.info('job "%s" resumes %s', self.name, self._run.where)
             elif self.status is EXPORTING:
                 self._record = replace(self._record, status=SUSPENDED)
 
     def suspend(self, timeout: float | None = None) -> None:
-        """Takes a last snapshot and stops; waits until it is suspended (OperationalError after
-        `timeout` seconds, while it goes on being suspended)."""
+        """Takes a last snapshot and stops; waits until the job is suspended. After `timeout`
+        seconds it raises OperationalError, and the suspension continues."""
         self._suspend(waiting_time(timeout))
 
     def pause(self, timeout: float | None = None) -> None:
-        """Suspends it to be changed and resumed: if the waiting, or the process, ends before that,
-        it goes on as it is."""
+        """Suspends the job for a change, after which it is resumed. If the wait or the process ends
+        before that, the job continues unchanged."""
         try:
             self._suspend(waiting_time(timeout), resumes=True)
         except BaseException as error:
             if isinstance(error, OperationalError) and error.code is ErrorCode.TIMEOUT:
-                error.hint = "it goes on as it was; give the statement more time"
+                error.hint = "the job continues unchanged; give the statement more time"
             with self._changed, suppress(Error):
                 if self._run is not None and self._aim is Aim.SUSPEND and self._resumes:
                     self._aim = Aim.RESTART
@@ -161,8 +162,8 @@ class NamedJob(JobWaiting):
         )
 
     def resume(self) -> None:
-        """Starts a suspended job from its last snapshot; raises what keeps it from running. Does
-        nothing to one that isn't suspended."""
+        """Starts a suspended job from its last snapshot; raises the reason if it cannot run. Does
+        nothing if the job is not suspended."""
         with self._lock:
             self._check("resumed")
             self._wait_for_export()
@@ -177,8 +178,8 @@ class NamedJob(JobWaiting):
                 raise
 
     def restart(self, timeout: float | None = None) -> None:
-        """Takes a last snapshot, stops, and starts anew from there; waits until it runs again.
-        Raises what made it fail on the way; it is then suspended, or tried again later."""
+        """Takes a last snapshot, stops, and starts again from it; waits until the job runs again.
+        Raises the error if it fails meanwhile; the job is then suspended, or restarted later."""
         timeout = waiting_time(timeout)
         with self._lock:
             self._check("restarted")
@@ -197,7 +198,7 @@ class NamedJob(JobWaiting):
         )
 
     def cancel(self, timeout: float | None = None) -> None:
-        """Ends it for good, without a snapshot; waits until it has ended."""
+        """Ends the job permanently, without a snapshot; waits until it has ended."""
         timeout = waiting_time(timeout)
         with self._lock:
             self._check("cancelled")
@@ -212,14 +213,13 @@ class NamedJob(JobWaiting):
         self._wait_for(lambda: self.is_done, timeout, "cancelled")
 
     def export_snapshot(self, name: str, timeout: float | None = None) -> None:
-        """Takes a snapshot and keeps it under a name, in the place of one that has the name; of a
-        suspended job its last one."""
+        """Takes a snapshot and stores it under a name, replacing a snapshot with that name. Of a
+        suspended job the last snapshot is stored."""
         timeout = waiting_time(timeout)
         check_name(name)
         self._check_has_snapshots()
-        self.is_exported = (
-            True  # another job may go on from there, and commit what was staged by then
-        )
+        # Another job may start from that snapshot, and commit the rows staged by then.
+        self.is_exported = True
         with self._lock:
             self._check("exported")
             run = self._run
@@ -232,9 +232,9 @@ class NamedJob(JobWaiting):
                 )
             return
         try:
-            kept = self._promises or self._record.is_resumable
+            has_snapshot = self._takes_snapshots or self._record.is_resumable
             self._home.snapshots.export(
-                name, self._record, self.store, self.store.completed if kept else None
+                name, self._record, self.store, self.store.completed if has_snapshot else None
             )
         finally:
             with self._changed:
@@ -242,29 +242,33 @@ class NamedJob(JobWaiting):
                     self._set(SUSPENDED, "its snapshot was copied")
 
     def _wait_for_export(self) -> None:
-        """Waits until its state, if it is being copied, is copied: who does that doesn't need the
-        lock. Under the lock."""
+        """Waits until the state has been copied, if it is being copied; the thread that copies it
+        does not need the lock. Called under the lock."""
         self._wait_for(lambda: self.status is not EXPORTING, seconds_left(LONGEST), "exported")
 
     def last_point(self, timeout: float | None = None) -> int | None:
-        """Takes a snapshot, if the job runs, and waits until the sinks have committed it; gives its
-        number, or that of the last one, which the sinks have committed then. None: there is none,
-        or the job has ended and all that it read counts."""
+        """Takes a snapshot, if the job runs, waits until the sinks have committed it, and returns
+        its number. Otherwise returns the number of the last snapshot, after the sinks have
+        committed it. None: there is no snapshot, or the job has ended and all its input counts."""
         with self._lock:
             self._check("verified")
             run = self._run
             if run is None:
                 if self.status is COMPLETED:
                     return None
-                if self._promises:
+                if self._takes_snapshots:
                     self._home.settle(self)
-                return self.store.completed if self._promises or self._record.is_resumable else None
+                return (
+                    self.store.completed
+                    if self._takes_snapshots or self._record.is_resumable
+                    else None
+                )
         self._check_has_snapshots()
         assert isinstance(run, Run)
         return run.take_snapshot(waiting_time(timeout))
 
     def cancel_and_export_snapshot(self, name: str, timeout: float | None = None) -> None:
-        """Takes a last snapshot, keeps it under a name, and ends the job. Where that fails the job
+        """Takes a last snapshot, stores it under a name, and ends the job. If that fails, the job
         is suspended."""
         check_name(name)
         self._check_has_snapshots()
@@ -280,12 +284,12 @@ class NamedJob(JobWaiting):
             raise no_snapshots(self.name, self._record.runtime)
 
     def change(self, **changes: Any) -> None:
-        """Changes what is kept of a suspended job."""
+        """Changes the record of a suspended job."""
         with self._lock:
             self._wait_for_export()
             self._check("changed")
-            if "query" in changes and self._promises:
-                # The new one may have no such sinks.
+            if "query" in changes and self._takes_snapshots:
+                # The new query may not have these sinks.
                 self._home.settle(self)
             before = self._record
             self._record = replace(before, **changes)
@@ -296,13 +300,13 @@ class NamedJob(JobWaiting):
                 raise
 
     def forget(self) -> None:
-        """Nothing is kept of it any more. What is just being kept is waited for."""
+        """From now on its record is not written. Waits for a write in progress."""
         with self._changed:
             self.is_forgotten = True
 
     def closed(self) -> None:
-        """The connection is closed: nobody need wait any more. A record that couldn't be kept is
-        tried a last time."""
+        """The connection is closed: wakes all waiting callers. Tries for the last time to write a
+        record that could not be written."""
         with self._changed:
             self._home.jobs.pool.forget((), self._save_due)
             if self.unsaved is not None:
@@ -311,17 +315,17 @@ class NamedJob(JobWaiting):
             self._notify()
 
     def leave(self) -> None:
-        """The connection is being closed: has the execution stop, so that a later connection can go
-        on."""
+        """The connection is being closed: stops the execution, so that a later connection can
+        resume it."""
         with self._lock:
             self._home.jobs.pool.forget((), self._restart_due)
             if self.status is RUNNING:
                 self._stop(Aim.LEAVE, "the connection is being closed")
 
     def wait_left(self, timeout: float) -> None:
-        """Waits until no execution runs any more; one that still does after so many seconds is
-        cancelled. Where it doesn't end then either, as what it calls doesn't return, it is left
-        behind: the job goes on from its last snapshot."""
+        """Waits until no execution runs. After `timeout` seconds a running one is cancelled. If it
+        does not end within CANCELLING seconds either, because a call of a connector does not
+        return, it is abandoned: the job later resumes from its last snapshot."""
         with self._changed:
             if (
                 self._changed.wait_for(lambda: self._run is None, max(timeout, 0))
@@ -333,13 +337,12 @@ class NamedJob(JobWaiting):
             self._run.job.cancel()
             if not self._changed.wait_for(lambda: self._run is None, CANCELLING):
                 logger.error(
-                    'job "%s" is left behind, as it can\'t be stopped: '
-                    "it goes on from its last snapshot",
+                    'job "%s" did not stop and is abandoned: it resumes from its last snapshot',
                     self.name,
                 )
 
     @property
-    def _promises(self) -> bool:
+    def _takes_snapshots(self) -> bool:
         return self._record.options.guarantee is not Guarantee.NONE
 
     def _check(self, action: str) -> None:
@@ -353,24 +356,24 @@ class NamedJob(JobWaiting):
         self._run.stop()
 
     def _launch(self, description: str) -> None:
-        """From NOT_RUNNING to RUNNING. Where it can't run it is NOT_RUNNING again, and the reason
-        is raised."""
+        """From NOT_RUNNING to RUNNING. If it cannot run, its status is NOT_RUNNING again, and the
+        reason is raised."""
         self._set(STARTING, description)
         try:
             prepared = self._home.prepare(self._record)
             self.store.recheck()
-            if self._promises or self._record.is_resumable:
+            if self._takes_snapshots or self._record.is_resumable:
                 self._home.records.check_snapshot(self._record, self.store)
             run = self._run_of(prepared)
             self._home.adapt(self._record, self.store, run, prepared)
-            run.start(lambda: self._home.executor.post(lambda: self._ended(run)), self._told)
+            run.start(lambda: self._home.executor.post(lambda: self._ended(run)), self._on_message)
         except Exception as error:
             self._set(NOT_RUNNING, "it couldn't be started")
             raise (
                 error if isinstance(error, Error) else internal(str(error) or type(error).__name__)
             ) from error
         self._run, self._aim = run, Aim.COMPLETE
-        self._forget_sources()  # those of the last execution that this one doesn't have any more
+        self._forget_sources()  # the sources of the last execution that this one does not have
         self._dag = prepared.dag
         now = self._home.jobs.clock.wall()
         found: dict[str, Any] = {"is_unbounded": prepared.is_unbounded, "promise": prepared.promise}
@@ -390,7 +393,7 @@ class NamedJob(JobWaiting):
     def _run_of(self, prepared: PreparedJob) -> Run | ForeignRun:
         if prepared.foreign is None:
             return Run(self._home.jobs, self._record, prepared, self.store, self._reported)
-        # Loaded on first use: few jobs run elsewhere.
+        # Loaded on first use: few jobs run on another engine.
         from runnel.named_jobs.foreign_run import ForeignRun
 
         return ForeignRun(
@@ -408,7 +411,7 @@ class NamedJob(JobWaiting):
             self._failed(error)
 
     def _ended(self, run: Run | ForeignRun) -> None:
-        """The execution has ended."""
+        """The execution has ended. On the executor's thread."""
         with self._lock:
             if run is not self._run:
                 return
@@ -453,14 +456,14 @@ class NamedJob(JobWaiting):
                 self._failed(error or internal("the execution ended without a reason"))
 
     def _failed(self, error: Error) -> None:
-        """An execution failed, or couldn't be started: it is tried again if that may help, else
-        suspended or given up."""
+        """An execution failed, or could not be started: restarts the job if that may help, suspends
+        it, or ends it."""
         record, failure = self._record, Failure.of(error)
         was_running = record.status is not NOT_RUNNING
         self._failures += 1
         may_pass = isinstance(error, OperationalError) and error.code not in _LASTING
         if may_pass and (
-            record.is_unbounded or (self._promises and self._failures <= MOST_RESTARTS)
+            record.is_unbounded or (self._takes_snapshots and self._failures <= MOST_RESTARTS)
         ):
             delay = min(FIRST_DELAY << min(self._failures - 1, 20), LONGEST_DELAY)
             logger.warning(
@@ -468,16 +471,15 @@ class NamedJob(JobWaiting):
             )
             if was_running:
                 self._set(NOT_RUNNING, "it failed and is to be restarted", last_error=failure)
-            else:  # it couldn't even be started
+            else:  # it was not even started
                 self._record = replace(record, last_error=failure)
             self._save()
             self._home.jobs.pool.call_at(
                 self._home.jobs.clock.monotonic() + delay, self._restart_due
             )
             return
-        if (
-            suspends := record.options.suspend_on_failure
-        ) is None:  # what kept it from starting may be there later
+        suspends = record.options.suspend_on_failure
+        if suspends is None:  # a job that could not be started may find what it needs later
             suspends = (
                 record.is_unbounded or not was_running or error.code is ErrorCode.POSITION_EXPIRED
             )
@@ -502,7 +504,7 @@ class NamedJob(JobWaiting):
         self._launch_or_fail(description)
 
     def _forget_sources(self) -> None:
-        """The sources of the last execution need keep nothing for a next one."""
+        """The sources of the last execution may delete the state for a next one."""
         if self._dag is not None:
             for vertex in self._dag.vertices.values():
                 if isinstance(vertex.supplier, ScanMetaSupplier):
@@ -516,9 +518,9 @@ class NamedJob(JobWaiting):
         )
         self._save()
 
-    def _told(self, message: str) -> None:
-        """A source has told what its owner should know: in the log and, from soon, in the record.
-        On any thread."""
+    def _on_message(self, message: str) -> None:
+        """A source reported a message for the job's owner: writes it to the log and, soon, to the
+        record. On any thread."""
         logger.warning('job "%s": %s', self.name, message)
         failure = Failure.of(OperationalError(message, code=ErrorCode.POSITION_EXPIRED))
         self._home.executor.post(lambda: self._keep(last_error=failure))
@@ -529,7 +531,7 @@ class NamedJob(JobWaiting):
             self._save()
 
     def _reported(self, report: SnapshotReport) -> None:
-        """A snapshot is safe, or was given up. On any thread, without the lock."""
+        """A snapshot is durable, or was discarded. On any thread, without the lock."""
         self.last_report = report
         if report.is_safe:
             self.last_snapshot = report
@@ -551,9 +553,9 @@ class NamedJob(JobWaiting):
             self._home.listening.post(lambda: tell(listeners, change))
 
     def _save(self) -> None:
-        """Keeps the record; where that fails the job goes on, the one kept before stays, and it is
-        tried again each second. What a job that has ended leaves goes only when its end is kept:
-        until then the next connection would start it."""
+        """Writes the record. If that fails, the job continues, the previous record remains on the
+        disk, and the write is repeated every second. The data of a job that has ended is deleted
+        only after its end was recorded: until then the next connection would start it."""
         try:
             self._save_or_raise()
         except OperationalError as error:

@@ -1,8 +1,8 @@
-"""Snapshots that users named: copies of a job's snapshot, for a new job to begin with.
+"""Snapshots that users named: copies of a job's snapshot, from which a new job can start.
 
-Each is a store of its own, `<directory>/snapshots/<number>/`, that holds one snapshot, whose
-manifest has the name. One that takes the place of another has a greater number, and is complete
-before the other goes. What is to go loses its name first.
+Each is a store of its own, `<directory>/snapshots/<number>/`, with a single snapshot, whose
+manifest contains the name. A snapshot that replaces another one has a greater number, and is
+complete before the old one is removed. To be removed, a folder is renamed first.
 """
 
 from __future__ import annotations
@@ -36,14 +36,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger("runnel.job")
 
 _ID = 1
-"""The number of the one snapshot in each store."""
+"""The number of the single snapshot in each store."""
 
 
 @frozen
 class NamedSnapshot:
-    """One of them: its name, that of its job, the query of that and what the vertices of its plan
-    are for, when it was made (µs since the epoch, UTC), and its size. `is_confined`: the job's
-    caller had bounds."""
+    """A snapshot that a user named.
+
+    name: its name.
+    job: name of the job.
+    query: query of the job.
+    `meanings`: state signatures of the vertices of its plan.
+    created: when it was made, in µs since the epoch (UTC).
+    rows, bytes: its size.
+    store: store that contains it.
+    folder: folder of the store; None in memory.
+    is_confined: the job was created by a caller with bounds.
+    """
 
     name: str
     job: str
@@ -58,7 +67,7 @@ class NamedSnapshot:
 
 
 class NamedSnapshots:
-    """All of a connection; in memory where `folder` is None. Safe for threads."""
+    """All named snapshots of a connection; in memory if `folder` is None. Thread-safe."""
 
     def __init__(
         self, folder: Path | None, clock: Clock, check: Callable[[], None] | None = None
@@ -68,11 +77,11 @@ class NamedSnapshots:
         self._check = check
         self._lock = RLock()
         self._unreadable: list[str] = []
-        """Why some of the folder are left out."""
+        """Why some snapshots of the folder are not listed."""
         self._found: dict[str, NamedSnapshot] = {} if folder is None else self._load(folder)
 
     def all(self) -> list[NamedSnapshot]:
-        """By name."""
+        """All, sorted by name."""
         with self._lock:
             return [self._found[key] for key in sorted(self._found)]
 
@@ -80,7 +89,7 @@ class NamedSnapshots:
         return self._found.get(name.lower())
 
     def get(self, name: str) -> NamedSnapshot:
-        """The one of that name; ProgrammingError where there is none."""
+        """The snapshot with that name; ProgrammingError if there is none."""
         found = self.find(name)
         if found is None:
             names = [item.name for item in self.all()]
@@ -99,7 +108,7 @@ class NamedSnapshots:
         return found
 
     def check_free(self, name: str) -> None:
-        """ProgrammingError where there is one of that name."""
+        """ProgrammingError if a snapshot has that name."""
         found = self.find(name)
         if found is not None:
             raise ProgrammingError(
@@ -110,8 +119,8 @@ class NamedSnapshots:
     def export(
         self, name: str, record: JobRecord, source: SnapshotStore, snapshot_id: int | None
     ) -> None:
-        """Copies a snapshot of a job, whose store must hold it, and gives it the name, which is
-        taken from one that has it."""
+        """Copies a snapshot of a job, which must be pinned in its store, under a name; replaces a
+        snapshot of that name."""
         if snapshot_id is None:
             raise OperationalError(
                 f'job "{record.name}" has no snapshot',
@@ -150,19 +159,20 @@ class NamedSnapshots:
             old = self._found.get(name.lower())
             self._found[name.lower()] = made
         if old is not None:
-            # What can't be removed now goes when the directory is opened: the later one counts.
+            # A folder that cannot be removed now is removed when the directory is opened next: of
+            # two with one name the later counts.
             with suppress(OSError):
                 _remove(old.folder)
 
     def load_into(self, name: str, target: SnapshotStore) -> Mapping[str, str]:
-        """Copies it into the store of a job that is to begin with it; gives the meanings of its
-        vertices."""
+        """Copies a snapshot into the store of a new job; returns its state signatures by vertex."""
         found = self.get(name)
         _copy(found.store, _ID, target)
         return found.meanings
 
     def drop(self, name: str, if_exists: bool = False) -> None:
-        """Forgets one, and its files; nothing where there is none and there need be none."""
+        """Removes a snapshot and its files. If there is none of that name, does nothing if
+        `if_exists`."""
         with self._lock:
             if if_exists and self.find(name) is None:
                 return
@@ -177,7 +187,7 @@ class NamedSnapshots:
             del self._found[name.lower()]
 
     def _new_folder(self, name: str) -> Path | None:
-        """A folder for one more, which nobody else takes; None in memory."""
+        """A new, empty folder for one snapshot; None in memory."""
         folder = self._folder
         if folder is None:
             return None
@@ -198,14 +208,15 @@ class NamedSnapshots:
                 sync_folder(folder.parent)
         except OSError as error:
             raise OperationalError(
-                f'snapshot "{name}" can\'t be kept in "{folder}"',
+                f'snapshot "{name}" can\'t be stored in "{folder}"',
                 detail=error.strerror or str(error),
                 hint="make room on the disk and try again",
             ) from error
         return made
 
     def _load(self, folder: Path) -> dict[str, NamedSnapshot]:
-        """What the folder has. Of two of one name the later counts; what isn't complete goes."""
+        """Loads the snapshots of the folder. Of two with one name the later counts; incomplete ones
+        are removed."""
         from runnel.snapshots.copying import numbered
         from runnel.snapshots.file_store import FileSnapshotStore
 
@@ -214,24 +225,24 @@ class NamedSnapshots:
             return found
         for gone in folder.glob(".*"):
             shutil.rmtree(gone, ignore_errors=True)
-        for place in sorted(
-            (item for item in folder.iterdir() if item.name.isdecimal()),
-            key=lambda item: int(item.name),
+        for item in sorted(
+            (entry for entry in folder.iterdir() if entry.name.isdecimal()),
+            key=lambda entry: int(entry.name),
         ):
-            if not any(numbered(place, "")):
-                shutil.rmtree(place, ignore_errors=True)
+            if not any(numbered(item, "")):
+                shutil.rmtree(item, ignore_errors=True)
                 continue
-            store = FileSnapshotStore(place)
+            store = FileSnapshotStore(item)
             try:
                 info = store.newest_info()
             except OperationalError as error:
                 logger.warning(
-                    "a named snapshot is left out, as it can't be read: %s", error.message
+                    "a named snapshot is skipped, as it can't be read: %s", error.message
                 )
                 self._unreadable.append(error.message)
                 continue
             about = info.about
-            name = about.get("name", place.name)
+            name = about.get("name", item.name)
             old = found.get(name.lower())
             if old is not None:
                 with suppress(OSError):
@@ -245,7 +256,7 @@ class NamedSnapshots:
                 info.rows,
                 info.bytes,
                 store,
-                place,
+                item,
                 about.get("confined") == "true",
             )
         return found
@@ -254,8 +265,8 @@ class NamedSnapshots:
 def _linked(
     source: FileSnapshotStore, snapshot_id: int, folder: Path, about: dict[str, str]
 ) -> tuple[SnapshotStore, SnapshotSize]:
-    """The store of a copy that shares its files with the job's snapshot where the file system can
-    do that. Where it raises, the folder goes."""
+    """The store of a copy that shares its files with the job's snapshot, if the file system can do
+    that. If it raises, the folder is removed."""
     from runnel.snapshots.file_store import FileSnapshotStore
 
     copy = _Copy(folder)
@@ -271,35 +282,35 @@ def _linked(
 
 
 class _Copy:
-    """A copy that another thread makes in a folder. The folder goes where the copy fails, or where
-    the statement no longer waits for it: then when the thread is done with it, as until then no
-    other copy may have its number."""
+    """A copy that another thread makes in a folder. The folder is removed if the copy fails, or if
+    the statement no longer waits for it: in that case when the thread is done with it, because
+    until then no other copy may use its number."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._wake = Event()
         self._lock = Lock()
-        self._is_done = self._is_given_up = False
+        self._is_done = self._is_cancelled = False
         self._failure: Exception | None = None
 
     def hear(self, failure: Exception | None) -> None:
-        """It is done, or failed."""
+        """The copy is done, or failed."""
         with self._lock:
             self._failure, self._is_done = failure, True
-            is_given_up = self._is_given_up
+            is_cancelled = self._is_cancelled
         self._wake.set()
-        if is_given_up:
+        if is_cancelled:
             self.remove()
 
     def wait(self) -> None:
-        """Raises what the copy failed with; OperationalError where the statement is cancelled or
-        times out meanwhile."""
+        """Waits for the copy and raises its error; OperationalError if the statement is cancelled
+        or times out meanwhile."""
         patience = current()
         with patience.telling(self._wake.set):
             self._wake.wait(patience.left(LONGEST_WAIT))
         with self._lock:
-            self._is_given_up = not self._is_done
-        if self._is_given_up:
+            self._is_cancelled = not self._is_done
+        if self._is_cancelled:
             patience.check()
             raise OperationalError(
                 "the statement timed out while its snapshot was copied",
@@ -316,7 +327,7 @@ class _Copy:
 
 
 def check_name(name: Any) -> None:
-    """InterfaceError for what can't be the name of a snapshot."""
+    """InterfaceError if `name` cannot be the name of a snapshot."""
     if not isinstance(name, str) or not name:
         raise InterfaceError(f"the name of a snapshot is a str that isn't empty, not {name!r}")
 
@@ -335,8 +346,8 @@ def _copy(source: SnapshotStore, snapshot_id: int, target: SnapshotStore) -> Sna
 
 
 def _remove(folder: Path | None) -> None:
-    """OSError where it stays. What is left of one that is gone is removed when the directory is
-    opened next."""
+    """Removes a folder; OSError if it remains. Files that remain after the renaming are removed
+    when the directory is opened next."""
     if folder is not None:
         gone = folder.with_name("." + folder.name)
         folder.rename(gone)

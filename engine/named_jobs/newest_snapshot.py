@@ -1,4 +1,4 @@
-"""The newest safe snapshot of a job, and when the job's record is written to name it.
+"""The newest durable snapshot of a job, and when its number is written to the job's record.
 
 The jobs of a connection share one thread that writes records, and each write is synced to the disk.
 With a write per snapshot, many jobs with short snapshot intervals would wait for each other.
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from runnel.named_jobs.record.record import JobRecord
 
 SAVES_APART = 1_000_000_000
-"""Nanoseconds between two writes of the record that only name a later snapshot."""
+"""Minimum time in nanoseconds between two writes of the record that only store the number of a
+later snapshot."""
 
 
 class NewestSnapshot:
-    """The number of a job's newest safe snapshot. `save` writes the record. It is called on the
-    thread of errands: at once for the first snapshot, and then at most once per interval."""
+    """The number of a job's newest durable snapshot. `save` writes the record. It is called by the
+    serial executor: at once for the first snapshot, and then at most once per interval."""
 
     __slots__ = ("_home", "_is_pending", "_named", "_newest", "_next_save", "_save")
 
@@ -33,7 +34,7 @@ class NewestSnapshot:
         self._next_save = 0
 
     def report(self, snapshot_id: int) -> None:
-        """A snapshot is safe. On any thread, without the job's lock."""
+        """A snapshot is durable. Called on any thread, without the job's lock."""
         self._newest = snapshot_id
         if self._is_pending:
             return
@@ -44,7 +45,7 @@ class NewestSnapshot:
             self._home.jobs.pool.call_at(self._next_save, self._due)
 
     def named_in(self, record: JobRecord) -> JobRecord:
-        """The record, which is about to be written, with the number of the snapshot."""
+        """The record with the number of the snapshot; called right before the record is written."""
         self._named = self._newest
         return replace(record, snapshot=self._named)
 

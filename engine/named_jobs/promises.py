@@ -1,5 +1,4 @@
-"""What a job can hold of its guarantee, with the sources and the sinks that it has: told in EXPLAIN
-and SHOW JOBS."""
+"""The guarantee of a job with its actual sources and sinks, as EXPLAIN and SHOW JOBS report it."""
 
 from __future__ import annotations
 
@@ -10,13 +9,18 @@ from runnel.processors.sinks.write import WriteMetaSupplier
 from runnel.processors.sources.scan import ScanMetaSupplier
 
 AT_MOST_ONCE = "atMostOnce"
-"""Of rows that are gone when they were read, such as those of a pushed stream: those since the last
-snapshot are lost when the job fails."""
+"""The guarantee for rows that cannot be read again, such as rows of a pushed stream: if the job
+fails, the rows since the last snapshot are lost."""
 
 
 @frozen
 class Promise:
-    """What holds at one end of a job; `text` says what becomes of a row after a failure."""
+    """The guarantee at one source or sink of a job.
+
+    vertex: name of the vertex.
+    name: name of the table.
+    text: of a sink its guarantee; of a source what a failure means for its rows.
+    """
 
     vertex: str
     name: str
@@ -24,7 +28,7 @@ class Promise:
 
 
 def promises_of(dag: DAG, guarantee: Guarantee) -> tuple[str, list[Promise]]:
-    """What holds from end to end, and at each source and sink."""
+    """The guarantee from end to end, and the guarantee of each source and sink."""
     found = []
     weakest = str(guarantee)
     loses = False
@@ -34,9 +38,9 @@ def promises_of(dag: DAG, guarantee: Guarantee) -> tuple[str, list[Promise]]:
             loses = loses or (supplier.source.is_live and not supplier.source.is_repeatable)
             found.append(_of_source(vertex.name, supplier, guarantee))
         elif isinstance(supplier, WriteMetaSupplier):
-            held = weaker(guarantee, supplier.table.guarantee)
-            weakest = str(weaker(Guarantee(weakest), held))
-            found.append(Promise(vertex.name, supplier.table.name, str(held)))
+            guaranteed = weaker(guarantee, supplier.table.guarantee)
+            weakest = str(weaker(Guarantee(weakest), guaranteed))
+            found.append(Promise(vertex.name, supplier.table.name, str(guaranteed)))
     if loses and guarantee is not Guarantee.NONE:
         weakest = AT_MOST_ONCE if weakest == str(Guarantee.EXACTLY_ONCE) else str(Guarantee.NONE)
     return weakest, found
@@ -45,15 +49,15 @@ def promises_of(dag: DAG, guarantee: Guarantee) -> tuple[str, list[Promise]]:
 def _of_source(vertex: str, supplier: ScanMetaSupplier, guarantee: Guarantee) -> Promise:
     source = supplier.source
     if guarantee is Guarantee.NONE:
-        text = "read anew after a failure"
+        text = "read again after a failure"
     elif source.is_repeatable:
-        text = "read on from its position in the last snapshot"
+        text = "continues from its position in the last snapshot"
     elif source.is_live:
         text = "can't be read again: rows that came since the last snapshot are lost in a failure"
     else:
         text = (
             "has no positions: snapshots begin when it is read to its end, "
-            "and a failure before begins anew"
+            "and a job that fails before reads it again"
         )
     return Promise(vertex, vertex.removeprefix("scan "), text)
 
@@ -62,5 +66,5 @@ _ORDER = (Guarantee.NONE, Guarantee.AT_LEAST_ONCE, Guarantee.EXACTLY_ONCE)
 
 
 def weaker(one: Guarantee, other: Guarantee) -> Guarantee:
-    """The one that promises less."""
+    """The weaker of two guarantees."""
     return min(one, other, key=_ORDER.index)

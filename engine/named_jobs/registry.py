@@ -1,5 +1,5 @@
-"""All named jobs of a connection: made, found, ended, and started again when their directory is
-opened."""
+"""All named jobs of a connection: creates, finds and removes them, and starts them again when their
+directory is opened."""
 
 from __future__ import annotations
 
@@ -48,20 +48,21 @@ logger = logging.getLogger("runnel.job")
 CLOSING = 10.0
 """Seconds that jobs have for their last snapshots when the connection is closed."""
 SETTLING = 5_000_000_000
-"""Nanoseconds that the sinks of a job that is dropped or changed have to commit or give up what is
-staged."""
+"""Nanoseconds that the sinks of a job that is dropped or changed have to commit or discard staged
+rows."""
 LISTENING = 2.0
-"""Seconds that listeners have, when the connection is closed, to hear what was told them."""
+"""Seconds that listeners have, when the connection is closed, to handle pending changes."""
 MOST_ENDED = 1000
-"""So many jobs are shown when they have ended; the oldest go."""
+"""Maximum number of ended jobs that are shown; the oldest are removed first."""
 
 
 class NamedJobs:
-    """The named jobs of one connection; `directory` is its directory, or None in memory. Safe for
-    threads.
+    """The named jobs of one connection. Thread-safe.
 
-    `prepare` plans a job's query as the catalog is now; it raises what is wrong with it. `check`
-    raises where the directory was removed.
+    jobs: the light jobs of the connection, with its workers and clock.
+    prepare: plans a job's query with the current catalog; raises its errors.
+    directory: the connection's directory; None: it is in memory.
+    check: raises if the directory was removed.
     """
 
     def __init__(
@@ -89,15 +90,16 @@ class NamedJobs:
         watch(self)
 
     def leave(self) -> None:
-        """In a forked child no job runs: whoever waits for one, or wants to change it, is told that
-        the connection is closed."""
+        """In a forked child no job runs: a thread that waits for a job, or changes one, gets the
+        error that the connection is closed."""
         self.is_closing = self.is_closed = True
         self._lock = PatientLock("the jobs")
         for job in self._jobs.values():
             job.leave_parent()
 
     def open(self) -> None:
-        """Takes in what the directory has, and starts the jobs that ran when it was left."""
+        """Loads the records of the directory, and starts the jobs that ran when it was last
+        closed."""
         for record in self.records.load():
             waits = record.runtime != TASKLETS and record.status in (STARTING, RUNNING, COMPLETING)
             found = replace(record, status=NOT_RUNNING) if waits else record
@@ -107,13 +109,13 @@ class NamedJobs:
             if job.record.runtime == TASKLETS:
                 job.start_again()
             else:
-                # Another engine may take seconds to start, for which nobody who opens a directory
-                # need wait.
+                # Another engine may take seconds to start; opening a directory does not wait for
+                # it.
                 self.executor.post(job.start_again)
 
     def create(self, record: JobRecord) -> NamedJob:
-        """Makes and starts a job; a ProgrammingError where one that hasn't ended has its name. The
-        one that has goes."""
+        """Creates and starts a job; ProgrammingError if a job that has not ended has its name. An
+        ended job of that name is removed."""
         self._purge()
         with self._lock:
             existing = self.check_free(record.name)
@@ -130,18 +132,18 @@ class NamedJobs:
                 self.records.save(job.record)
                 job.start()
             except BaseException:
-                with suppress(OperationalError):  # the disk's second fault says less than the first
+                with suppress(OperationalError):  # the first error is more helpful than a second
                     self._forget(job)
                 raise
             self._jobs[record.id] = job
         if existing is not None:
-            # Without the lock: planning what is to be cleaned up may need it on another thread.
+            # Without the lock: another thread may need it to plan the query of the job removed.
             self.remove(existing)
         return job
 
     def check_free(self, name: str) -> NamedJob | None:
-        """ProgrammingError where a job that hasn't ended has the name; the one that has it and has
-        ended."""
+        """Returns the ended job that has the name, if any; ProgrammingError if a job that has not
+        ended has it."""
         existing = self.find(name)
         if existing is not None and not existing.is_done:
             raise ProgrammingError(
@@ -152,7 +154,7 @@ class NamedJobs:
         return existing
 
     def remove(self, job: NamedJob) -> None:
-        """Forgets a job that has ended, and all that is kept for it."""
+        """Removes a job that has ended, and all its data."""
         assert job.is_done
         self.clean(job)
         self._jobs.pop(job.id, None)
@@ -166,14 +168,15 @@ class NamedJobs:
                 self.records.remove(job.record)
 
     def find(self, name: str) -> NamedJob | None:
-        """The job of that name, the newest if several had it."""
+        """The job with that name; if several have it, the one that has not ended, or else the
+        newest."""
         found = [job for job in self.all() if job.name.lower() == name.lower()]
-        # Their order is that of the wall clock, which may have gone back.
+        # Jobs are in the order of the wall clock, which may have been set back.
         return next((job for job in found if not job.is_done), found[-1] if found else None)
 
     def get(self, name: str) -> NamedJob:
-        """The job of that name; ProgrammingError where there is none, OperationalError where its
-        record can't be read."""
+        """The job with that name; ProgrammingError if there is none, OperationalError if its record
+        cannot be read."""
         job = self.find(name)
         if job is None:
             self.records.check_readable(name)
@@ -193,12 +196,12 @@ class NamedJobs:
         return self._jobs.get(job_id)
 
     def all(self) -> list[NamedJob]:
-        """All jobs, those that have ended too, the oldest first."""
+        """All jobs, ended ones too, the oldest first."""
         with self._lock:
             return list(self._jobs.values())
 
     def clean(self, job: StoppedJob) -> None:
-        """A job has ended for good: what only an execution of it would have needed goes, once. Not
+        """Deletes, once, the data of an ended job that only an execution would need. Not called
         under the job's lock."""
         with job.cleaning:
             if job.is_clean:
@@ -213,20 +216,20 @@ class NamedJobs:
                 shutil.rmtree(self.runtime_folder(job.id), ignore_errors=True)
             if job.status is COMPLETED:
                 job.store.close()
-                place = self.records.place(job.id)
-                if place is not None:
-                    shutil.rmtree(place / "snapshots", ignore_errors=True)
+                folder = self.records.folder_of(job.id)
+                if folder is not None:
+                    shutil.rmtree(folder / "snapshots", ignore_errors=True)
 
     def settle(self, job: StoppedJob) -> None:
-        """Commits what the sinks of a job that doesn't run have staged for its last snapshot, and
-        removes what else they have."""
+        """Commits the rows that the sinks of a stopped job have staged for its last snapshot, and
+        discards all other staged rows."""
         record = job.record
         try:
             if record.runtime != TASKLETS:
                 self._settle_foreign(record)
                 return
             snapshot_id = job.store.completed
-            with undisturbed():  # else a time-out during planning would keep back what is staged
+            with undisturbed():  # a timeout during planning would leave the rows uncommitted
                 prepared = self.prepare(record)
             with Patience(monotonic_ns() + SETTLING):
                 context = JobContext(
@@ -244,25 +247,25 @@ class NamedJobs:
                 )
         except Exception as error:
             logger.warning(
-                'what job "%s" has staged in its sinks can\'t be committed or removed: %s',
+                'the rows that job "%s" has staged in its sinks can\'t be committed or removed: %s',
                 job.name,
                 error,
             )
 
     def _settle_foreign(self, record: JobRecord) -> None:
-        place = self.runtime_folder(record.id)
-        if place.exists():
+        folder = self.runtime_folder(record.id)
+        if folder.exists():
             with undisturbed():
                 foreign = self.prepare(record).foreign
             if foreign is not None:
-                foreign.settle(str(record.id), place)
+                foreign.settle(str(record.id), folder)
 
     def runtime_folder(self, job_id: int) -> Path:
-        """The folder in which another engine keeps how far it is with a job; in memory one that
-        goes with the connection."""
-        place = self.records.place(job_id)
-        if place is not None:
-            return place / "runtime"
+        """The folder in which another engine stores its progress with a job; for a connection in
+        memory, a temporary folder that is deleted with it."""
+        folder = self.records.folder_of(job_id)
+        if folder is not None:
+            return folder / "runtime"
         with self._lock:
             if self._temporary is None:
                 self._temporary = Path(mkdtemp(prefix="runnel-jobs-"))
@@ -271,9 +274,9 @@ class NamedJobs:
     def adapt(
         self, record: JobRecord, store: SnapshotStore, run: Run | ForeignRun, prepared: PreparedJob
     ) -> None:
-        """Has an execution start with the state of the snapshot as the job's plan has use for it.
-        OperationalError where it has none for some of it: its query means something else than when
-        the snapshot was taken."""
+        """Adapts the state of the snapshot to the job's plan before an execution starts.
+        OperationalError if some state does not fit: the query computes something else
+        than when the snapshot was taken."""
         snapshot_id = run.restored_from
         if snapshot_id is None or not isinstance(run, Run):
             return
@@ -283,18 +286,18 @@ class NamedJobs:
             store.vertices(snapshot_id), before, prepared.meanings, prepared.dag, empties=empties
         )
         dropped = check_fates(record.name, found, may_drop=record.may_drop_state)
-        for text, _ in told([item for item in found if item.fate is Fate.EMPTY and item.source]):
-            logger.warning('job "%s" leaves out state: %s', record.name, text)
+        for text, _ in told([item for item in found if item.outcome is Fate.EMPTY and item.source]):
+            logger.warning('job "%s" drops state: %s', record.name, text)
         if dropped:
             names = ", ".join(f'"{name}"' for name in dropped)
             logger.warning(
-                'job "%s" leaves out the state of %s, which its query does not have',
+                'job "%s" drops the state of %s, which its query does not have',
                 record.name,
                 names,
             )
-        for text, notes in told([item for item in found if item.fate is Fate.RECOMBINED]):
+        for text, notes in told([item for item in found if item.outcome is Fate.RECOMBINED]):
             logger.warning(
-                'job "%s" goes on with state of other windows: %s',
+                'job "%s" resumes with state of other windows: %s',
                 record.name,
                 "; ".join((text, *notes)),
             )
@@ -303,8 +306,8 @@ class NamedJobs:
         )
 
     def close(self) -> None:
-        """Has all executions stop with a last snapshot, waits for them, and ends. Closing twice is
-        no error."""
+        """Stops all executions with a last snapshot, waits for them, and ends. Closing twice is no
+        error."""
         self.is_closing = True
         jobs = self.all()
         until = monotonic() + CLOSING
@@ -323,12 +326,12 @@ class NamedJobs:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
     def check_open(self) -> None:
-        """InterfaceError where the connection is closed."""
+        """InterfaceError if the connection is closed."""
         if self.is_closed:
             raise closed_error(self._origin)
 
     def _purge(self) -> None:
-        """Forgets jobs that ended long ago."""
+        """Removes jobs that ended longer ago than their retention, and surplus ones."""
         now = self.jobs.clock.wall()
         ended = [job for job in self.all() if job.is_done]
         old = [
@@ -344,19 +347,19 @@ class NamedJobs:
                 logger.warning("%s", error)
 
     def _new_id(self) -> int:
-        """By time first, so that jobs are in order; the rest by chance, as sinks of several
-        directories may be in one place."""
+        """An id that begins with the time, so that jobs are in order, and ends with random bits,
+        because sinks of several directories may write to one folder."""
         while True:
             number = ((self.jobs.clock.wall() // 1000) << 20 | randbits(20)) & ((1 << 63) - 1)
             if number and number not in self._jobs:
                 return number
 
     def _store(self, record: JobRecord) -> SnapshotStore:
-        place = self.records.place(record.id)
-        if place is None:
+        folder = self.records.folder_of(record.id)
+        if folder is None:
             return MemorySnapshotStore()
         from runnel.snapshots.disk import Disk
         from runnel.snapshots.file_store import FileSnapshotStore
 
         about = {"job": record.name, "query": record.query}
-        return FileSnapshotStore(place / "snapshots", about, disk=Disk(self._check))
+        return FileSnapshotStore(folder / "snapshots", about, disk=Disk(self._check))

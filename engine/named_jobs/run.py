@@ -1,4 +1,4 @@
-"""One execution of a named job, and the snapshots that are taken of it."""
+"""One execution of a named job, and its snapshots."""
 
 from __future__ import annotations
 
@@ -27,11 +27,19 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class PreparedJob:
-    """What a job's query comes to now: its DAG, with `written`, the vertices that write rows, and
-    what an execution is told. `linger` is in nanoseconds; `accumulation_limit`: rows that a
-    processor may hold (0: no limit). `promise`: what holds of the job's guarantee from end to end.
-    `meanings` say what each vertex is for (`compatibility`). `foreign`: the query as another engine
-    runs it, in the place of the DAG."""
+    """A job's query as planned now, and the values for its execution.
+
+    dag: DAG of the query.
+    evaluation: context in which expressions are evaluated.
+    is_unbounded: it reads a source without an end.
+    written: names of the vertices that write rows.
+    event_time: type of the event time; None: none.
+    linger: maximum time, in ns, that rows of a stream may wait in a source for larger batches.
+    accumulation_limit: maximum number of rows that one processor may accumulate; 0: no limit.
+    `promise`: guarantee of the job from end to end.
+    `meanings`: state signatures by vertex (`state_evolution.compatibility`).
+    foreign: plan of the query for another engine, which then runs instead of the DAG.
+    """
 
     dag: DAG
     evaluation: EvaluationContext
@@ -46,7 +54,8 @@ class PreparedJob:
 
 
 Progress = tuple[object, ...]
-"""How far the tasklets of an execution are: equal where nothing has come to any of them."""
+"""The progress of all tasklets of an execution: equal to an earlier one if no item has reached any
+of them since."""
 
 
 def _progress(job: Job) -> Progress:
@@ -65,9 +74,9 @@ def _progress(job: Job) -> Progress:
 
 
 class Run:
-    """One execution, from `start` until `on_end` is called. Where the job promises something, a
-    snapshot is begun at each interval if anything came meanwhile, or when the one before is done,
-    if that takes longer. Safe for threads."""
+    """One execution, from `start` until `on_end` is called. If the job has a guarantee, a snapshot
+    is begun at each interval unless no item arrived meanwhile; if a snapshot takes longer than the
+    interval, the next one begins when it is done. Thread-safe."""
 
     last_batch: Sequence[int] = ()
 
@@ -84,13 +93,15 @@ class Run:
         self._prepared = prepared
         self._on_report = on_report
         self._interval = record.options.snapshot_interval * 1_000_000
-        self._promises = record.options.guarantee is not Guarantee.NONE
+        self._takes_snapshots = record.options.guarantee is not Guarantee.NONE
         self.terminal: SnapshotReport | None = None
         self._progress: Progress | None = None
         self._saved: Progress | None = None
         self.is_over = False
         self.is_cut = False
-        self.restored_from = store.completed if self._promises or record.is_resumable else None
+        self.restored_from = (
+            store.completed if self._takes_snapshots or record.is_resumable else None
+        )
         self.coordinator = SnapshotCoordinator(
             store,
             is_aligned=record.options.guarantee is not Guarantee.AT_LEAST_ONCE,
@@ -100,9 +111,9 @@ class Run:
         self.coordinator.on_report = self._reported
         self.job: Job
 
-    def start(self, on_end: Callable[[], object], tell: Callable[[str], object]) -> None:
-        """Starts it; `on_end` is called once, on whatever thread ends it, `tell` with what is to be
-        shown of the job, on any. Raises what keeps it from starting."""
+    def start(self, on_end: Callable[[], object], report: Callable[[str], object]) -> None:
+        """Starts it; raises the reason if it cannot start. `on_end` is called once, on the thread
+        that ends it; `report` receives messages for the job's owner, on any thread."""
         record, prepared = self._record, self._prepared
         expired = record.options.expired_position
         options = JobOptions(
@@ -113,7 +124,7 @@ class Run:
             event_time=prepared.event_time,
             linger=prepared.linger,
             durability=Durability(
-                str(record.id), record.options.guarantee, self.coordinator, expired, tell
+                str(record.id), record.options.guarantee, self.coordinator, expired, report
             ),
         )
 
@@ -131,12 +142,12 @@ class Run:
             on_start=begun,
         )
         self.job.hand_over()
-        if self._promises:
+        if self._takes_snapshots:
             self._jobs.pool.call_at(self._jobs.clock.monotonic() + self._interval, self._due)
 
     @property
     def where(self) -> str:
-        """Where it began."""
+        """The position from which it started, for the log."""
         return (
             "from its beginning"
             if self.restored_from is None
@@ -145,12 +156,12 @@ class Run:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether its last snapshot was taken so that it ends there, and is safe."""
+        """Whether it ended with a terminal snapshot that is durable."""
         return self.terminal is not None and self.terminal.is_safe
 
     @property
     def stop_failure(self) -> Failure | None:
-        """What went wrong when it was stopped."""
+        """The error that occurred when it was stopped."""
         if self.job.error is not None and not self.is_cut:
             return Failure.of(self.job.error)
         report = self.terminal
@@ -161,33 +172,33 @@ class Run:
 
     @property
     def rows_out(self) -> int:
-        """Rows that came to the vertices that write."""
+        """Number of rows that reached the vertices that write."""
         tasklets = [
             item for item in self.job.execution.tasklets if item.vertex in self._prepared.written
         ]
         return sum(edge.rows for item in tasklets for edge in item.inputs.edges)
 
     def stop(self) -> None:
-        """Has it end with a last snapshot; it may end by itself before. Where no snapshot can begin
-        before much of the input is read, it is cut off: nothing was committed since the last
-        one."""
-        if self.coordinator.is_held:
+        """Ends it with a last snapshot, unless it ends by itself before. If no snapshot can begin
+        before much of the input is read, it is cancelled: the sinks have committed nothing since
+        the last snapshot."""
+        if self.coordinator.is_blocked:
             self.is_cut = True
             self.job.cancel()
         else:
             self.coordinator.request(is_terminal=True)
 
     def take_snapshot(self, timeout: float | None) -> int:
-        """Takes a snapshot that begins after this call, waits for it, and gives its number;
-        OperationalError where it fails, or isn't done within `timeout` seconds."""
+        """Takes a snapshot that begins after this call, waits for it, and returns its number;
+        OperationalError if it fails, or is not done within `timeout` seconds."""
         done = Event()
         safe: list[bool] = []
 
-        def hear(is_safe: bool) -> None:
+        def on_done(is_safe: bool) -> None:
             safe.append(is_safe)
             done.set()
 
-        snapshot_id = self.coordinator.request(on_done=hear)
+        snapshot_id = self.coordinator.request(on_done=on_done)
         name = self._record.name
         if snapshot_id is None:
             raise OperationalError(
@@ -212,8 +223,8 @@ class Run:
         return snapshot_id
 
     def _due(self) -> None:
-        """It is time for a snapshot, unless nothing came since the last one. On a worker's
-        thread."""
+        """Begins a snapshot after an interval, unless no item arrived since the last
+        one. On a worker's thread."""
         if self.is_over:
             return
         self._progress = _progress(self.job)

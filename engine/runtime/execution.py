@@ -1,9 +1,9 @@
-"""One run of a DAG: its processors, the tasklets that call them, the queues between them, and how
-it all ends.
+"""One run of a DAG: its processors, the tasklets that call them, the queues between them, and its
+end.
 
-An execution is addressed by its job's id. Making one is all the work there is at the start of a
-job, so it makes little: what depends on the DAG alone comes from the template. It doesn't know who
-calls the tasklets; they are given owners by whoever runs it.
+An execution is identified by its job's id. It is created at each start of a job, so it does as
+little as possible: everything that depends only on the DAG comes from the template. It does not
+know which threads call the tasklets; they are the tasklets' owners.
 """
 
 from __future__ import annotations
@@ -32,9 +32,12 @@ if TYPE_CHECKING:
 
 @frozen
 class ExecutionOptions:
-    """How an execution is made: `parallelism` is the number of processors of a vertex that says
-    nothing else; with `is_hand_built` a foreign exception is the user's; `capacity`, if given, is
-    that of every bounded queue."""
+    """How an execution is created.
+
+    parallelism: number of processors of a vertex without a parallelism of its own.
+    is_hand_built: the user built the DAG, so a foreign exception is the user's.
+    capacity: capacity of all bounded queues; None: as their edges specify.
+    """
 
     parallelism: int = 1
     is_hand_built: bool = False
@@ -42,8 +45,8 @@ class ExecutionOptions:
 
 
 class Execution:
-    """Made of a template and the context of one job; raises what a supplier raises, with everything
-    given back.
+    """Created from a template and the context of one job. Raises the error of a supplier, after
+    releasing all resources.
 
     `on_end` is called once, by the thread that ended the last tasklet, when every processor and
     supplier is closed.
@@ -72,8 +75,8 @@ class Execution:
         self._lock = Lock()
         self._when_cancelled: list[Callable[[], object]] = []
         self._suppliers: list[tuple[str, ProcessorSupplier]] = []
-        # A planned result sink would only pass on what it gets, so the vertex before it gives to
-        # the results itself. (Not where snapshots are taken: a barrier must reach every vertex.)
+        # A planned result sink would only pass rows on, so the vertex before it writes to the
+        # results itself. (Not if snapshots are taken: a barrier must reach every vertex.)
         self.is_hand_built = options.is_hand_built
         is_plain = snapshots is None and self.results is not None and not options.is_hand_built
         skipped = template.result if is_plain else None
@@ -96,10 +99,10 @@ class Execution:
         layout = template.layout(tuple([len(item) for item in processors]))
         capacity = self._options.capacity
         if capacity is None:
-            self.queues = [Queue(places) for places in layout.capacities]
+            self.queues = [Queue(size) for size in layout.capacities]
         else:
             self.queues = [
-                Queue(places if places == UNBOUNDED else capacity) for places in layout.capacities
+                Queue(size if size == UNBOUNDED else capacity) for size in layout.capacities
             ]
         for plan in layout.tasklets:
             name = template.order[plan.vertex].name
@@ -107,7 +110,7 @@ class Execution:
             self.tasklets.append(self._tasklet(plan, name, peers[plan.index], len(peers)))
 
     def _processors(self, vertex: Vertex) -> Sequence[Processor]:
-        """The processors of a vertex, from whichever kind of supplier it has."""
+        """The processors of a vertex, from any kind of supplier."""
         supplier = vertex.supplier
         count = vertex.parallelism
         try:
@@ -131,8 +134,8 @@ class Execution:
             raise failure from (error if failure is not error else error.__cause__)
         if len(processors) != count:
             raise internal(
-                f'the supplier of vertex "{vertex.name}" gave {len(processors)} processors instead '
-                f"of {count}"
+                f'the supplier of vertex "{vertex.name}" returned {len(processors)} processors '
+                f"instead of {count}"
             )
         return processors
 
@@ -174,12 +177,12 @@ class Execution:
             return list(self._left)
 
     def fail(self, error: BaseException, vertex: str) -> None:
-        """A processor failed: the first failure becomes the job's error, and the others are
-        cancelled."""
+        """A processor failed: the first failure becomes the job's error, and all other processors
+        are cancelled."""
         self.cancel(vertex_failure(error, vertex, self._options.is_hand_built))
 
     def cancel(self, error: Error | None = None) -> None:
-        """Has every tasklet close its processor and end, at its next call, which comes soon. From
+        """Has every tasklet close its processor and end at its next call, which follows soon. From
         any thread."""
         with self._lock:
             if self.is_cancelled or not self._left:
@@ -191,9 +194,9 @@ class Execution:
         self.wake_all()
 
     def when_cancelled(self, call: Callable[[], object]) -> None:
-        """Calls it when this is cancelled, from any thread, or at once if it is."""
+        """Calls `call` when this is cancelled, on any thread, or at once if it already was."""
         self._when_cancelled.append(call)
-        if self.is_cancelled:  # after it was added, so that either this or `cancel` sees the other
+        if self.is_cancelled:  # checked after adding it, so that `cancel` or this thread calls it
             call()
 
     def wake_all(self) -> None:
@@ -230,7 +233,7 @@ class Execution:
     def _close_after_failure(
         self, processors: list[Sequence[Processor]], error: BaseException
     ) -> None:
-        """A supplier failed: what was made is closed, and only the first failure counts."""
+        """A supplier failed: closes everything created so far; only the first failure counts."""
         for processor in (item for made in processors for item in made):
             with suppress(Exception):
                 processor.close()

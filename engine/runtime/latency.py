@@ -1,10 +1,14 @@
-"""How long rows take from the source to the end of a job: a histogram of the markers that travel
-among them.
+"""The latency from the sources to the end of a job: a histogram of markers that travel among the
+rows.
 
-A source sends a marker every MARK_INTERVAL while it gives rows; it goes through the queues behind
-the rows before it and past what operators hold back on purpose (an open window), as Flink's latency
-markers do. Each bucket of the histogram is a sixteenth of a power of two wide, so a quantile is
-right to about 6 % (the idea of HdrHistogram).
+A source sends a marker every MARK_INTERVAL while it emits rows. Like Flink's latency markers it
+moves through the queues after the rows before it, but passes rows that operators buffer on purpose
+(an open window). Each bucket of the histogram is a sixteenth of a power of two wide, so a quantile
+is accurate to about 6 % (the idea of HdrHistogram).
+
+For example, the durations 7, 1000 and 1001 ns: 7 is in bucket 7; values below 32 have buckets of
+their own. 1000 has 10 bits, so it is shifted by 5 to 31, in bucket 5 * 16 + 31 = 111, which ends at
+1023; 1001 is in the same bucket. The median of the three is reported as 1023.
 """
 
 from __future__ import annotations
@@ -19,7 +23,8 @@ _BUCKETS = 64 * _PARTS
 
 
 class LatencyHistogram:
-    """Counts durations in nanoseconds. Written by one thread; may be read by others meanwhile."""
+    """Counts durations in nanoseconds. Written by one thread; other threads may read it
+    meanwhile."""
 
     __slots__ = ("counts",)
 
@@ -30,20 +35,20 @@ class LatencyHistogram:
         self.counts[_bucket(max(nanoseconds, 0))] += 1
 
 
-def quantiles(histograms: Iterable[LatencyHistogram], wanted: Iterable[float]) -> list[int | None]:
-    """Of all that several histograms counted, the durations below which the wanted shares of them
-    lie, in nanoseconds; None where nothing was counted."""
-    parts = [item.counts for item in histograms]
-    counts = [sum(column) for column in zip(*parts, strict=True)] if parts else []
+def quantiles(histograms: Iterable[LatencyHistogram], shares: Iterable[float]) -> list[int | None]:
+    """The quantiles of all durations counted by several histograms, in nanoseconds; None if nothing
+    was counted."""
+    columns = [item.counts for item in histograms]
+    counts = [sum(column) for column in zip(*columns, strict=True)] if columns else []
     total = sum(counts)
-    return [_quantile(counts, share * total) if total else None for share in wanted]
+    return [_quantile(counts, share * total) if total else None for share in shares]
 
 
 def _quantile(counts: list[int], rank: float) -> int:
-    seen = 0
+    below = 0
     for bucket, count in enumerate(counts):
-        seen += count
-        if count and seen >= rank:
+        below += count
+        if count and below >= rank:
             return _upper(bucket)
     return 0
 

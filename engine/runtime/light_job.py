@@ -1,9 +1,9 @@
-"""Light jobs: one start, then join or cancel; nothing is kept when they have ended.
+"""Light jobs: one start, then join or cancel; nothing remains when they have ended.
 
-`Jobs` belongs to a connection: it starts jobs, lists those that run, and ends them all. A `Job` is
-the handle. A bounded query begins on the thread that fetches (`run_here`, or any read of its
-results) and moves to the workers when it takes long; what is unbounded or hand-built starts there.
-A job holds no reference to its starter, so a collected cursor can cancel its job.
+`Jobs` belongs to a connection: it starts jobs, lists running ones, and ends all. A `Job` is the
+handle. A bounded query begins on the thread that fetches (`run_here`, or any read of its results)
+and moves to the workers when it takes long; unbounded and hand-built jobs start there. A job has no
+reference to its starter, so that a garbage-collected cursor can cancel its job.
 """
 
 from __future__ import annotations
@@ -49,14 +49,17 @@ if TYPE_CHECKING:
     from runnel.storage.memory_budget import Memory
 
 BUDGET = 1_000_000
-"""Nanoseconds that the thread that fetches spends on a job, in all, before the workers take
-over."""
+"""Nanoseconds that the fetching thread spends on a job, in total, before the workers continue
+it."""
 
 
 class JobStatus(Enum):
-    """A light job is RUNNING until every processor is closed; then COMPLETED, or FAILED: with an
-    error, cancelled, or out of time. The others are those of named jobs
-    (`runnel.named_jobs.record.states`)."""
+    """The status of a job.
+
+    A light job is RUNNING until every processor is closed; then COMPLETED, or FAILED: with an
+    error, cancelled, or timed out. The other values are for named jobs
+    (`runnel.named_jobs.record.states`).
+    """
 
     __module__ = "runnel"
 
@@ -75,14 +78,23 @@ class JobStatus(Enum):
 
 @frozen
 class JobOptions:
-    """How a job is run. `name` is shown; `has_results`: whether it has a result queue.
-    `is_hand_built`: the DAG was made by the user, so its failures are the user's, and it runs on
-    the workers from the start. `timeout`: nanoseconds after which it is cancelled with
-    OperationalError (TIMEOUT), which names the `stated_timeout` if the user gave another: that of
-    the whole statement, of which this is the rest. `accumulation_limit`: rows that one processor
-    may hold (0: no limit). `is_measured`: the metrics tell bytes, too. `event_time`: the type of
-    watermarks' times, if there are any. `linger`: nanoseconds that rows of a stream may wait in a
-    source. `durability`: of an execution of a named job. `is_confined`: its caller has bounds."""
+    """How a job is run.
+
+    name: name that is shown.
+    kind: "light" or "job".
+    has_results: it has a result queue.
+    is_hand_built: the user built the DAG, so its failures are the user's, and it runs on the
+        workers from the start.
+    timeout: nanoseconds after which it is cancelled with OperationalError (TIMEOUT).
+    accumulation_limit: maximum number of rows that one processor may accumulate; 0: no limit.
+    stated_timeout: the timeout of the whole statement in nanoseconds, for the error, if `timeout`
+        is only the rest of it.
+    is_measured: the metrics include bytes.
+    event_time: type of the watermarks' times; None: there are none.
+    linger: maximum time, in ns, that rows of a stream may wait in a source for larger batches.
+    durability: for an execution of a named job.
+    is_confined: its caller has bounds.
+    """
 
     name: str = ""
     kind: str = "light"
@@ -100,16 +112,16 @@ class JobOptions:
 
 _DEFAULT = JobOptions()
 CLOSING = 10.0
-"""Seconds that cancelled jobs have to end when the connection is closed. A call of theirs ends
-within about one."""
+"""Seconds that cancelled jobs have to end when the connection is closed. A call of a processor ends
+within about one second."""
 
 
 def _nobody(job: Job) -> None:
-    """Needs no word of a job's start."""
+    """The default of `on_start`."""
 
 
 class Jobs:
-    """The jobs of one connection and the threads that run them. Safe for threads."""
+    """The jobs of one connection and the threads that run them. Thread-safe."""
 
     def __init__(
         self,
@@ -142,8 +154,8 @@ class Jobs:
         options: JobOptions = _DEFAULT,
         on_start: Callable[[Job], object] = _nobody,
     ) -> Job:
-        """Starts a job; `on_start` is given it before it runs, so that it can be cancelled. Raises
-        what suppliers raise (a source that can't be split), with the vertex named."""
+        """Starts a job. `on_start` receives it before it runs, so that it can be cancelled. Raises
+        the errors of suppliers (a source that cannot be split), with the name of the vertex."""
         self._check_open()
         job = Job(self, next(self._ids), query, options)
         context = JobContext(
@@ -176,7 +188,7 @@ class Jobs:
             for tasklet in execution.tasklets:
                 tasklet.outbox.is_measured = True
         job.begin(execution, on_start)
-        # looked at again after `begin` added the job, so that either this or `close` sees the other
+        # Checked again after `begin` added the job, so that `close` or this thread cancels it.
         if self._is_closed:
             job.cancel()
             job.wait()
@@ -194,7 +206,7 @@ class Jobs:
         return [self._running[key] for key in sorted(self._running.copy()) if key in self._running]
 
     def get(self, job_id: int) -> Job:
-        """The running job of that id; ProgrammingError where there is none."""
+        """The running job with that id; ProgrammingError if there is none."""
         job = self._running.get(job_id)
         if job is None:
             known = ", ".join(str(item.id) for item in self.running())
@@ -203,14 +215,14 @@ class Jobs:
                 code=ErrorCode.OBJECT_NOT_FOUND,
                 hint=f"the running jobs are {known}"
                 if known
-                else "no job is running; a light job is forgotten when it ends",
+                else "no job is running; a light job disappears when it ends",
             )
         return job
 
     def close(self) -> bool:
         """Cancels all jobs, waits until their processors are closed, and ends all threads. Closing
-        twice is no error. False where some don't end in time, as what they call doesn't return:
-        they are left behind, and told in the log."""
+        twice is no error. False: some jobs did not end in time because a call does not return; they
+        are abandoned, and logged."""
         self._is_closed = True
         until = monotonic() + CLOSING
         while self._running:
@@ -223,7 +235,7 @@ class Jobs:
                     item.vertex for item in job.execution.tasklets if not item.is_closed
                 )
                 logger.error(
-                    "%s doesn't end, as a call of %s doesn't return: it is left behind",
+                    "%s did not stop: vertex %s is blocked in a call; abandoning it",
                     job.name,
                     vertices,
                 )
@@ -247,7 +259,16 @@ class Jobs:
 
 
 class Job:
-    """The handle of a light job. `started` is wall time in µs since the epoch (UTC)."""
+    """The handle of a light job.
+
+    id: number in the connection.
+    query: SQL text.
+    options: how it is run.
+    started: wall time in µs since the epoch (UTC).
+    results: its result queue.
+    error: why it failed; None: it has not.
+    is_done: whether it has ended.
+    """
 
     __module__ = "runnel"
 
@@ -288,15 +309,14 @@ class Job:
         self._deadline = None if options.timeout is None else self._started_at + options.timeout
         self._callbacks: list[Callable[[], object]] = []
         self._lock = Lock()
-        self._gate = (
-            Lock()
-        )  # held until the job has ended; those who wait pass through it one after the other
+        # Locked until the job has ended; waiting threads pass through it one after another.
+        self._gate = Lock()
         self._gate.acquire()
         self._threads: list[DedicatedThread] = []
         self._caller: Caller | None = None
 
     def begin(self, execution: Execution, on_start: Callable[[Job], object]) -> None:
-        """Takes its execution; blocking processors get their threads. Called once, by
+        """Connects the execution, and starts threads for blocking processors. Called once, by
         `Jobs.start`."""
         try:
             self._begin(execution, on_start)
@@ -326,8 +346,8 @@ class Job:
             jobs.pool.call_at(self._deadline, self._expire)
 
     def _end_half_begun(self, execution: Execution) -> None:
-        """Something went wrong while the job was being started (Ctrl-C, no more threads to be had):
-        what has a thread by now is closed there, the rest here."""
+        """Starting the job failed (Ctrl-C, no more threads available): processors that have a
+        thread are closed by it, the rest here."""
         execution.cancel()
         elsewhere = {thread.tasklet for thread in self._threads if thread.thread.ident is not None}
         for tasklet in execution.left:
@@ -358,14 +378,14 @@ class Job:
 
     @property
     def rows_in(self) -> int:
-        """Rows that the sources have given."""
+        """Number of rows that the sources have emitted."""
         return sum(
             tasklet.outbox.rows for tasklet in self.execution.tasklets if not tasklet.inputs.edges
         )
 
     @property
     def rows_out(self) -> int:
-        """Rows that the last vertices have put in the results, or else taken in."""
+        """Number of rows that the last vertices have added to the results, or else received."""
         last = [tasklet for tasklet in self.execution.tasklets if not tasklet.outbox.queues]
         return sum(
             item.outbox.rows or sum(edge.rows for edge in item.inputs.edges) for item in last
@@ -373,22 +393,22 @@ class Job:
 
     @property
     def rows_per_second(self) -> float:
-        """Rows in, by time since the start."""
+        """Rows in, divided by the time since the start."""
         return self.rows_in / max(self.uptime, 1e-9)
 
     @property
     def late_rows(self) -> int:
-        """Rows that came too late for the results that they belong to."""
+        """Number of rows that arrived after their result was emitted."""
         return sum(tasklet.count("late_rows") for tasklet in self.execution.tasklets)
 
     @property
     def malformed_records(self) -> int:
-        """Records that sources left out as they couldn't be read."""
+        """Number of records that sources skipped because they could not be parsed."""
         return sum(tasklet.count("malformed_records") for tasklet in self.execution.tasklets)
 
     def watermark(self) -> tuple[int | None, str | None]:
-        """The smallest watermark that a vertex was given, in units of event time, and what holds it
-        back, if something does."""
+        """The smallest watermark of a vertex, in units of event time, and the input that holds it
+        back, if any."""
         known = [
             item
             for item in self.metrics().values()
@@ -398,41 +418,40 @@ class Job:
         return (None, None) if slowest is None else (slowest.watermark, slowest.held_by)
 
     def latency(self, *shares: float) -> list[int | None]:
-        """Quantiles of the time that rows take from the sources to the end, in nanoseconds; None
-        while nothing is known."""
+        """Quantiles of the time that rows take from the sources to the end, in nanoseconds; None if
+        nothing was measured yet."""
         return quantiles(
             [item.latency for item in self.execution.tasklets if item.latency is not None], shares
         )
 
     def metrics(self) -> dict[str, VertexMetrics]:
-        """What each vertex has done so far, by name, sources first."""
+        """The metrics of each vertex so far, by name, sources first."""
         self._jobs.origin.check()
         return vertex_metrics(self.execution.tasklets)
 
     def run_here(self, budget: int = BUDGET) -> None:
         """Drives the job on this thread until it has ended, its results wait for a reader, or this
-        thread has spent `budget` nanoseconds on it in all; then the workers take over. Raises the
-        job's error if it failed. On Ctrl-C the job is cancelled and closed, and KeyboardInterrupt
-        goes on."""
+        thread has spent `budget` nanoseconds on it in total; then the workers continue it. Raises
+        the job's error if it failed. On Ctrl-C the job is cancelled and closed, and
+        KeyboardInterrupt is raised again."""
         self._drive(budget)
         if self.error is not None:
             self._join_threads()
             raise self.error
 
     def hand_over(self) -> None:
-        """Gives the job to the workers."""
+        """Passes the job to the workers."""
         if self._caller is not None:
             self._caller.hand_over()
 
     def cancel(self) -> None:
-        """Ends the job soon, from any thread; doesn't wait. Does nothing to a job that has
-        ended."""
+        """Ends the job soon, from any thread; does not wait. Does nothing if it has ended."""
         self._jobs.origin.check()
         self._cancel(None)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until the job has ended, well or not, and its threads are gone; False if it hasn't
-        within `timeout` seconds. A job whose results are full waits for its reader."""
+        """Waits until the job has ended, successfully or not, and its threads are gone; False if it
+        has not within `timeout` seconds. A job whose results are full waits for its reader."""
         self._jobs.origin.check()
         if not self.is_done:
             self._drive(BUDGET)
@@ -455,15 +474,14 @@ class Job:
             raise self.error
 
     def check(self) -> None:
-        """For what takes long within a call: raises where the job is cancelled or its time is
-        over."""
+        """Raises if the job is cancelled or has timed out. Called during long calls."""
         if self._deadline is not None and self._jobs.clock.monotonic() >= self._deadline:
             self.execution.cancel(self._out_of_time())
         if self.execution.is_cancelled:
             raise cancelled()
 
     def on_end(self, callback: Callable[[], object]) -> None:
-        """`callback` is called once when the job has ended (at once if it has), on whatever thread
+        """`callback` is called once when the job has ended (at once if it has), on the thread that
         ends it."""
         self._jobs.origin.check()
         with self._lock:
@@ -473,8 +491,8 @@ class Job:
         callback()
 
     def __await__(self) -> Generator[Any, None, None]:
-        """`await job` waits as `join` does, without holding up the event loop."""
-        # Loaded here: it takes 20 ms, and a program that awaits has it anyway.
+        """`await job` waits as `join` does, without blocking the event loop."""
+        # Imported here: it takes 20 ms, and a program that awaits has imported it anyway.
         from asyncio import get_running_loop
 
         loop = get_running_loop()
@@ -512,7 +530,7 @@ class Job:
             caller.drive(budget)
 
     def _caller_gone(self) -> None:
-        """The workers take over: reading waits from now on."""
+        """The workers continue the job: from now on reading waits."""
         self._caller = None
         self.results.drive = None
         if self._deadline is not None:
@@ -532,7 +550,7 @@ class Job:
             caller.sweep()
 
     def _interrupted(self) -> None:
-        """Ctrl-C in a fetch: everything is closed before the exception goes on."""
+        """Ctrl-C during a fetch: closes everything before the exception propagates."""
         self.cancel()
         self.wait()
 

@@ -1,4 +1,4 @@
-"""What a job and its vertices have done so far, as values."""
+"""The metrics of a job and its vertices so far, as values."""
 
 from __future__ import annotations
 
@@ -11,12 +11,25 @@ _NONE = -(1 << 63)
 
 @frozen
 class ProcessorMetrics:
-    """One processor. `busy` is in nanoseconds; `bytes_out` is 0 where the job isn't measured; the
-    queue is that of its inputs; `watermark` is the last that it was given; `held_by` names the
-    upstream queue or edge that holds the watermark back. `skipped_rows`: what a source has left out
-    since its position had expired. `tasks`: those of another engine behind a source, `tasks_done`
-    of them have ended. `state_rows` and `state_bytes`: what it keeps, about; `spilled_bytes` of
-    these are in files. `latency`: how long markers took to get here, where it is the last."""
+    """The metrics of one processor.
+
+    index: number of the processor in its vertex.
+    rows_in, rows_out, batches_in, batches_out: counts of its inputs and outputs.
+    bytes_out: bytes of the outputs; 0 if the job does not measure them.
+    calls: number of calls of its tasklet.
+    busy: nanoseconds spent in calls.
+    queued: number of items in the queues of its inputs.
+    state: name of the tasklet's state.
+    watermark: the last watermark that it received; None: none.
+    held_by: the input, and the queue, that holds the watermark back; None: none.
+    late_rows: rows that arrived after their result was emitted.
+    malformed_records: records that a source skipped because they could not be parsed.
+    skipped_rows: rows that a source skipped because its position had expired.
+    tasks_done, tasks: completed and total tasks of another engine from which a source reads.
+    state_rows, state_bytes: approximate size of its state.
+    spilled_bytes: the part of `state_bytes` that is in files.
+    latency: durations of the markers that arrived, for the last vertex.
+    """
 
     index: int
     rows_in: int
@@ -43,8 +56,14 @@ class ProcessorMetrics:
 
 @frozen
 class VertexMetrics:
-    """One vertex, the sum over its processors; `queue_capacity` is 0 in a source. `watermark` is
-    the smallest."""
+    """The metrics of one vertex: sums over its processors.
+
+    vertex: name of the vertex.
+    processors: metrics of its processors.
+    queue_capacity: capacity of all queues of its inputs; 0 for a source.
+
+    `watermark` is the smallest of the processors.
+    """
 
     vertex: str
     processors: tuple[ProcessorMetrics, ...]
@@ -116,19 +135,19 @@ class VertexMetrics:
 
     @property
     def held_by(self) -> str | None:
-        """What holds back the watermark of the processor whose watermark is the smallest."""
-        holding = [item for item in self.processors if item.held_by is not None]
+        """The `held_by` of the processor with the smallest watermark."""
+        with_holder = [item for item in self.processors if item.held_by is not None]
         return (
             min(
-                holding, key=lambda item: _NONE if item.watermark is None else item.watermark
+                with_holder, key=lambda item: _NONE if item.watermark is None else item.watermark
             ).held_by
-            if holding
+            if with_holder
             else None
         )
 
     def latency(self, *shares: float) -> list[int | None]:
-        """Quantiles of the time from source to here, in nanoseconds; None where nothing was
-        measured (yet)."""
+        """Quantiles of the time from the sources to this vertex, in nanoseconds; None if nothing
+        was measured yet."""
         return quantiles(
             [item.latency for item in self.processors if item.latency is not None], shares
         )
@@ -141,7 +160,8 @@ class VertexMetrics:
 
 
 def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
-    """Read while the tasklet runs: each number is right, all together need not be of one moment."""
+    """The metrics of a tasklet, read while it runs: each number is correct, but they may be of
+    different points in time."""
     edges = tasklet.inputs.edges
     watermark = tasklet.watermark
     state_rows, state_bytes, spilled_bytes = _state_size(tasklet)
@@ -158,7 +178,7 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
         queued=sum(len(queue) for edge in edges for queue in edge.queues),
         state=tasklet.state.name,
         watermark=None if watermark is None else watermark.time,
-        held_by=tasklet.inputs.holding(),
+        held_by=tasklet.inputs.watermark_holder(),
         late_rows=tasklet.count("late_rows"),
         malformed_records=tasklet.count("malformed_records"),
         skipped_rows=tasklet.count("skipped_rows"),
@@ -172,8 +192,8 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
 
 
 def _state_size(tasklet: ProcessorTasklet) -> tuple[int, int, int]:
-    """Rows and bytes that the processor keeps, and how many of the bytes are in files. It may be at
-    work, so what is read may change meanwhile."""
+    """Rows and bytes of the processor's state, and how many of the bytes are in files. It may be
+    working, so the structures may change during the read."""
     try:
         return *tasklet.processor.state_size(), tasklet.processor.spilled_size()[1]
     except (RuntimeError, IndexError, KeyError, AttributeError):
@@ -181,7 +201,7 @@ def _state_size(tasklet: ProcessorTasklet) -> tuple[int, int, int]:
 
 
 def vertex_metrics(tasklets: list[ProcessorTasklet]) -> dict[str, VertexMetrics]:
-    """By vertex, in topological order."""
+    """The metrics by vertex, in topological order."""
     by_vertex: dict[str, list[ProcessorTasklet]] = {}
     for tasklet in tasklets:
         by_vertex.setdefault(tasklet.vertex, []).append(tasklet)

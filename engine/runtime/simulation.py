@@ -1,11 +1,11 @@
 """Runs an execution on one thread in an order drawn from a seed, so that any order of events can be
-had again.
+repeated.
 
-All that threads decide is decided by the dice here: which tasklet is called next, when the reader
-reads, when a snapshot begins, and what other threads do between the call that led to nothing and
-the parking after it, which is where wake-ups could get lost. Queues are tiny, some wake-ups come
-for no reason, and time is virtual: it moves when nothing else can. A job that comes to a standstill
-is found out at once, and everything that waits is shown.
+Every decision that threads make is random here: which tasklet is called next, when the reader
+reads, when a snapshot begins, and what other threads do between a call without progress and the
+parking after it, which is where wake-ups could get lost. Queues are tiny, some wake-ups are
+spurious, and time is virtual: it advances when nothing else can happen. A job that comes to a
+standstill is detected at once, and everything that waits is shown.
 """
 
 from __future__ import annotations
@@ -32,16 +32,23 @@ from runnel.testing.clock import ManualClock
 
 
 class StandstillError(AssertionError):
-    """Nothing can go on, and the job isn't over."""
+    """No event can happen, and the job has not ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationOptions:
-    """`capacity`: that of every bounded queue, the results included. `spurious`: the probability of
-    a wake-up for no reason at a step. `snapshot`: that of the beginning of one. `delay`: that of
-    something else happening before a tasklet is parked.
-    `reads`: how many batches the reader reads before it cancels the job; None: all. `steps`: more
-    are too many. `memory`: the budget of the operators, who otherwise have no limit."""
+    """The parameters of a simulation.
+
+    parallelism: number of processors of a vertex without a parallelism of its own.
+    capacity: capacity of every bounded queue, and of the results.
+    spurious: probability of a spurious wake-up at a step.
+    snapshot: probability that a snapshot begins at a step.
+    delay: probability that another event happens before a tasklet is parked.
+    reads: number of batches after which the reader cancels the job; None: it reads all.
+    steps: maximum number of steps.
+    evaluation: context in which expressions are evaluated.
+    memory: memory budget of the operators; None: no limit.
+    """
 
     parallelism: int = 2
     capacity: int = 1
@@ -55,8 +62,8 @@ class SimulationOptions:
 
 
 class Simulation:
-    """One run of a DAG. `run` gives the batches of its results; afterwards `error`, `steps` and
-    `snapshots_taken` tell more. `template` takes the place of that of the DAG, to try another
+    """One run of a DAG. `run` returns the batches of its results; afterwards `error`, `steps` and
+    `snapshots_taken` have details. `template` replaces the DAG's own template, to test another
     one."""
 
     def __init__(
@@ -81,8 +88,8 @@ class Simulation:
         self._timers = Timers()
         self._results = ResultQueue(self.options.capacity)
         request = None if snapshots is None else snapshots.request
-        given = self.options.evaluation, self.clock.monotonic, self._results
-        job = JobContext(1, *given, request_snapshot=request, memory=self.options.memory)
+        values = self.options.evaluation, self.clock.monotonic, self._results
+        job = JobContext(1, *values, request_snapshot=request, memory=self.options.memory)
         making = ExecutionOptions(
             self.options.parallelism, is_hand_built=True, capacity=self.options.capacity
         )
@@ -95,19 +102,19 @@ class Simulation:
             self._ready.append(tasklet)
 
     def run(self) -> list[pa.RecordBatch]:
-        """Steps until the job is over and its results are read. StandstillError if that can't
-        be."""
+        """Makes steps until the job has ended and its results are read. StandstillError if that is
+        impossible."""
         while not self.execution.is_over or len(self._results):
             self.steps += 1
             if self.steps > self.options.steps:
                 raise StandstillError(
-                    f"not over after {self.options.steps} steps\n{self.describe()}"
+                    f"not done after {self.options.steps} steps\n{self.describe()}"
                 )
             self.step()
         return self.batches
 
     def step(self) -> None:
-        """Lets one thing happen."""
+        """Lets one event happen."""
         chance = self._random.random
         if chance() < self.options.spurious:
             self._random.choice(self.execution.tasklets).wake()
@@ -123,7 +130,7 @@ class Simulation:
         elif self._timers.next_time != NEVER:
             self._pass_time()
         elif not self.execution.is_over:
-            raise StandstillError(f"nothing can go on\n{self.describe()}")
+            raise StandstillError(f"no event is possible\n{self.describe()}")
 
     def ready(self, tasklet: Tasklet) -> None:
         self._ready.append(tasklet)
@@ -132,7 +139,7 @@ class Simulation:
         self._timers.wake_at(tasklet, time)
 
     def _call(self) -> None:
-        """The two halves of a turn, with whatever the dice put in between."""
+        """The two halves of a turn; other random events may happen between them."""
         tasklet = self._ready.pop(self._random.randrange(len(self._ready)))
         tasklet.signalled = False
         progress = tasklet.call()
@@ -170,7 +177,7 @@ class Simulation:
         self._results.end(error)
 
     def describe(self) -> str:
-        """Every tasklet and every queue that isn't empty."""
+        """All tasklets, and all queues that are not empty."""
         lines = [repr(tasklet) for tasklet in self.execution.tasklets]
         lines += [repr(queue) for queue in self.execution.queues if queue.items]
         return "\n".join(lines)

@@ -1,19 +1,18 @@
 """Snapshots of a running job: barriers divide the stream, tasklets save their state at them, and
 sinks commit in two phases.
 
-The coordinator begins a snapshot by asking the sources for it. Each tasklet, at the barrier, saves
-its state, prepares its commit, and passes the barrier on. When all have, the store makes the
-snapshot safe, on a thread of its own if that takes time, and every tasklet is told to commit. The
-algorithm is that of Chandy and Lamport, as Flink and Jet use it: aligned (exactly-once), or not
-(at-least-once).
+The coordinator begins a snapshot at the sources. Each tasklet, at the barrier, saves its state,
+prepares its commit, and passes the barrier on. When all have, the store makes the snapshot durable,
+on a thread of its own if that takes time, and every tasklet commits. The algorithm is Chandy and
+Lamport's, as Flink and Jet use it: aligned (exactly-once), or unaligned (at-least-once).
 
 State is rows by vertex. Rows whose schema names key columns (`keyed_state`) are divided by the hash
-of the key when restored, so the number of processors may change; other rows are given to every
+of the key when restored, so the number of processors may change; other rows are passed to every
 processor of the vertex.
 
-A tasklet that ends saves its state once more, and that goes into every later snapshot: of some
-processors of a vertex that has not ended as a whole. A vertex that has is named in the snapshot,
-and ends at once when the job is restored.
+A tasklet that ends saves its state for the last time, and this state is part of every later
+snapshot while other processors of the vertex run. A vertex that has ended as a whole is named in
+the snapshot, and ends at once when the job is restored.
 """
 
 from __future__ import annotations
@@ -50,13 +49,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger("runnel.runtime")
 
 OnDone = Callable[[bool], None]
-"""Is told whether a snapshot is safe, when all have committed or given up; from any thread."""
+"""Called when a snapshot is complete, with whether it is durable, after all have committed or
+discarded it; from any thread."""
 
 
 @frozen
 class SnapshotReport:
-    """What became of a snapshot. `started` is monotonic ns; `duration` is from there until it was
-    safe, or given up."""
+    """The outcome of a snapshot.
+
+    snapshot_id: number of the snapshot.
+    is_terminal: whether the job ended with it.
+    started: when it began, in monotonic ns.
+    duration: nanoseconds until it was durable or discarded.
+    size: its size; None: it was discarded.
+    error: why it was discarded.
+    """
 
     snapshot_id: int
     is_terminal: bool
@@ -71,7 +78,7 @@ class SnapshotReport:
 
 
 class _Asked:
-    """A snapshot that is to begin."""
+    """A requested snapshot that has not begun."""
 
     __slots__ = ("barrier", "on_done", "started")
 
@@ -111,12 +118,17 @@ class SavedRun(Protocol):
 
 
 class SnapshotCoordinator:
-    """The snapshots of one execution, one at a time. `restore_from` is the snapshot to start from,
-    of `store` if it isn't said that it is of another one (`initial`); `more` is to be in each.
+    """The snapshots of one execution, one at a time.
 
-    Tasklets call it between the calls of their processors; it may be asked to begin from any
-    thread. `last` tells of the last snapshot that was safe or given up, and `on_report`, if set, is
-    called with each.
+    store: receives the snapshots.
+    is_aligned: barriers are aligned (exactly-once).
+    restore_from: number of the snapshot to start from; None: the job starts without state.
+    initial: reader of that snapshot, if not `store`.
+    more: state that is added to each snapshot.
+
+    Tasklets call it between calls of their processors; any thread may request a snapshot. `last` is
+    the report of the last snapshot that was durable or discarded, and `on_report`, if set, is
+    called with each report.
     """
 
     def __init__(
@@ -153,12 +165,12 @@ class SnapshotCoordinator:
 
     @property
     def is_active(self) -> bool:
-        """Whether a snapshot is under way or asked for."""
+        """Whether a snapshot is in progress or requested."""
         return self._active is not None or bool(self._waiting)
 
     @property
-    def is_held(self) -> bool:
-        """Whether a snapshot can't begin now, as something that couldn't go on from the middle must
+    def is_blocked(self) -> bool:
+        """Whether no snapshot can begin now, because a vertex that cannot resume in the middle must
         end first."""
         execution = self._begun()
         left: set[object] = set(execution.left)
@@ -167,12 +179,12 @@ class SnapshotCoordinator:
         )
 
     def read_through(self, reader: StateReader) -> None:
-        """The state to start from comes from `reader`, in the place of the store. To be called
-        before it is read."""
+        """Has the initial state read from `reader` instead of the store. To be called before it is
+        read."""
         self._initial = reader
 
     def begin_with(self, execution: SavedRun) -> None:
-        """Called by the execution before any tasklet is."""
+        """Called by the execution before any tasklet is called."""
         self._execution = execution
         self._store.on_room = execution.wake_all
         parallelism: dict[str, int] = {}
@@ -193,20 +205,23 @@ class SnapshotCoordinator:
             )
 
     def begin(self, *, is_terminal: bool = False, on_done: OnDone | None = None) -> int | None:
-        """Begins a snapshot, as soon as the inputs that others wait for have ended; its id, or None
-        if one is under way or asked for already or the job is over."""
+        """Requests a snapshot, which begins when the inputs that must be read first have ended.
+        Returns its id, or None if one is in progress or requested already, or the job has
+        ended."""
         return self._ask(is_terminal, on_done, only_first=True)
 
     def request(self, *, is_terminal: bool = False, on_done: OnDone | None = None) -> int | None:
-        """Begins a snapshot as soon as none is under way; its id, or None if the job is over or
-        about to stop at a terminal one. `on_done` hears False too where the job ends before the
-        snapshot begins. Who doesn't want to hear of it shares the one that waits already."""
+        """Requests a snapshot, which begins when none is in progress. Returns its id, or None if
+        the job has ended or is about to stop at a terminal one. `on_done` is called with False if
+        the job ends before the snapshot begins. A request without `on_done` shares a snapshot that
+        is already requested."""
         return self._ask(is_terminal, on_done, only_first=False)
 
     def _ask(self, is_terminal: bool, on_done: OnDone | None, only_first: bool) -> int | None:
         execution = self._begun()
         with self._lock:
-            # Behind a terminal barrier all vertices end, which isn't how the job was.
+            # At a terminal barrier all vertices end, so a later snapshot would not be of a
+            # running job.
             if execution.is_over or self._is_ending or (only_first and self.is_active):
                 return None
             if self._waiting and on_done is None and not is_terminal:
@@ -224,19 +239,19 @@ class SnapshotCoordinator:
     def _start_if_possible(self) -> None:
         execution = self._begun()
         left: set[object] = set(execution.left)
-        unheard: list[_Asked] = []
+        unstarted: list[_Asked] = []
         with self._lock:
             if self._active is not None or not self._waiting:
                 return
             if not left:
-                unheard = list(self._waiting)
+                unstarted = list(self._waiting)
                 self._waiting.clear()
             elif any(self._must_end_first(item) for item in execution.tasklets if item in left):
                 return
             else:
                 self._start(execution, left)
-        for asked in unheard:
-            _tell(asked.on_done, False)
+        for asked in unstarted:
+            _notify(asked.on_done, False)
         execution.wake_all()
         self._decide_if_saved()
 
@@ -256,18 +271,18 @@ class SnapshotCoordinator:
         self._savers = set()
 
     def barrier_due(self, tasklet: SavedTasklet) -> Barrier | None:
-        """The barrier that a tasklet without inputs (any more) is to begin with, if there is
-        one."""
+        """The barrier for a tasklet whose inputs bring none (a source, or all inputs ended), if one
+        is due."""
         return self._active if tasklet in self._to_save else None
 
     def target(self, tasklet: SavedTasklet) -> Callable[[pa.RecordBatch], bool]:
-        """Where the tasklet's state goes at the current barrier."""
+        """The function that adds a tasklet's state to the current snapshot."""
         barrier = self._active
         assert barrier is not None
         return lambda batch: self._store.write(barrier.snapshot_id, tasklet.vertex, batch)
 
     def last_target(self, tasklet: SavedTasklet) -> Callable[[pa.RecordBatch], bool]:
-        """Where the state goes of a tasklet that is about to end."""
+        """The function that stores the state of a tasklet that is about to end."""
 
         def keep(batch: pa.RecordBatch) -> bool:
             with self._lock:
@@ -297,16 +312,16 @@ class SnapshotCoordinator:
             self._start_if_possible()
 
     def awaits_commit(self, tasklet: SavedTasklet) -> bool:
-        """Whether a commit that the tasklet prepared is outstanding."""
+        """Whether the tasklet has prepared a commit that is not done."""
         return tasklet in self._to_commit
 
     def commit_due(self, tasklet: SavedTasklet) -> bool:
-        """Whether it is known what becomes of the snapshot, and the tasklet hasn't heard of it."""
+        """Whether the outcome of the snapshot is known, and the tasklet has not handled it."""
         return self._is_decided and tasklet in self._to_commit
 
     @property
     def outcome(self) -> tuple[int, bool]:
-        """The snapshot and whether it is safe: the arguments of `commit`."""
+        """The id of the snapshot and whether it is durable: the arguments of `commit`."""
         assert self._active is not None
         return self._active.snapshot_id, self._is_safe
 
@@ -316,7 +331,7 @@ class SnapshotCoordinator:
         self._end_if_committed()
 
     def _decide_if_saved(self) -> None:
-        """When all have saved: has the snapshot made safe, and then committed."""
+        """When all have saved: has the store make the snapshot durable, then commits it."""
         execution = self._begun()
         with self._lock:
             if self._active is None or self._to_save or self._is_deciding:
@@ -335,7 +350,7 @@ class SnapshotCoordinator:
             self._store.complete(snapshot_id, more, self._decided)
 
     def _decided(self, outcome: Outcome) -> None:
-        """Called when it is known whether the snapshot is safe; by the store's thread."""
+        """The outcome of the snapshot is known. Called by the store's thread."""
         execution = self._begun()
         asked = self._asked
         assert asked is not None
@@ -352,7 +367,7 @@ class SnapshotCoordinator:
         self.last = report
         if self.on_report is not None:
             self.on_report(report)
-        self._is_decided = True  # only now, so that whoever sees it sees the outcome too
+        self._is_decided = True  # set last: a thread that reads it must read the outcome too
         execution.wake_all()
         self._end_if_committed()
 
@@ -362,7 +377,7 @@ class SnapshotCoordinator:
                 return
             asked, self._active, self._asked = self._asked, None, None
         assert asked is not None
-        _tell(asked.on_done, self._is_safe)
+        _notify(asked.on_done, self._is_safe)
         if self._waiting:
             self._start_if_possible()
 
@@ -384,6 +399,6 @@ def _ended_state(vertices: Collection[str]) -> list[VertexState]:
     )
 
 
-def _tell(on_done: OnDone | None, is_safe: bool) -> None:
+def _notify(on_done: OnDone | None, is_safe: bool) -> None:
     if on_done is not None:
         on_done(is_safe)

@@ -1,9 +1,10 @@
-"""What follows from a DAG alone, worked out when it is submitted first and kept with it.
+"""The properties of an execution that depend only on the DAG, computed at its first submission and
+cached with it.
 
-A DAG may be submitted thousands of times a second, so an execution should only have to make its
-processors, tasklets and queues. A template holds the vertices in topological order; a layout, for
-given numbers of processors, says for each tasklet which queues are its inputs and outputs. Neither
-changes once made.
+A DAG may be submitted thousands of times a second, so an execution should only have to create its
+processors, tasklets and queues. A template has the vertices in topological order; a layout, for
+given numbers of processors, has the queues of each tasklet's inputs and outputs. Both are
+immutable.
 """
 
 from __future__ import annotations
@@ -18,13 +19,18 @@ from runnel.processors.hold import Hold
 from runnel.processors.sinks.result import ResultSink
 
 UNBOUNDED = sys.maxsize
-"""The capacity of a queue that takes everything."""
+"""The capacity of an unbounded queue."""
 
 
 @frozen
 class InputPlan:
-    """One input edge of a tasklet: the numbers of its queues, one from each upstream processor
-    connected to it."""
+    """One input edge of a tasklet.
+
+    ordinal: number of the input.
+    priority: inputs with a smaller priority are read to their end first.
+    queues: numbers of its queues, one from each upstream processor connected to it.
+    watermarks: new numbers of watermarks, as in `Edge`.
+    """
 
     ordinal: int
     priority: int
@@ -34,8 +40,12 @@ class InputPlan:
 
 @frozen
 class OutputPlan:
-    """One output edge of a tasklet: the numbers of its queues, one to each downstream processor
-    connected to it."""
+    """One output edge of a tasklet.
+
+    routing: how batches are distributed over the queues.
+    keys: names of the key columns of a PARTITIONED edge.
+    queues: numbers of its queues, one to each downstream processor connected to it.
+    """
 
     routing: Routing
     keys: tuple[str, ...]
@@ -44,14 +54,19 @@ class OutputPlan:
 
 @frozen
 class TaskletPlan:
-    """One tasklet: processor `index` of the vertex numbered `vertex`."""
+    """One tasklet.
+
+    vertex: number of the vertex in topological order.
+    index: number of the processor in the vertex.
+    inputs, outputs: its edges.
+    """
 
     vertex: int
     index: int
     inputs: tuple[InputPlan, ...]
     outputs: tuple[OutputPlan, ...]
     gives_results: bool = False
-    """What it offers goes to the job's results at once."""
+    """It writes directly to the job's results."""
 
 
 @frozen
@@ -63,7 +78,7 @@ class Layout:
 
 
 class Template:
-    """A DAG that was validated and taken apart. ProgrammingError where it isn't sound."""
+    """A validated DAG, prepared for execution. ProgrammingError if the DAG is invalid."""
 
     def __init__(self, dag: DAG) -> None:
         self._vertices = dict(dag.vertices)
@@ -80,9 +95,9 @@ class Template:
 
     @staticmethod
     def of(dag: DAG) -> Template:
-        """The DAG's template; made anew if the DAG was changed since."""
+        """The DAG's template; created again if the DAG was changed since."""
         template = dag.prepared
-        # Lists compare element by element, identical ones first, so this takes well under a
+        # Lists are compared element by element, first by identity, so this takes well under a
         # microsecond.
         if (
             isinstance(template, Template)
@@ -94,8 +109,8 @@ class Template:
         return template
 
     def layout(self, parallelism: tuple[int, ...]) -> Layout:
-        """The layout for so many processors of each vertex, in topological order. With none of the
-        result sink, what feeds it gives to the results itself."""
+        """The layout for these numbers of processors, by vertex in topological order. If the result
+        sink has none, the vertex before it writes to the results itself."""
         layout = self._layouts.get(parallelism)
         if layout is None:
             self._layouts[parallelism] = layout = self._lay_out(parallelism)
@@ -137,8 +152,7 @@ class Template:
         return Layout(tasklets, tuple(capacities))
 
     def _find_result(self) -> int | None:
-        """The number of the result sink, if all it does is to pass on what one other vertex
-        gives."""
+        """The number of the result sink, if it only passes on what one other vertex emits."""
         for number, vertex in enumerate(self.order):
             inputs = self._inputs[number]
             if (
@@ -159,8 +173,8 @@ class Template:
     def _find_ancestors(
         self, is_end: Callable[[Vertex], bool] = lambda _: False
     ) -> dict[str, set[str]]:
-        """For each vertex, itself and all that it gets anything from; no further than to those for
-        which `is_end`."""
+        """For each vertex, the vertex itself and all vertices upstream of it, not beyond vertices
+        for which `is_end` is True."""
         ancestors: dict[str, set[str]] = {}
         for vertex, inputs in zip(self.order, self._inputs, strict=True):
             before = () if is_end(vertex) else (ancestors[edge.source] for edge in inputs)
@@ -168,12 +182,12 @@ class Template:
         return ancestors
 
     def _find_relaxed(self) -> list[Edge]:
-        """Edges that must hold whatever comes, or the job could come to a standstill.
+        """Edges that must accept any number of items, to avoid a deadlock.
 
-        A join reads its build side to the end before it touches its probe side. If both come from
-        one scan, the scan is stopped by the probe side's full queue and the build side never ends.
-        So where an input has to wait for another one that shares an ancestor with it, its queue has
-        no bound; unless a Hold stands between, which takes all.
+        A join reads its build side to the end before it reads its probe side. If both come from one
+        scan, the full queue of the probe side stops the scan, and the build side never ends. So if
+        an input has to wait for another one with which it shares an ancestor, its queue is
+        unbounded, unless a Hold is between them, which accepts all rows.
         """
         stopped = self._ancestors
         if any(vertex.supplier is Hold for vertex in self.order):
@@ -192,7 +206,8 @@ class Template:
 
     def _find_before_snapshots(self) -> set[str]:
         """Vertices that must have ended before a snapshot can be taken: those upstream of an input
-        that others wait for. A barrier on an input that isn't read yet would never be seen."""
+        that is read before others. A barrier on an input that is not read yet would not be
+        noticed."""
         return {
             name
             for inputs in self._inputs
@@ -204,7 +219,7 @@ class Template:
 
 
 def connected(edge: Edge, source: int, targets: int) -> range:
-    """The downstream processors that upstream processor `source` has a queue to."""
+    """The downstream processors to which upstream processor `source` has a queue."""
     if edge.routing is Routing.ISOLATED:
         target = source % targets
         return range(target, target + 1)

@@ -708,7 +708,7 @@ def test_cancelled_reader_does_not_spin_while_a_blocking_call_ends(jobs: Jobs) -
 def test_unknown_job(jobs: Jobs) -> None:
     with pytest.raises(ProgrammingError, match="job 99 not found") as caught:
         jobs.get(99)
-    assert caught.value.hint == "no job is running; a light job is forgotten when it ends"
+    assert caught.value.hint == "no job is running; a light job disappears when it ends"
     running = start(jobs, chain(endless, result_sink()))
     with pytest.raises(ProgrammingError) as caught:
         jobs.get(99)

@@ -111,7 +111,7 @@ def test_shared_scan_would_come_to_a_standstill_on_bounded_queues() -> None:
     with pytest.raises(StandstillError) as caught:
         Simulation(shared_scan(), 1, template=template).run()
     assert "<tasklet scan COMPLETE parked>" in str(caught.value)
-    assert "<queue probe → join 1/1 wanted>" in str(caught.value)
+    assert "<queue probe → join 1/1 producer waits>" in str(caught.value)
 
 
 class Order(Processor):

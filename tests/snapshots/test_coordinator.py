@@ -133,11 +133,11 @@ def test_what_could_not_go_on_ends_before_a_snapshot_begins_and_stays_ended() ->
         broken = Simulation(
             two_sources(EndsQuietly), seed, SimulationOptions(snapshot=0.3), coordinator
         )
-        is_held = [coordinator.is_held]
+        is_held = [coordinator.is_blocked]
         for _ in range(60 + 4 * seed):
             if not broken.execution.is_over:
                 broken.step()
-                is_held.append(coordinator.is_held)
+                is_held.append(coordinator.is_blocked)
         assert is_held[0]
         if store.completed is None or broken.execution.is_over:
             continue

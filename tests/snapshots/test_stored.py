@@ -56,7 +56,7 @@ def test_a_stored_snapshot_is_for_other_windows(
     tmp_path: Path, case: tuple[str, dict[str, str], bool], parallelism: int
 ) -> None:
     """What comes of windows that begin after all that was read is what the other query gives from
-    the beginning; where new windows are made of whole old ones, also of those before."""
+    the beginning; where new windows consist of whole old ones, also of those before."""
     name, changes, is_exact = case
     folder = tmp_path / name
     shutil.copytree(FOLDER / name, folder)
@@ -71,8 +71,8 @@ def test_a_stored_snapshot_is_for_other_windows(
         dag, after = dag_of(plan, parallelism), meanings(plan)
         states = set(store.vertices(1)) - {COMMITTED}
         found = fates(states, before, after, dag)
-        assert Fate.RECOMBINED in {item.fate for item in found} and Fate.REFUSED not in {
-            item.fate for item in found
+        assert Fate.RECOMBINED in {item.outcome for item in found} and Fate.REFUSED not in {
+            item.outcome for item in found
         }
         result = run(dag, store, AdaptedSnapshots(store, found, (before, after), dag))
         expected = run(dag_of(plan, 2), None)

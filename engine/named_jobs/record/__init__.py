@@ -1,7 +1,7 @@
 """The durable record of a named job: options, states, arguments, progress.
 
 Imports the engine's basics, `connector`, `processor`, `foreign`, `storage` and `light_job` of
-`engine/runtime`; nothing of the jobs themselves.
+`engine/runtime`; no other module of `engine/named_jobs`.
 
 Begin with `record.JobRecord` and its JSON form. `states` has the states of a job and the
 actions allowed in each; `options` parses OPTIONS; `store` writes records to a durable

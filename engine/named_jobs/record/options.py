@@ -1,4 +1,4 @@
-"""What OPTIONS says of a job: names, values, defaults."""
+"""The options of a job: names, values, defaults, and parsing of OPTIONS."""
 
 from __future__ import annotations
 
@@ -20,15 +20,23 @@ RUNTIMES = (AUTO, "spark", TASKLETS)
 
 @frozen
 class NamedJobOptions:
-    """The options of a named job. `snapshot_interval` and `retention` are in milliseconds: how
-    often a snapshot is begun, and how long the job is shown when it has ended. `suspend_on_failure`
-    None: as a job is, so if it reads a stream.
-    `accumulation_limit`: rows that a processor may hold, None: as the setting
-        max_processor_accumulated_records says.
-    `modules`: the paths of Python modules whose sources are kept with the job. `expired_position`:
-    what it does where a source no longer has what comes after the position that a snapshot kept.
-    `empties_state`: a step of another query that can't have the state that it had begins
-    without."""
+    """The options of a named job.
+
+    guarantee: processing guarantee.
+    snapshot_interval: milliseconds between the beginnings of two snapshots.
+    initial_snapshot: name of the snapshot with which it starts; None: it starts without state.
+    suspend_on_failure: whether a failure suspends the job instead of ending it; None: only if it
+        reads a stream.
+    accumulation_limit: maximum number of rows that one processor may accumulate; None: the setting
+        max_processor_accumulated_records; 0: no limit.
+    is_measured: whether its metrics are measured.
+    retention: milliseconds for which the job is shown after its end.
+    modules: paths of Python modules whose sources are stored with the job.
+    runtime: one of RUNTIMES.
+    expired_position: what the job does when a source no longer has the rows after the position in
+        a snapshot.
+    empties_state: after a change of its query, a step that cannot use its state begins without.
+    """
 
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     snapshot_interval: int = 10_000
@@ -56,15 +64,15 @@ class NamedJobOptions:
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> NamedJobOptions:
-        """What `to_json` gave."""
-        given = {name: value for name, value in values.items() if name in _ATTRIBUTES}
-        if "guarantee" in given:
-            given["guarantee"] = Guarantee(given["guarantee"])
-        if "expired_position" in given:
-            given["expired_position"] = ExpiredPosition(given["expired_position"])
-        if "modules" in given:
-            given["modules"] = tuple(given["modules"])
-        return NamedJobOptions(**{_ATTRIBUTES[name]: value for name, value in given.items()})
+        """The options that `to_json` wrote."""
+        stored = {name: value for name, value in values.items() if name in _ATTRIBUTES}
+        if "guarantee" in stored:
+            stored["guarantee"] = Guarantee(stored["guarantee"])
+        if "expired_position" in stored:
+            stored["expired_position"] = ExpiredPosition(stored["expired_position"])
+        if "modules" in stored:
+            stored["modules"] = tuple(stored["modules"])
+        return NamedJobOptions(**{_ATTRIBUTES[name]: value for name, value in stored.items()})
 
 
 _DEFAULTS = NamedJobOptions()
@@ -86,13 +94,18 @@ _ATTRIBUTES = {
 not."""
 
 GivenOption = tuple[str, str, Position | None]
-"""Name, value, and where the name stands."""
+"""Name, value, and position of the name in the statement."""
 
 
 @frozen
 class _Option:
-    """One option: the field that it sets, what reads its text (a ValueError: it doesn't fit), what
-    that takes in words, whether ALTER JOB may change it."""
+    """The declaration of one option.
+
+    field: field of `NamedJobOptions` that it sets.
+    read: parses its text; raises ValueError or KeyError for a wrong value.
+    allowed: the accepted values, in words.
+    is_changeable: whether ALTER JOB may change it.
+    """
 
     field: str
     read: Callable[[str], Any]
@@ -183,18 +196,18 @@ _ONE_MEMBER = (
 )
 
 
-def read_options(given: Iterable[GivenOption]) -> NamedJobOptions:
+def read_options(values: Iterable[GivenOption]) -> NamedJobOptions:
     """The options of CREATE JOB."""
-    return changed_options(_DEFAULTS, given, is_new=True)
+    return changed_options(_DEFAULTS, values, is_new=True)
 
 
 def changed_options(
-    options: NamedJobOptions, given: Iterable[GivenOption], *, is_new: bool = False
+    options: NamedJobOptions, changes: Iterable[GivenOption], *, is_new: bool = False
 ) -> NamedJobOptions:
-    """The options with those of OPTIONS (…) in their places; ProgrammingError for what doesn't
-    fit."""
+    """The options with the changes of OPTIONS (…); ProgrammingError for an unknown option or a
+    wrong value."""
     known = {name.lower(): name for name in OPTIONS}
-    for written, text, position in given:
+    for written, text, position in changes:
         name = known.get(written.lower())
         if name is None:
             raise _unknown(written, position)

@@ -1,4 +1,4 @@
-"""What is kept of a named job, and its form on disk: JSON values only, arguments with their
+"""The durable record of a named job, and its form on disk: JSON values only, arguments with their
 types."""
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ from runnel.named_jobs.record.options import NamedJobOptions
 from runnel.runtime.light_job import JobStatus
 
 FORMAT = 2
-"""The version of a record's shape. The first had no checksum."""
+"""The version of the record's format. Version 1 had no checksum."""
 
 
 @frozen
 class Failure:
-    """An error as it is kept: the stored names of its class and its code (`error_records`), and its
-    texts."""
+    """An error as a record stores it.
+
+    kind: stored name of its class (`error_records`).
+    code: stored name of its code (`error_records`).
+    message, detail, hint: its texts.
+    """
 
     kind: str
     code: str
@@ -36,13 +40,13 @@ class Failure:
 
     @staticmethod
     def of(error: Error) -> Failure:
-        """What is kept of an error."""
+        """The stored form of an error."""
         return Failure(
             class_name(error), code_name(error.code), error.message, error.detail, error.hint
         )
 
     def error(self) -> Error:
-        """The error again."""
+        """An error with the same class, code and texts."""
         kind = CLASSES.get(self.kind, OperationalError)
         return kind(self.message, code=CODES.get(self.code), detail=self.detail, hint=self.hint)
 
@@ -69,19 +73,40 @@ class Failure:
 
 @frozen(kw_only=True)
 class JobRecord:
-    """A named job as it is kept. `query` is the INSERT or SINK that it runs, `text` the statement
-    that made it, `arguments` those of its parameters; times are in µs since the epoch (UTC).
-    `is_resumable`: its last snapshot is to be used although it promises nothing after a failure,
-    since it was taken when the job was stopped. `resumes`: it is suspended to be changed, and goes
-    on if that doesn't come about. `may_drop_state`: the state that it starts with may be of another
-    query. `promise`: what holds of its guarantee from end to end. `meanings`: what the vertices of
-    its plan are for. `modules`: sources of Python modules, by name. `beginnings`: where sources
-    were read first that may begin anywhere, by vertex and partition. `runtime`: what runs it, for
-    ever. `last_batch`: of a job that another engine runs the number of the last batch, and when it
-    was committed, as known when its last execution ended. `is_confined`: the files that its query
-    names are opened within bounds, for ever. Rows are those of the execution that ended last, but
-    for `late_in_all`: those of all that have ended.
-    `snapshot`: the number of the last snapshot that was completed and recorded."""
+    """The durable record of a named job. Times are in µs since the epoch (UTC).
+
+    id: number that is unique among all jobs.
+    name: name of the job.
+    query: the INSERT or SINK that it runs.
+    text: the statement that created it.
+    options: its options.
+    created: when it was created.
+    zone: time zone of the connection when it was created.
+    arguments: values of the query's parameters.
+    status: its status.
+    started: when its current or last execution began; None: it never ran.
+    finished: when it ended; None: it has not.
+    restarts: number of restarts after failures or by users.
+    last_error: the last error, also of a job that was restarted after it.
+    is_user_cancelled: a user ended it.
+    is_unbounded: its query reads a source without an end.
+    is_resumable: the last snapshot was taken when the job was stopped, so it is used even without
+        a processing guarantee.
+    resumes: it is suspended for a change, and resumes even if the change fails.
+    may_drop_state: the state that it starts with may belong to another query.
+    `promise`: guarantee of the job from end to end.
+    `meanings`: state signatures by vertex of its plan.
+    modules: sources of Python modules, by name.
+    beginnings: first position that was read of sources that may begin anywhere, by vertex and
+        partition.
+    runtime: engine that runs it; never changes.
+    is_confined: the files that its query names are opened within bounds; never changes.
+    rows_in, rows_out, late_rows: of the execution that ended last.
+    late_in_all: late rows of all executions that have ended.
+    last_batch: for a job that another engine runs, the number of the last batch and when it was
+        committed, as known when its last execution ended.
+    snapshot: number of the last snapshot that was completed and recorded.
+    """
 
     id: int
     name: str
@@ -132,7 +157,8 @@ class JobRecord:
 
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> JobRecord:
-        """What `to_json` gave; ValueError, KeyError or TypeError where it is something else."""
+        """The record that `to_json` wrote; ValueError, KeyError or TypeError if `value` is not
+        one."""
         if value["format"] not in (1, FORMAT):
             raise ValueError(f"its format is {value['format']}, not {FORMAT}")
         error = value["last_error"]
@@ -222,8 +248,8 @@ _PLAIN = (type(None), bool, int, str)
 
 
 def encode(value: Any) -> Any:
-    """An argument as a JSON value: a plain one as it is, others as {class: text}. TypeError for
-    what has no such form."""
+    """An argument as a JSON value: a plain one unchanged, others as {class: text}. TypeError for a
+    value of another class."""
     if type(value) in _PLAIN:
         return value
     for kind, (name, write, _) in _FORMS.items():
@@ -236,7 +262,7 @@ _READERS = {name: read for name, _, read in _FORMS.values()}
 
 
 def decode(value: Any) -> Any:
-    """The argument that `encode` made this of."""
+    """The argument that `encode` converted to `value`."""
     if not isinstance(value, dict):
         return value
     ((name, item),) = value.items()

@@ -1,12 +1,14 @@
-"""The states of a named job, and which actions are allowed in which.
+"""The states of a named job, and the actions allowed in each.
 
-NOT_RUNNING   it is to run, and doesn't yet: it was just made, or waits for a restart
-STARTING      its processors are being made
-RUNNING       its processors run
-COMPLETING a last snapshot is being taken, or it is being cancelled; then it is suspended,
-restarted, or over SUSPENDED it doesn't run until somebody resumes it SUSPENDED_EXPORTING_SNAPSHOT
-so, while its last snapshot is being copied FAILED it ended with an error, or was cancelled
-COMPLETED it ended as its inputs did
+- NOT_RUNNING: to be started: it was just created, or waits for a restart.
+- STARTING: its processors are being created.
+- RUNNING: its processors run.
+- COMPLETING: a last snapshot is being taken, or it is being cancelled. Afterwards it is suspended,
+  restarted, or ended.
+- SUSPENDED: stopped until a user resumes it.
+- SUSPENDED_EXPORTING_SNAPSHOT: suspended, and its last snapshot is being copied.
+- FAILED: ended with an error, or cancelled.
+- COMPLETED: ended because its inputs ended.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ SUSPENDED, EXPORTING = JobStatus.SUSPENDED, JobStatus.SUSPENDED_EXPORTING_SNAPSH
 COMPLETING, FAILED, COMPLETED = JobStatus.COMPLETING, JobStatus.FAILED, JobStatus.COMPLETED
 
 ENDED = frozenset((FAILED, COMPLETED))
-"""The states that nothing leads out of."""
+"""The final states."""
 
 TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
     NOT_RUNNING: frozenset((STARTING, SUSPENDED, FAILED)),
@@ -31,7 +33,7 @@ TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
     FAILED: frozenset(),
     COMPLETED: frozenset(),
 }
-"""The states that may follow each."""
+"""The states that may follow each state."""
 
 ALLOWED: dict[str, frozenset[JobStatus]] = {
     "suspended": frozenset((RUNNING, NOT_RUNNING)),
@@ -42,8 +44,7 @@ ALLOWED: dict[str, frozenset[JobStatus]] = {
     "exported": frozenset((RUNNING, SUSPENDED)),
     "verified": frozenset((RUNNING, SUSPENDED, COMPLETED)),
 }
-"""In which states something can be done to a job. To resume one that isn't suspended does
-nothing."""
+"""The states in which an action is allowed. Resuming a job that is not suspended does nothing."""
 
 _HINTS = {
     "changed": "ALTER JOB {name} SUSPEND first",
@@ -52,7 +53,7 @@ _HINTS = {
 
 
 def check_allowed(action: str, name: str, status: JobStatus) -> None:
-    """OperationalError where a job of that status can't be `action` ("suspended", …)."""
+    """OperationalError if a job with that status cannot be `action` ("suspended", …)."""
     allowed = ALLOWED[action]
     if status in allowed:
         return
@@ -66,12 +67,12 @@ def check_allowed(action: str, name: str, status: JobStatus) -> None:
             f"{what}: it has ended",
             code=ErrorCode.GENERIC,
             detail=f"its status is {status}",
-            hint="DROP JOB {0}, or CREATE JOB {0} anew".format(as_written(name)),
+            hint="DROP JOB {0}, or CREATE JOB {0} again".format(as_written(name)),
         )
-    wanted = SUSPENDED if action == "changed" else RUNNING
+    required = SUSPENDED if action == "changed" else RUNNING
     otherwise = "ALTER JOB {name} RESUME first" if status is SUSPENDED else "try again when it runs"
     raise OperationalError(
-        f"{what}: its status is {status}, and should be {wanted}",
+        f"{what}: its status is {status}, and should be {required}",
         code=ErrorCode.GENERIC,
         hint=_HINTS.get(action, otherwise).format(name=as_written(name)),
     )

@@ -1,7 +1,8 @@
-"""Where records of named jobs are kept: `<directory>/jobs/<id>/job.json`, or nowhere but in memory.
+"""The storage of records of named jobs: `<directory>/jobs/<id>/job.json`, or only memory.
 
 A record is replaced as a whole, by an atomic rename, and is on the disk when `save` returns. A
-folder without a record is what is left of a job that was being made or dropped, and goes.
+folder without a record remains from a job whose creation or removal was interrupted, and is
+deleted.
 """
 
 from __future__ import annotations
@@ -28,8 +29,13 @@ FILE = "job.json"
 
 
 class UnreadableRecord:
-    """A record on the disk whose job can't be run. `job_id` and `name` are None where even that
-    isn't known."""
+    """A record on the disk whose job cannot run.
+
+    path: path of the file.
+    reason: why it cannot be read.
+    job_id: id of the job; None if unknown.
+    name: name of the job; None if unknown.
+    """
 
     def __init__(self, path: Path, error: Exception) -> None:
         self.path = path
@@ -39,7 +45,7 @@ class UnreadableRecord:
 
 
 def _name_in(path: Path) -> str | None:
-    """The name of the job, as far as the file says it."""
+    """The name of the job, if the file contains it."""
     try:
         found = re.search(
             r'"name": ("(?:[^"\\]|\\.)*")', path.read_bytes().decode(errors="replace")
@@ -50,41 +56,40 @@ def _name_in(path: Path) -> str | None:
 
 
 class JobRecords:
-    """The records of one connection; with `folder` None they end with it. Safe for threads as far
-    as each job's own record is saved by one at a time."""
+    """The records of one connection; in memory if `folder` is None. Thread-safe, provided that each
+    job's record is saved by one thread at a time."""
 
     def __init__(self, folder: Path | None, check: Callable[[], None] | None = None) -> None:
         self.folder = folder
         self._check = check
         self.unreadable: list[UnreadableRecord] = []
-        """Those that `load` found and couldn't read."""
+        """The records that `load` could not read."""
 
     def load(self) -> list[JobRecord]:
-        """All records, the oldest job first. One that can't be read is left where it is, and
-        told."""
+        """All records, the oldest job first. A record that cannot be read remains on the disk, and
+        the error is logged."""
         self.unreadable = []
         if self.folder is None or not self.folder.exists():
             return []
         found = []
-        for place in sorted(self.folder.iterdir()):
-            if not place.is_dir():
+        for item in sorted(self.folder.iterdir()):
+            if not item.is_dir():
                 continue
             try:
-                found.append(JobRecord.from_json(unsealed((place / FILE).read_bytes(), FORMAT)))
+                found.append(JobRecord.from_json(unsealed((item / FILE).read_bytes(), FORMAT)))
             except FileNotFoundError:
-                shutil.rmtree(place, ignore_errors=True)
-            except Exception as error:  # whatever is wrong with one, the others are read
+                shutil.rmtree(item, ignore_errors=True)
+            except Exception as error:  # one broken record does not affect the rest
                 logger.error(
                     "the job record %s can't be read, so its job doesn't run: %s",
-                    place / FILE,
+                    item / FILE,
                     error,
                 )
-                self.unreadable.append(UnreadableRecord(place / FILE, error))
+                self.unreadable.append(UnreadableRecord(item / FILE, error))
         return sorted(found, key=lambda record: (record.created, record.id))
 
     def check_readable(self, name: str) -> None:
-        """OperationalError where a job of that name is on the disk, in a record that can't be
-        read."""
+        """OperationalError if the record of a job of that name exists but cannot be read."""
         for item in self.unreadable:
             if item.name is not None and item.name.lower() == name.lower():
                 raise OperationalError(
@@ -98,32 +103,32 @@ class JobRecords:
                 )
 
     def check_snapshot(self, record: JobRecord, store: SnapshotStore) -> None:
-        """OperationalError where the snapshot that a job is to go on from is missing: it would
-        begin from nothing in silence. One that is damaged is passed over by the store."""
+        """OperationalError if the snapshot from which a job resumes is missing: otherwise the job
+        would silently start without state. The store itself skips damaged snapshots."""
         if record.snapshot is None:
             return
         found = store.completed
         if found is not None and (found >= record.snapshot or store.passed_over is not None):
             return
-        there = "no snapshot is" if found is None else f"no later one than {found} is"
+        available = "no snapshot is" if found is None else f"no later one than {found} is"
         raise OperationalError(
-            f'job "{record.name}" can\'t go on: its last snapshot, {record.snapshot}, is missing',
+            f'job "{record.name}" can\'t resume: its last snapshot, {record.snapshot}, is missing',
             code=ErrorCode.GENERIC,
-            detail=f"{there} in {self.place(record.id)}/snapshots",
+            detail=f"{available} in {self.folder_of(record.id)}/snapshots",
             hint="restore the folder from a backup and open the directory again; "
             "to begin from nothing, DROP JOB and CREATE JOB again",
         )
 
     def save(self, record: JobRecord) -> None:
-        """Keeps a record; OperationalError where it can't be written: then the one before it is
-        kept."""
-        place = self.place(record.id)
-        if place is None:
+        """Writes a record; OperationalError if it cannot be written: the previous record then
+        remains."""
+        folder = self.folder_of(record.id)
+        if folder is None:
             return
         if self._check is not None:
             self._check()
         try:
-            self._write(place, sealed(record.to_json()))
+            self._write(folder, sealed(record.to_json()))
         except OSError as error:
             raise OperationalError(
                 f'the record of job "{record.name}" can\'t be written',
@@ -132,30 +137,30 @@ class JobRecords:
             ) from error
 
     def remove(self, record: JobRecord) -> None:
-        """Forgets a job and all that is kept for it: first its record, so that it is gone whenever
-        this is cut short."""
-        place = self.place(record.id)
-        if place is None or not place.exists():
+        """Deletes a job's folder. The record is deleted first, so that the job is gone even if this
+        is interrupted."""
+        folder = self.folder_of(record.id)
+        if folder is None or not folder.exists():
             return
         try:
-            (place / FILE).unlink(missing_ok=True)
-            sync_folder(place)
-            shutil.rmtree(place)
+            (folder / FILE).unlink(missing_ok=True)
+            sync_folder(folder)
+            shutil.rmtree(folder)
         except OSError as error:
             raise OperationalError(
-                f'what is kept of job "{record.name}" can\'t be removed',
+                f'the data of job "{record.name}" can\'t be removed',
                 detail=error.strerror or str(error),
             ) from error
 
-    def place(self, job_id: int) -> Path | None:
+    def folder_of(self, job_id: int) -> Path | None:
         """The folder of a job; None in memory."""
         return None if self.folder is None else self.folder / str(job_id)
 
-    def _write(self, place: Path, text: str) -> None:
-        is_new = not place.exists()
-        place.parent.mkdir(OWN_FOLDER, parents=True, exist_ok=True)
-        place.mkdir(OWN_FOLDER, exist_ok=True)
-        replace_file(place / FILE, text)
+    def _write(self, folder: Path, text: str) -> None:
+        is_new = not folder.exists()
+        folder.parent.mkdir(OWN_FOLDER, parents=True, exist_ok=True)
+        folder.mkdir(OWN_FOLDER, exist_ok=True)
+        replace_file(folder / FILE, text)
         if is_new:
-            sync_folder(place.parent)
-            sync_folder(place.parent.parent)
+            sync_folder(folder.parent)
+            sync_folder(folder.parent.parent)

@@ -1,5 +1,5 @@
-"""A job's snapshots as another plan reads them: the state of a vertex under the name, and for the
-windows, that it has now."""
+"""A job's snapshot as a changed plan reads it: the state of each vertex under its new name, and
+converted to its new windows."""
 
 from __future__ import annotations
 
@@ -18,62 +18,65 @@ from runnel.sqltypes import VARCHAR
 
 
 class AdaptedSnapshots:
-    """Reads a snapshot of `store` for another plan, `dag`. `meanings` are those of the plan that it
-    was taken of, and of this one; `found` says what becomes of each vertex's state."""
+    """Reads a snapshot for another plan.
+
+    store: store of the snapshot.
+    found: outcome for each vertex's state.
+    signatures: state signatures of the old and of the new plan.
+    dag: the new plan.
+    """
 
     def __init__(
         self,
         store: SnapshotStore,
         found: Sequence[VertexFate],
-        meanings: tuple[Mapping[str, str], Mapping[str, str]],
+        signatures: tuple[Mapping[str, str], Mapping[str, str]],
         dag: DAG,
     ) -> None:
         self._store = store
-        self._fates: dict[str, list[VertexFate]] = {}
+        self._outcomes: dict[str, list[VertexFate]] = {}
         for item in found:
             if item.takes_state:
-                self._fates.setdefault(item.vertex, []).append(item)
+                self._outcomes.setdefault(item.vertex, []).append(item)
         self._names = {item.source: item.vertex for item in found if item.takes_state}
-        self._meanings = meanings
+        self._signatures = signatures
         self._dag = dag
-        self._anew = read_anew(dag, found)
+        self._repeated = read_anew(dag, found)
 
     def read(self, snapshot_id: int, vertex: str) -> Sequence[pa.RecordBatch]:
-        """As of a SnapshotStore."""
+        """Implements `StateReader`."""
         if vertex == ENDED:
             return self._ended(snapshot_id)
         found: list[pa.RecordBatch] = []
-        fates = self._fates.get(vertex, ())
-        if len(fates) == 1 and self._is_as_it_was(fates[0]):
-            return self._store.read(snapshot_id, fates[0].source)
-        for fate in fates:
-            batches = self._store.read(snapshot_id, fate.source)
-            made = converted(batches, fate.change, dict(fate.watermarks))
-            made = (
-                with_columns(made, fate.columns, fate.widths, fate.names) if fate.columns else made
-            )
-            found += (
-                of_other_stage(made, fate.source.startswith("accumulate"))
-                if fate.crosses_stages
-                else made
-            )
+        outcomes = self._outcomes.get(vertex, ())
+        if len(outcomes) == 1 and self._is_as_it_was(outcomes[0]):
+            return self._store.read(snapshot_id, outcomes[0].source)
+        for outcome in outcomes:
+            batches = self._store.read(snapshot_id, outcome.source)
+            made = converted(batches, outcome.change, dict(outcome.watermarks))
+            if outcome.columns:
+                made = with_columns(made, outcome.columns, outcome.widths, outcome.names)
+            if outcome.crosses_stages:
+                made = of_other_stage(made, outcome.source.startswith("accumulate"))
+            found += made
         return found
 
     def _ended(self, snapshot_id: int) -> Sequence[pa.RecordBatch]:
-        """The vertices that have ended, of those that there are now. One without state that has the
-        name, and the meaning, of one that had ended may stand behind something that goes on now."""
+        """The vertices of the new plan that have ended. A vertex without state, with the name and
+        signature of one that had ended, may have an input now that has not ended."""
         batches = self._store.read(snapshot_id, ENDED)
-        if dict(self._meanings[0]) == dict(self._meanings[1]):
+        if dict(self._signatures[0]) == dict(self._signatures[1]):
             return batches
         names = [name for batch in batches for name in batch.column(0).to_pylist()]
         with_state = {
             vertex
-            for vertex, items in self._fates.items()
+            for vertex, items in self._outcomes.items()
             if all(item.source in names for item in items)
-        } - self._anew
+        } - self._repeated
         ended = {
             name for name in names if name not in self._names and self._is_same(name, name)
-        } - self._anew
+        } - self._repeated
+        # A vertex has ended only if all its inputs have: repeat until no more vertex is removed.
         left = len(ended) + 1
         while len(ended) < left:
             left = len(ended)
@@ -85,33 +88,32 @@ class AdaptedSnapshots:
         found = pack(sorted(ended | with_state), VARCHAR)
         return [pa.record_batch([found], names=["vertex"])] if len(found) else ()
 
-    def _is_as_it_was(self, fate: VertexFate) -> bool:
+    def _is_as_it_was(self, outcome: VertexFate) -> bool:
         is_moved = (
-            fate.crosses_stages
-            or bool(fate.columns)
-            or any(number != now for number, now in fate.watermarks)
+            outcome.crosses_stages
+            or bool(outcome.columns)
+            or any(number != now for number, now in outcome.watermarks)
         )
-        return not is_moved and self._is_same(fate.source, fate.vertex)
+        return not is_moved and self._is_same(outcome.source, outcome.vertex)
 
     def _is_same(self, source: str, vertex: str) -> bool:
-        """Whether a vertex is for what another one was for."""
-        before, after = self._meanings[0].get(source), self._meanings[1].get(vertex)
+        """Whether an old and a new vertex compute the same."""
+        before, after = self._signatures[0].get(source), self._signatures[1].get(vertex)
         if before is None or after is None:
             return before is after and vertex in self._dag.vertices
         return Meaning.decode(before).text == Meaning.decode(after).text
 
 
-def kept_meanings(meanings: Mapping[str, str]) -> list[VertexState]:
-    """What vertices are for, as it goes into each snapshot."""
-    if not meanings:
+def kept_meanings(signatures: Mapping[str, str]) -> list[VertexState]:
+    """The state signatures of the vertices, as stored in each snapshot."""
+    if not signatures:
         return []
-    columns = [pack(list(meanings), VARCHAR), pack(list(meanings.values()), VARCHAR)]
+    columns = [pack(list(signatures), VARCHAR), pack(list(signatures.values()), VARCHAR)]
     return [(MEANINGS, pa.record_batch(columns, names=["vertex", "meaning"]))]
 
 
 def meanings_in(store: StateReader, snapshot_id: int) -> dict[str, str]:
-    """What the vertices of the plan that took a snapshot are for; nothing where an earlier version
-    took it."""
+    """The state signatures in a snapshot, by vertex; empty if an earlier version took it."""
     batches = store.read(snapshot_id, MEANINGS)
     return {
         vertex: text

@@ -1,8 +1,9 @@
-"""What becomes of the state in a snapshot when a query that may be another one starts from it.
+"""The decision what happens to the state in a snapshot when a query, perhaps a changed one, starts
+from it.
 
-Vertices are found again by name and meaning: first those that mean the same, under whatever number
-they have now, then those that can go on with state of other windows. A vertex that means something
-else is refused, not started without its state.
+Vertices are matched by name and state signature: first vertices with equal signatures, whatever
+number their names have now, then vertices that can use state of other windows. A vertex whose
+signature differs otherwise is refused instead of started without its state.
 """
 
 from __future__ import annotations
@@ -23,22 +24,29 @@ from runnel.relation.streams import WINDOW_COLUMNS
 _OTHER_STAGES = {"accumulate": "aggregate", "combine": "aggregate", "aggregate": "combine"}
 
 _SESSION_ROWS_NOW = (
-    "as the rows of sessions would be kept now, where only what they come to was kept"
+    "as the rows of sessions would be stored now, where only their aggregates were stored"
 )
-_SESSION_ROWS_BEFORE = "as only what sessions come to would be kept now, where their rows were kept"
+_SESSION_ROWS_BEFORE = (
+    "as only the aggregates of sessions would be stored now, where their rows were stored"
+)
 
 _WIDTH = 110
-"""How long lines may be."""
+"""Maximum number of characters in a line of EXPLAIN."""
 
-_READ_ANEW = "as its rows are read again for what is new"
+_READ_ANEW = "as its rows are read again for a new step"
 
-_INCOMPLETE = "its first results miss what came before the change"
+_INCOMPLETE = "its first results miss the rows from before the change"
 
 
 class Fate(Enum):
-    """KEPT: the vertex goes on with its state. RECOMBINED: with what its state comes to for other
-    windows. EMPTY: it is new.
-    DROPPED: the query has no such vertex. REFUSED: it has one, which is for something else."""
+    """The outcome for the state of a vertex.
+
+    KEPT: the vertex continues with its state.
+    RECOMBINED: it continues with its state, converted to other windows.
+    EMPTY: it starts without state, for example because it is new.
+    DROPPED: the query no longer has the vertex.
+    REFUSED: the query has the vertex, but it computes something else.
+    """
 
     KEPT = "kept"
     RECOMBINED = "recombined"
@@ -52,14 +60,23 @@ class Fate(Enum):
 
 @frozen
 class VertexFate:
-    """What becomes of the state of one vertex. `reason` is a clause, `notes` are what to expect of
-    the first results; `source` is the vertex whose state it was; `change` and `watermarks` say how
-    the state becomes this one's: its watermarks' numbers, by those before. `crosses_stages`: it is
-    that of an aggregation in more or fewer stages. `columns`: where the columns of its rows were
-    (`kept_rows`), of inputs of `widths` columns, and `names` what they are called now."""
+    """The outcome for the state of one vertex.
+
+    vertex: name of the vertex in the new plan; for dropped state in the old plan.
+    outcome: the outcome.
+    reason: reason of the outcome, as a clause.
+    notes: remarks on the first results.
+    source: vertex of the old plan whose state it is.
+    change: change of the windows; None: none.
+    watermarks: pairs of a watermark's number in the old plan and in the new plan.
+    crosses_stages: the state belongs to an aggregation with more or fewer stages.
+    columns: positions of the columns in the stored rows, per input (`row_columns`).
+    widths: number of columns of each old input.
+    names: new names of the columns, per input.
+    """
 
     vertex: str
-    fate: Fate
+    outcome: Fate
     reason: str = ""
     notes: tuple[str, ...] = ()
     source: str = ""
@@ -72,25 +89,25 @@ class VertexFate:
 
     @property
     def takes_state(self) -> bool:
-        return self.fate in (Fate.KEPT, Fate.RECOMBINED)
+        return self.outcome in (Fate.KEPT, Fate.RECOMBINED)
 
     def __str__(self) -> str:
         return _line([self])
 
 
 def told(found: Sequence[VertexFate]) -> list[tuple[str, tuple[str, ...]]]:
-    """What becomes of state, and what to expect then. Vertices that share a step of the query, and
-    so a reason, are told as one."""
+    """The outcomes as text, each with its notes. Vertices that implement one step of the query, and
+    therefore have the same reason, are combined."""
     together: dict[object, list[VertexFate]] = {}
     for item in found:
         together.setdefault(
-            (item.fate, item.reason, item.notes) if item.reason else item.vertex, []
+            (item.outcome, item.reason, item.notes) if item.reason else item.vertex, []
         ).append(item)
     return [(_line(items), items[0].notes) for items in together.values()]
 
 
 def explained(found: Sequence[VertexFate]) -> list[str]:
-    """The same as lines for a terminal."""
+    """The outcomes as lines for a terminal."""
     lines = []
     for text, notes in told(found):
         lines += wrap(
@@ -114,7 +131,7 @@ def _line(items: Sequence[VertexFate]) -> str:
     reason = f", {first.reason}" if first.reason else ""
     return (
         f"{' and '.join(dict.fromkeys(item.vertex for item in items))}: "
-        f"{first.fate}{renamed}{reason}"
+        f"{first.outcome}{renamed}{reason}"
     )
 
 
@@ -126,24 +143,29 @@ def fates(
     *,
     empties: bool = False,
 ) -> list[VertexFate]:
-    """For each vertex that has state, and each new one that keeps any. `before` and `after` are the
-    encoded meanings of the plan that took the snapshot and of that which is to go on, which is
-    `dag`. `empties`: state that can't be had is left out, but for that of sources and sinks, which
-    says what was read and written."""
+    """The outcome for each vertex that has state, and for each new one that will have some.
+
+    with_state: vertices with state in the snapshot.
+    before: encoded state signatures of the plan that took the snapshot.
+    after: encoded state signatures of the new plan.
+    dag: the new plan.
+    empties: state that cannot be used is dropped instead of refused, except the state of sources
+        and sinks, which contains how far they have read and written.
+    """
     matching = _Matching(with_state, _decoded(before), _decoded(after))
     matching.run()
-    found = matching.fates()
+    found = matching.outcomes()
     unknown = set(with_state) - {item.source for item in found}
     found += [
-        VertexFate(vertex, Fate.REFUSED, "as no step goes on with it", source=vertex)
+        VertexFate(vertex, Fate.REFUSED, "as no step can use it", source=vertex)
         for vertex in sorted(unknown)
     ]
     if empties:
         found = [_emptied(item) if _may_begin_empty(item, dag) else item for item in found]
-    anew = read_anew(dag, found)
+    repeated = read_anew(dag, found)
     return [
         VertexFate(item.vertex, Fate.EMPTY, _READ_ANEW)
-        if item.vertex in anew and item.takes_state
+        if item.vertex in repeated and item.takes_state
         else item
         for item in found
     ]
@@ -151,28 +173,28 @@ def fates(
 
 def _may_begin_empty(item: VertexFate, dag: DAG) -> bool:
     return (
-        item.fate is Fate.REFUSED
+        item.outcome is Fate.REFUSED
         and bool(dag.inputs(item.vertex))
         and not item.vertex.startswith("write ")
     )
 
 
 def _emptied(item: VertexFate) -> VertexFate:
-    return replace(item, fate=Fate.EMPTY, notes=(_INCOMPLETE,))
+    return replace(item, outcome=Fate.EMPTY, notes=(_INCOMPLETE,))
 
 
 def read_anew(dag: DAG, found: Sequence[VertexFate]) -> frozenset[str]:
-    """The vertices that must do once more what they did, for others that are new: these read some
-    inputs to their end before they go on, and those have ended."""
-    anew: set[str] = set()
-    empty = [item.vertex for item in found if item.fate is Fate.EMPTY]
+    """The vertices that must process their input again, for consumers that are new. A consumer may
+    read some inputs to their end before the rest; their producers have ended in the snapshot."""
+    repeated: set[str] = set()
+    empty = [item.vertex for item in found if item.outcome is Fate.EMPTY]
     waiting = [edge.source for vertex in empty for edge in _read_first(dag.inputs(vertex))]
     while waiting:
         vertex = waiting.pop()
-        if vertex not in anew:
-            anew.add(vertex)
+        if vertex not in repeated:
+            repeated.add(vertex)
             waiting += [edge.source for edge in dag.inputs(vertex)]
-    return frozenset(anew)
+    return frozenset(repeated)
 
 
 def _read_first(edges: Sequence[Edge]) -> list[Edge]:
@@ -180,33 +202,33 @@ def _read_first(edges: Sequence[Edge]) -> list[Edge]:
     return [edge for edge in edges if edge.priority < last]
 
 
-def keeping(meanings: Mapping[str, str]) -> list[str]:
-    """The vertices that keep state, as far as that is known."""
-    return [vertex for vertex, meaning in _decoded(meanings).items() if meaning.keeps]
+def keeping(signatures: Mapping[str, str]) -> list[str]:
+    """The vertices that have state, as far as it is known."""
+    return [vertex for vertex, signature in _decoded(signatures).items() if signature.keeps]
 
 
-def _decoded(meanings: Mapping[str, str]) -> dict[str, Meaning]:
-    return {vertex: Meaning.decode(text) for vertex, text in meanings.items()}
+def _decoded(signatures: Mapping[str, str]) -> dict[str, Meaning]:
+    return {vertex: Meaning.decode(text) for vertex, text in signatures.items()}
 
 
-def _kind(vertex: str, meaning: Meaning) -> str:
-    """A vertex's name without what a hint calls it, and without the number that tells it from
-    others of that name."""
+def _kind(vertex: str, signature: Meaning) -> str:
+    """A vertex's name without the name from a hint, and without the number that distinguishes it
+    from vertices of the same name."""
     name, _, number = vertex.rpartition(" ")
     name = name if name and number.isdecimal() else vertex
-    return name.removesuffix(f" {meaning.name}") if meaning.name else name
+    return name.removesuffix(f" {signature.name}") if signature.name else name
 
 
 def _may_be(vertex: str, new: Meaning, source: str, old: Meaning) -> bool:
-    """Whether a vertex may be one that had another number, or whose state a hint only now gives a
-    name, or no more."""
+    """Whether two vertices may be the same one, with another number, or with a name from a hint
+    that was added or removed."""
     return _kind(vertex, new) == _kind(source, old) and (
         not new.name or not old.name or new.name == old.name
     )
 
 
 class _Matching:
-    """Finds for each vertex that has state the one that is to have it."""
+    """Matches each vertex that has state with a vertex of the new plan."""
 
     def __init__(
         self,
@@ -220,7 +242,7 @@ class _Matching:
         self._found: list[VertexFate] = []
 
     def run(self) -> None:
-        """From the surest to the least sure."""
+        """Matches from the most certain pairs to the least certain ones."""
         self._match(lambda old, new: _is_same(old, new) and old.reads == new.reads, by_number=True)
         self._match(lambda old, new: _is_same(old, new) and old.reads == new.reads, by_number=False)
         self._match(_is_same, by_number=True)
@@ -240,7 +262,7 @@ class _Matching:
         self._match_stages()
 
     def _match(self, test: Callable[[Meaning, Meaning], bool], by_number: bool) -> None:
-        """Pairs vertices of one name, with the numbers that they had or with others."""
+        """Matches vertices with equal names: with equal numbers, or with any."""
         for source, old in list(self._old.items()):
             names = (
                 [source]
@@ -254,8 +276,8 @@ class _Matching:
                     break
 
     def _match_stages(self) -> None:
-        """An aggregation in two stages becomes one in a single stage where its late rows are to be
-        written, and back."""
+        """Matches an aggregation in two stages with the single stage that it becomes when its late
+        rows are written to a table, and the other way round."""
         taken: set[tuple[str, str]] = set()
         for source, old in list(self._old.items()):
             stage = _kind(source, old)
@@ -276,8 +298,8 @@ class _Matching:
         for vertex, _ in taken:
             self._new.pop(vertex, None)
 
-    def fates(self) -> list[VertexFate]:
-        """What was found, and for what is left over on either side whether it may be."""
+    def outcomes(self) -> list[VertexFate]:
+        """The matches, and the outcomes for the unmatched vertices of both plans."""
         left, dropped = [], {}
         for vertex, old in self._old.items():
             new = self._new.pop(vertex, None)
@@ -299,9 +321,9 @@ class _Matching:
         return matched + [self._begins(vertex, self._new[vertex], dropped) for vertex in added]
 
     def _begins(self, vertex: str, new: Meaning, dropped: Mapping[str, Meaning]) -> VertexFate:
-        """A step that is new. It is refused where it would begin without state over rows of which
-        another step's state is left out: what that holds would be lost. That it has another name
-        than that step says that this is meant."""
+        """The outcome for a new step. It is refused if it would begin without state while the state
+        of another step over the same rows is dropped, because that state would be lost. A new name
+        from a hint states that this is intended."""
         for source, old in dropped.items():
             is_meant = bool(new.name) and new.name != old.name
             if not is_meant and set(new.holds) & set(old.holds or old.reads):
@@ -315,7 +337,7 @@ class _Matching:
         return VertexFate(vertex, Fate.EMPTY)
 
     def _had_none(self, vertex: str, new: Meaning) -> bool:
-        """Whether it was there before, and had no state yet."""
+        """Whether the vertex existed in the old plan, without state so far."""
         old = self._before.get(vertex)
         return (
             old is not None
@@ -325,7 +347,7 @@ class _Matching:
 
 
 def _is_same(old: Meaning, new: Meaning) -> bool:
-    """Whether state of one is that of the other as it is, or with its rows' columns in another
+    """Whether state can be used unchanged, or with only the columns of its rows in another
     order."""
     if old.text != new.text:
         return False
@@ -339,7 +361,7 @@ def _is_same(old: Meaning, new: Meaning) -> bool:
 
 
 def _has_no_windows(old: Meaning, new: Meaning) -> bool:
-    """Whether groups of windows are known as such in one of two plans only: their keys are the same
+    """Whether only one of the two plans recognizes groups as windows, while their keys are the same
     columns."""
     assert old.windows is not None and new.windows is not None
     is_one = bool(old.windows.bound) is not bool(new.windows.bound)
@@ -351,13 +373,12 @@ def _has_no_windows(old: Meaning, new: Meaning) -> bool:
 
 
 def _shares(old: Sequence[str], new: Sequence[str]) -> bool:
-    """Whether steps read the same tables, or one of them further ones that are joined with
-    these."""
+    """Whether one step reads all tables of another, perhaps with further tables joined to them."""
     return set(old) <= set(new) or set(new) <= set(old)
 
 
 def _can_change(old: Meaning, new: Meaning) -> bool:
-    """Whether state of one can become that of the other."""
+    """Whether state can be converted."""
     if not old.is_known or not new.is_known or _watermarks(old, new) is None:
         return False
     if len(old.columns) != len(new.columns) or missing_columns(old, new):
@@ -373,7 +394,7 @@ def _fate(vertex: str, source: str, old: Meaning, new: Meaning) -> VertexFate:
     above = (
         ()
         if old.text == new.text or new.columns
-        else ("what it holds keeps the bounds of the windows before",)
+        else ("its rows keep the bounds of the windows from before",)
     )
     columns, widths = moved_columns(old, new), tuple(map(len, old.columns))
     kept = VertexFate(
@@ -392,21 +413,25 @@ def _fate(vertex: str, source: str, old: Meaning, new: Meaning) -> VertexFate:
         return kept
     change = change_of(old, new)
     if isinstance(change, Refusal):
-        return kept  # equal as texts, see `_is_same`
+        return kept  # the signatures' texts are equal, see `_is_same`
     if change.is_same and not change.text:
         return replace(kept, notes=() if _is_own(new) else above, change=change)
-    fate = Fate.KEPT if change.is_same else Fate.RECOMBINED
-    return replace(kept, fate=fate, reason=change.text, notes=change.notes, change=change)
+    outcome = Fate.KEPT if change.is_same else Fate.RECOMBINED
+    return replace(kept, outcome=outcome, reason=change.text, notes=change.notes, change=change)
 
 
-def _is_own(meaning: Meaning) -> bool:
-    """Whether the windows that states are of stand right below."""
-    return meaning.windows is None or not meaning.windows.places or min(meaning.windows.places) < 0
+def _is_own(signature: Meaning) -> bool:
+    """Whether the windows are assigned directly below the vertex."""
+    return (
+        signature.windows is None
+        or not signature.windows.places
+        or min(signature.windows.places) < 0
+    )
 
 
 def _watermarks(old: Meaning, new: Meaning) -> dict[int, int] | None:
-    """The numbers of watermarks now, by those before: by whose they are, or else in the order of
-    numbers; None where there are more or fewer of them."""
+    """The new numbers of watermarks by their old ones: matched by name, or else in numerical order;
+    None if there are more or fewer of them."""
     if len(old.watermarks) != len(new.watermarks):
         return None
     now = {name: number for number, name in new.watermarks.items()}
@@ -421,7 +446,7 @@ def _why_not(old: Meaning, new: Meaning) -> str:
     if _is_of_sessions(old, new):
         return _SESSION_ROWS_NOW if old.form is Form.SESSIONS else _SESSION_ROWS_BEFORE
     if _watermarks(old, new) is None:
-        return f"as it goes by the event times of {_listed(new)}, where it was {_listed(old)}"
+        return f"as it uses the event times of {_listed(new)}, where it used {_listed(old)}"
     if old.windows is not None and new.windows is not None:
         found = change_of(old, new)
         if isinstance(found, Refusal):
@@ -430,39 +455,40 @@ def _why_not(old: Meaning, new: Meaning) -> str:
         return f"as {difference(old.same, new.same)}"
     if old.form is new.form and old.columns and difference(old.same, new.same) is None:
         return (
-            f"as it needs {', '.join(missing_columns(old, new))} of its input, which the rows that "
-            "it holds do not have"
+            f"as it needs {', '.join(missing_columns(old, new))} of its input, which its stored "
+            "rows do not have"
         )
     return f"as it was {old.text}, and is {new.text}"
 
 
 def _why_lost(source: str, old: Meaning, vertex: str, new: Meaning) -> str:
-    """Why a step may not begin without state."""
+    """The reason why a step may not begin without state."""
     if (
         _is_of_sessions(old, new)
         or {_kind(vertex, new), _kind(source, old)} <= _OTHER_STAGES.keys()
     ):
         return _why_not(old, new)
     return (
-        f'as it would begin without state, and that of "{source}", which holds rows of '
+        f'as it would begin without state, and the state of "{source}", with rows of '
         f"{_tables(old, new)}, would be lost"
     )
 
 
 def _is_of_sessions(old: Meaning, new: Meaning) -> bool:
-    """Whether one works on what sessions come to, the other on their rows or on groups of these."""
+    """Whether one vertex aggregates sessions, and the other one stores their rows or groups by
+    them."""
     forms = (old.form, new.form)
     return forms.count(Form.SESSIONS) == 1 and all(
         item.form is Form.SESSIONS or _is_of_rows(item) for item in (old, new)
     )
 
 
-def _is_of_rows(meaning: Meaning) -> bool:
-    """Whether it keeps rows of sessions, or groups by their bounds."""
-    if meaning.windows is None or meaning.form is not Form.GROUPS:
-        return meaning.form is Form.SESSION_ROWS
-    return not meaning.windows.bound and any(
-        name in meaning.same.get("by", "") for name in WINDOW_COLUMNS
+def _is_of_rows(signature: Meaning) -> bool:
+    """Whether it stores rows of sessions, or groups by their bounds."""
+    if signature.windows is None or signature.form is not Form.GROUPS:
+        return signature.form is Form.SESSION_ROWS
+    return not signature.windows.bound and any(
+        name in signature.same.get("by", "") for name in WINDOW_COLUMNS
     )
 
 
@@ -475,9 +501,9 @@ def _remedies(old: Meaning, new: Meaning) -> tuple[str, ...]:
         return (_remedy(new),)
     return (
         (
-            "conditions and joins in the query that SESSION reads, or above its GROUP BY, leave "
-            "what is kept as it is; between the two only conditions on the keys and bounds of "
-            "sessions do"
+            "the state stays usable with other conditions and joins in the query that SESSION "
+            "reads, or above its GROUP BY; between the two only with conditions on the keys and "
+            "bounds of sessions"
         ),
         _remedy(new),
     )
@@ -488,32 +514,32 @@ def _remedy(new: Meaning) -> str:
     return f"to have it begin without state, give it {name}: SELECT /*+ STATE(name) */ …"
 
 
-def _listed(meaning: Meaning) -> str:
-    return ", ".join(dict.fromkeys(meaning.watermarks.values())) or "nothing"
+def _listed(signature: Meaning) -> str:
+    return ", ".join(dict.fromkeys(signature.watermarks.values())) or "nothing"
 
 
 def check_fates(name: str, found: list[VertexFate], *, may_drop: bool) -> list[str]:
-    """The vertices whose state is dropped; OperationalError where state is refused, or may not be
+    """The vertices whose state is dropped; OperationalError if state is refused, or must not be
     dropped."""
-    refused = [item for item in found if item.fate is Fate.REFUSED]
-    dropped = [item.vertex for item in found if item.fate is Fate.DROPPED]
+    refused = [item for item in found if item.outcome is Fate.REFUSED]
+    dropped = [item.vertex for item in found if item.outcome is Fate.DROPPED]
     if not refused and (may_drop or not dropped):
         return dropped
     reasons = [text for text, _ in told(refused)]
     reasons += [f"{vertex}: its query has no such vertex" for vertex in dropped if not may_drop]
     hint = (
         "was a view, a mapping or an index that it uses changed? Change it back, "
-        "or DROP JOB and create it anew"
+        "or DROP JOB and create it again"
     )
     if may_drop:
         hint = (
-            "EXPLAIN ALTER JOB tells what a query keeps; with "
+            "EXPLAIN ALTER JOB shows the state that a query keeps; with "
             "OPTIONS ('incompatibleState' = 'empty'), or where SELECT "
             "/*+ STATE(name) */ gives it another name, "
-            "a step begins without state; or DROP JOB and create it anew"
+            "a step begins without state; or DROP JOB and create it again"
         )
     raise OperationalError(
-        f'job "{name}" can\'t go on from its snapshot: its plan is another one',
+        f'job "{name}" can\'t resume from its snapshot: its plan has changed',
         code=ErrorCode.GENERIC,
         detail="; ".join(reasons),
         hint=hint,

@@ -1,8 +1,7 @@
-"""State of windows as that of other windows: what `recombination` has found possible, done to the
-rows of a snapshot.
+"""Conversion of state of windows to state of other windows, as `recombination` has decided.
 
-Here each row of state gets the keys of the new windows; which rows are of one group then is for the
-operator to find, which is told so (`RECOMBINED`).
+This module replaces the keys in each row of state by the keys of the new windows. The batch is
+marked (`RECOMBINED`), so that the operator merges rows whose groups are now equal.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from runnel.sqltypes import BIGINT
 
 _GIVEN = "given_"
 BY_WATERMARK = (["watermark", "time"], ["$watermark", "$seen"])
-"""The first columns of state that has a row for each watermark: its number comes first."""
+"""The first columns of state with one row for each watermark: its number comes first."""
 
 _START, _END = (
     WINDOW_COLUMNS.index(name) - len(WINDOW_COLUMNS) for name in ("window_start", "window_end")
@@ -52,8 +51,8 @@ _START, _END = (
 def converted(
     batches: Sequence[pa.RecordBatch], change: Change | None, watermarks: Mapping[int, int]
 ) -> Iterator[pa.RecordBatch]:
-    """The state of a vertex for another plan, whose watermarks have other numbers perhaps: those
-    that `watermarks` pairs with the ones before."""
+    """The state of a vertex for another plan. `watermarks` are the new numbers of watermarks by
+    their old ones."""
     if change is not None and change.forms[0] is Form.SESSIONS:
         yield from _SessionStates(change, batches).converted()
         return
@@ -71,9 +70,9 @@ def converted(
 
 
 def of_other_stage(batches: Iterable[pa.RecordBatch], is_first: bool) -> Iterator[pa.RecordBatch]:
-    """State of an aggregation in more or fewer stages: processors had other groups, and count rows
-    of each group or don't. The watermark of the first of two stages (`is_first`) says nothing about
-    what was given."""
+    """State of an aggregation that now has more or fewer stages: its processors had other groups,
+    and did or did not count the rows of each group. The watermarks in the first of two stages
+    (`is_first`) are left out, since they do not say which groups were emitted."""
     for batch in batches:
         if batch.schema.names[0] != "watermark":
             yield batch.replace_schema_metadata({**_of_any_processor(batch), RECOMBINED: b""})
@@ -82,8 +81,7 @@ def of_other_stage(batches: Iterable[pa.RecordBatch], is_first: bool) -> Iterato
 
 
 def _of_any_processor(batch: pa.RecordBatch) -> dict[bytes, bytes]:
-    """The metadata of a batch but for what says which processor has saved it, and with which
-    others."""
+    """The metadata of a batch, except which processor has saved it, and in which run."""
     metadata = batch.schema.metadata or {}
     return {
         name: value
@@ -98,7 +96,7 @@ def _renumbered(batch: pa.RecordBatch, watermarks: Mapping[int, int]) -> pa.Reco
 
 
 class _WindowStates:
-    """States of windows of a fixed size."""
+    """Converts states of windows of a fixed size."""
 
     def __init__(self, change: Change) -> None:
         old, new = change.before, change.after
@@ -110,7 +108,8 @@ class _WindowStates:
         self._drops_due = not change.is_same or (old.lateness > 0 and not new.lateness)
 
     def watermarks(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """With the times before which rows stay late, where late rows are allowed."""
+        """The times of watermarks, with the time below which rows remain late if late rows are
+        allowed."""
         plain = batch.select([0, 1])
         if not self._new.lateness:
             return plain
@@ -121,11 +120,11 @@ class _WindowStates:
         return plain.append_column("floor", from_numbers(floor, pa.int64()))
 
     def groups(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Groups, or the distinct arguments of groups. None where they are of no use any more."""
-        is_given = batch.schema.names[0].startswith(_GIVEN)
-        if is_given and self._change.is_same and not self._new.lateness:
+        """Groups, or the distinct arguments of groups. None if the new plan does not need them."""
+        is_emitted = batch.schema.names[0].startswith(_GIVEN)
+        if is_emitted and self._change.is_same and not self._new.lateness:
             return None
-        stays_given = is_given and self._change.is_same
+        stays_emitted = is_emitted and self._change.is_same
         if self._is_plain:
             return self._marked(batch)
         rows, ends = self._ends(batch)
@@ -138,7 +137,7 @@ class _WindowStates:
         names = self._names(
             batch.schema.names[0].removeprefix(_GIVEN), batch.schema.names, len(keys)
         )
-        names = [(_GIVEN if stays_given else "") + name for name in names]
+        names = [(_GIVEN if stays_emitted else "") + name for name in names]
         divided_by = names[: len(keys)]
         if self._to is Form.FRAMES:
             divided_by = divided_by[1:] or divided_by
@@ -153,8 +152,8 @@ class _WindowStates:
         return batch.replace_schema_metadata({**(batch.schema.metadata or {}), RECOMBINED: b""})
 
     def _names(self, first: str, names: Sequence[str], keys: int) -> list[str]:
-        """Keys are numbered from 0 on; behind them come the states, or in sets of distinct
-        arguments these."""
+        """The names of the columns: first the keys, numbered from 0, then the states, or in sets of
+        distinct arguments these."""
         if first.startswith("d"):
             prefix = first.partition("_")[0]
             return [f"{prefix}_{i}" for i in range(keys + len(names) - self._width)]
@@ -164,8 +163,8 @@ class _WindowStates:
         ]
 
     def _ends(self, batch: pa.RecordBatch) -> tuple[Indexes | None, pa.Array]:
-        """The ends of the new frames or windows of rows, and which rows they are of (None: of each
-        one)."""
+        """The ends of the new panes or windows of rows, and the row of each end (None: one end for
+        each row, in order)."""
         if min(self._old.places, default=-1) >= 0:
             return None, batch.column(0)  # there are no bounds among the keys
         old = self._old_ends(batch)
@@ -175,6 +174,16 @@ class _WindowStates:
         frames = self._after.frame_ends(from_numbers(numbers(old, np.int64) - 1, pa.int64(), valid))
         ends = numbers(frames, np.int64)
         self._check(ends if valid is None else ends[valid])
+        # Each pane is part of several windows, and its row is repeated for each of them. Here two
+        # rows of TUMBLE 10 become rows of HOP 20 with slide 10:
+        #   old end   10, 20
+        #   pane end  10, 20       the new panes are 10 long
+        #   first     10, 20       the end of the first window that contains the pane
+        #   last end  20, 30       the end of the last one
+        #   counts    2, 2
+        #   rows      0, 0, 1, 1   the old row of each new one
+        #   number    0, 1, 0, 1   which of the windows it is
+        #   found     10, 20, 20, 30
         if self._to is not Form.WINDOWS:
             return None, frames
         first = self._after.first_end(ends)
@@ -189,10 +198,10 @@ class _WindowStates:
     def _old_ends(self, batch: pa.RecordBatch) -> pa.Array:
         if self._from is Form.FRAMES:
             return batch.column(0)
-        # Windows of CUMULATE that begin together end apart.
-        place = max(self._old.places, key=lambda item: (item < 0, item != _START))
-        times = event_times(batch.column(self._old.places.index(place)))
-        by = 0 if place == _END else self._old.shape.size if place == _START else 1
+        # Windows of CUMULATE that begin together have different ends.
+        key = max(self._old.places, key=lambda item: (item < 0, item != _START))
+        times = event_times(batch.column(self._old.places.index(key)))
+        by = 0 if key == _END else self._old.shape.size if key == _START else 1
         return (
             from_numbers(numbers(times, np.int64) + by, pa.int64(), validity(times))
             if by
@@ -201,24 +210,24 @@ class _WindowStates:
 
     def _keys(self, batch: pa.RecordBatch, ends: pa.Array, rows: Indexes | None) -> list[pa.Array]:
         old, new = self._old, self._new
-        places = [1 + i for i in range(len(old.keys))]
+        positions = [1 + i for i in range(len(old.keys))]
         if self._from is not Form.FRAMES:
-            places = [old.places.index(i) for i in range(len(old.keys))]
-        of_text = dict(zip(old.keys, (batch.column(place) for place in places), strict=True))
+            positions = [old.places.index(i) for i in range(len(old.keys))]
+        of_text = dict(zip(old.keys, (batch.column(i) for i in positions), strict=True))
         others = [of_text[text] for text in new.keys]
         if rows is not None:
             others = [column.take(indexes(rows)) for column in others]
         if self._to is Form.FRAMES:
             return [ends, *others]
-        return [self._bound(ends, place) if place < 0 else others[place] for place in new.places]
+        return [self._bound(ends, key) if key < 0 else others[key] for key in new.places]
 
-    def _bound(self, ends: pa.Array, place: int) -> pa.Array:
+    def _bound(self, ends: pa.Array, position: int) -> pa.Array:
         values, valid = numbers(ends, np.int64), validity(ends)
         found = (
             values
-            if place == _END
+            if position == _END
             else self._after.start(values)
-            if place == _START
+            if position == _START
             else values - 1
         )
         kind = _bound_type(self._new.bound)
@@ -227,7 +236,7 @@ class _WindowStates:
         return from_numbers(found, pa.int64(), valid).view(kind)
 
     def _check(self, ends: Indexes) -> None:
-        """DataError where a window might have a bound that is none of the type's values."""
+        """DataError if a window might have a bound outside the range of the type."""
         kind = _bound_type(self._new.bound)
         half = 1 << (kind.bit_width - 1)
         least, greatest = (-half, half - 1) if pa.types.is_integer(kind) else (FIRST_US, LAST_US)
@@ -241,21 +250,22 @@ class _WindowStates:
 
 
 def _times(shape: WindowShape) -> FrameTimes:
-    """Those of TUMBLE are frames of themselves."""
+    """The panes of a window shape; a window of TUMBLE is one pane."""
     if shape.kind is WindowKind.TUMBLE:
         shape = WindowShape(WindowKind.HOP, shape.size, shape.size, shape.offset)
     return FrameTimes(shape)
 
 
 def _bound_type(text: str) -> pa.DataType:
-    """The type that `str` gave this for."""
+    """The Arrow type whose `str` is `text`."""
     zone = text.partition("tz=")[2].rstrip("]")
     return pa.timestamp("us", zone) if zone else pa.type_for_alias(text)
 
 
 class _SessionStates:
-    """States of sessions: the first event is the first column, the last one the last, and before it
-    is whether the session is still to be given."""
+    """Converts states of sessions. The first column of a batch is the time of the first event, the
+    last column the time of the last one, and the column before it whether the session is still to
+    be emitted."""
 
     def __init__(self, change: Change, batches: Sequence[pa.RecordBatch]) -> None:
         self._old: Windows = change.before
@@ -283,11 +293,11 @@ class _SessionStates:
                 yield found
 
     def _ended(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Of sessions that were given and wait for late rows no more: what later rows may not
-        touch."""
-        place, gap = batch.num_columns - 2, self._old.shape.size
+        """The state of sessions that were emitted and no longer wait for late rows: the time ranges
+        that later rows must not touch."""
+        position, gap = batch.num_columns - 2, self._old.shape.size
         gone = batch.filter(
-            from_flags(~(flags(batch.column(place)) | self._is_open(batch.column(place + 1))))
+            from_flags(~(flags(batch.column(position)) | self._is_open(batch.column(position + 1))))
         )
         keys = (batch.schema.metadata or {}).get(KEY_METADATA, b"").decode().split("\n")
         columns = [gone.column(name) for name in keys if name]
@@ -295,7 +305,7 @@ class _SessionStates:
         return ended_state(
             hashes,
             numbers(gone.column(0), np.int64),
-            numbers(gone.column(place + 1), np.int64) + gap,
+            numbers(gone.column(position + 1), np.int64) + gap,
         )
 
     def _with_floor(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -307,19 +317,23 @@ class _SessionStates:
         return batch.select([0]).append_column("floor", from_numbers(floor, pa.int64()))
 
     def _groups(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        place = batch.num_columns - 2
+        position = batch.num_columns - 2
         if not self._old.lateness:
             return batch.set_column(
-                place, batch.schema.field(place), from_flags(np.ones(batch.num_rows, np.bool_))
+                position,
+                batch.schema.field(position),
+                from_flags(np.ones(batch.num_rows, np.bool_)),
             )
-        ungiven: Mask = flags(batch.column(place))
-        is_open = self._is_open(batch.column(place + 1))
+        is_pending: Mask = flags(batch.column(position))
+        is_open = self._is_open(batch.column(position + 1))
         if not self._new.lateness:
-            return batch.filter(from_flags(ungiven | is_open))
-        return batch.set_column(place, batch.schema.field(place), from_flags(ungiven | is_open))
+            return batch.filter(from_flags(is_pending | is_open))
+        return batch.set_column(
+            position, batch.schema.field(position), from_flags(is_pending | is_open)
+        )
 
     def _is_open(self, last: pa.Array) -> Mask:
-        """Which sessions aren't over by the new gap; those without a time never are."""
+        """Which sessions have not ended by the new gap; sessions without a time never end."""
         valid = validity(last)
         is_open: Mask = numbers(last, np.int64) >= self._watermark - self._new.shape.size
         return is_open if valid is None else is_open | ~valid

@@ -1,10 +1,9 @@
-"""Whether a vertex may go on with state of other windows, and what that means for its first
-results.
+"""Whether a vertex can use state of other windows, and how that affects its first results.
 
-Windows of a fixed size are made of frames, pieces of time of one length that lie side by side; of
-TUMBLE a window is a frame. A frame of the old windows goes to the new one in which it ends. That is
-exact where new frames consist of whole old ones. What windows before didn't need any more is gone,
-so new ones that begin earlier than those miss it.
+Windows of a fixed size consist of panes: adjacent sections of time of equal length; a window of
+TUMBLE is one pane. A pane of the old windows is added to the new pane in which it ends. That is
+exact if each new pane consists of whole old panes. State that the old windows no longer needed was
+deleted, so new windows that begin earlier lack it.
 """
 
 from __future__ import annotations
@@ -28,9 +27,14 @@ _PART_NAMES = {
 
 @frozen
 class Change:
-    """How state becomes that of other windows. `text` says what changes, `notes` what to expect of
-    the first results.
-    `is_same`: the windows are the same, only when results come changes."""
+    """The conversion of state to other windows.
+
+    before, after: old and new windows.
+    forms: old and new form of the state.
+    text: description of the change.
+    notes: remarks on the first results.
+    is_same: the windows are equal; only when results are emitted changes.
+    """
 
     before: Windows
     after: Windows
@@ -42,13 +46,13 @@ class Change:
 
 @frozen
 class Refusal:
-    """Why state can't be used, as a clause."""
+    """The reason why state cannot be used, as a clause."""
 
     reason: str
 
 
 def change_of(before: Meaning, after: Meaning) -> Change | Refusal:
-    """How a vertex that was for `before` goes on as one for `after`, both of which have windows."""
+    """The conversion of state of `before` to state of `after`, both of which have windows."""
     old, new = before.windows, after.windows
     assert old is not None and new is not None
     forms = (before.form, after.form)
@@ -63,14 +67,15 @@ def change_of(before: Meaning, after: Meaning) -> Change | Refusal:
 
 
 def _without_columns(one: Meaning, other: Meaning) -> Mapping[str, str]:
-    """What may not change. Columns may, where those of both are known one by one."""
+    """The properties that must not change. Columns may change if both plans know them one by
+    one."""
     if not one.columns or not other.columns:
         return one.same
     return {part: text for part, text in one.same.items() if part != "columns"}
 
 
 def difference(before: Mapping[str, str], after: Mapping[str, str]) -> str | None:
-    """What may not change and does, as a clause; None for nothing."""
+    """The first property that must not change and does, as a clause; None: there is none."""
     for part, text in after.items():
         if before.get(part) != text and part in _PART_NAMES:
             return (
@@ -108,13 +113,13 @@ def _of_fixed_size(old: Windows, new: Windows, forms: tuple[Form, Form]) -> Chan
         )
         return Refusal(
             f"with {clause} each of its windows, which overlap, "
-            "has a state of its own that can't be taken apart"
+            "has a state of its own that can't be split"
         )
     notes = [*_frame_notes(old, new), *_reach_notes(old, new)]
     if new.lateness:
-        notes.append("windows that ended before the change take no late rows")
+        notes.append("windows that ended before the change accept no late rows")
     exact = (
-        () if notes else ("exact from the first window on: new windows are made of whole old ones",)
+        () if notes else ("exact from the first window on: new windows consist of whole old ones",)
     )
     return Change(old, new, forms, _windows_text(old, new), (*exact, *notes))
 
@@ -122,20 +127,20 @@ def _of_fixed_size(old: Windows, new: Windows, forms: tuple[Form, Form]) -> Chan
 def _windows_text(old: Windows, new: Windows) -> str:
     if old.shape == new.shape:
         return (
-            f"as results of {new} come "
-            f"{'more than once' if new.every is not None or new.lateness else 'once'} now"
+            f"as results of {new} are now emitted "
+            f"{'more than once' if new.every is not None or new.lateness else 'once'}"
         )
     return f"from {old} to {new}"
 
 
 def _frames(shape: WindowShape) -> tuple[int, int]:
-    """The length of the frames of windows, and where they begin, within one length."""
+    """The length of the panes of windows, and their offset, at least 0 and less than the length."""
     length = gcd(shape.size, shape.step) if shape.kind is not WindowKind.TUMBLE else shape.size
     return length, shape.offset % length
 
 
 def fits(old: WindowShape, new: WindowShape) -> bool:
-    """Whether each new frame consists of whole old ones."""
+    """Whether each new pane consists of whole old panes."""
     (before, start), (after, other) = _frames(old), _frames(new)
     return after % before == 0 and (other - start) % before == 0
 
@@ -144,12 +149,12 @@ def _frame_notes(old: Windows, new: Windows) -> list[str]:
     if fits(old.shape, new.shape):
         return []
     (before, start), (after, other) = _frames(old.shape), _frames(new.shape)
-    frames = f"of {_from(old, before, start)} don't fit into frames of {_from(new, after, other)}"
+    panes = f"of {_from(old, before, start)} don't fit into panes of {_from(new, after, other)}"
     return [
         (
-            "rows from before the change may count in a later window than that of their time: "
-            f"frames {frames}, and an old frame "
-            "goes as a whole to the new one in which it ends"
+            "rows from before the change may count in a later window than the one of their time: "
+            f"panes {panes}, and an old pane "
+            "is added as a whole to the new one in which it ends"
         )
     ]
 
@@ -159,22 +164,27 @@ def _from(windows: Windows, length: int, start: int) -> str:
 
 
 def missing(old: Windows, new: Windows) -> int:
-    """How much earlier than all that is kept a new window may begin that is still to come; at most
-    0 for not at all.
+    """How much earlier than the oldest stored row a future new window may begin; 0 or less: not
+    earlier.
 
-    After watermark m those windows count that end after m: the earliest begins at the first start
-    beyond m − size. That is least where an old start has just gone out of reach; `rest` is by how
-    much the grids of starts miss each other then."""
+    After watermark m the windows that end after m are open: the earliest begins at the first start
+    after m − size. The difference is largest right after the oldest rows were deleted with an old
+    window; `rest` is the distance of the two grids of starts then.
+
+    For example, from TUMBLE 10 to TUMBLE 20: with the watermark at 10 the rows before 10 have been
+    deleted, but the new window from 0 to 20 is open, so 10 are missing. From TUMBLE 20 to TUMBLE 10
+    nothing is: the result is 0."""
     size, period, offset = _starts(old.shape)
     new_size, new_period, new_offset = _starts(new.shape)
-    kept = size + old.lateness
+    stored = size + old.lateness
     common = gcd(period, new_period)
-    rest = (kept + offset - new_size - new_offset) % common
-    return -(kept - new_size - period + common - rest)
+    rest = (stored + offset - new_size - new_offset) % common
+    return -(stored - new_size - period + common - rest)
 
 
 def _starts(shape: WindowShape) -> tuple[int, int, int]:
-    """How long rows are kept for windows of this shape, how far apart these begin, and where."""
+    """For windows of this shape: how long rows are stored, the distance of their starts, and the
+    offset of the starts."""
     return shape.size, shape.step if shape.kind is WindowKind.HOP else shape.size, shape.offset
 
 
@@ -185,7 +195,7 @@ def _reach_notes(old: Windows, new: Windows) -> list[str]:
     return [
         (
             f"the first windows may be incomplete: they begin up to {new.span(less)} before the "
-            "oldest rows that are still kept"
+            "oldest rows that are still stored"
         )
     ]
 
@@ -193,23 +203,23 @@ def _reach_notes(old: Windows, new: Windows) -> list[str]:
 def _emission_text(old: Windows, new: Windows) -> str:
     if old.lateness != new.lateness:
         return (
-            f"as it takes late rows for {new.span(new.lateness)}, where it was "
+            f"as it accepts late rows for {new.span(new.lateness)}, where it was "
             f"{old.span(old.lateness)}"
         )
     if old.every != new.every:
         return (
-            "as early results come at other times"
+            "as early results are emitted at other times"
             if new.every is not None
-            else "as no early results come any more"
+            else "as early results are no longer emitted"
         )
     return ""
 
 
 def _emission_notes(old: Windows, new: Windows) -> tuple[str, ...]:
     if new.lateness > old.lateness:
-        return ("windows for which rows were too late before the change stay as they were given",)
+        return ("windows for which rows were too late before the change stay as they were emitted",)
     if new.lateness < old.lateness:
-        return ("rows that are late for windows that were given are too late now",)
+        return ("rows that are late for emitted windows are now too late",)
     return ()
 
 
@@ -217,22 +227,20 @@ def _of_sessions(old: Windows, new: Windows, forms: tuple[Form, Form]) -> Change
     notes = []
     gap, before = new.shape.size, old.shape.size
     if gap > before:
-        notes.append("sessions that are held are brought together where they touch now")
+        notes.append("buffered sessions that now touch are merged")
         if old.lateness:
-            notes.append(
-                "one that was given, and isn't over any more, comes again with its new end"
-            )
+            notes.append("an emitted session that is open again is emitted again with its new end")
         else:
             notes.append(
-                "one that was given before the change isn't continued: rows that would belong to "
-                "it begin another"
+                "a session emitted before the change is not continued: rows that would belong to "
+                "it begin a new one"
             )
     elif gap < before and forms[0] is Form.SESSIONS:
-        notes.append("sessions that are held are not divided, only their ends come sooner")
+        notes.append("buffered sessions are not split, they only end sooner")
     elif gap < before:
         notes.append(
-            "sessions that are held are divided where they would be now; those that are over then "
-            "come at once, too late for a GROUP BY, OVER or ORDER BY behind them"
+            "buffered sessions are split by the new gap; those that have ended by it are emitted "
+            "at once, too late for a GROUP BY, OVER or ORDER BY after them"
         )
     if gap == before:
         return Change(

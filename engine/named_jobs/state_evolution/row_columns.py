@@ -1,9 +1,9 @@
-"""State that consists of rows of a step's inputs, for a step whose inputs have other columns, or
-the same in another order.
+"""Conversion of state that consists of rows of a step's inputs, when the inputs of the step have
+other columns now, or the same columns in another order.
 
-Columns are found again by name and type: what a filter or a projection further down makes of them
-may change freely, as it does for rows that come after the change. A column that the rows of the
-state do not have can't be made up for.
+Columns are matched by name and type. The filters and projections below that compute them may
+change, with effect on the rows after the change. A column that the stored rows lack cannot be
+computed for them.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from runnel.named_jobs.state_evolution.converted_state import BY_WATERMARK
 from runnel.relation.state_identity import Meaning
 
 Columns = tuple[tuple[int, ...], ...]
-"""For each input the numbers of the old columns, in the order of the new ones."""
+"""For each input, the positions of the old columns, in the order of the new ones."""
 
 _SIDES = ("$left", "$right")
-"""The names of the last column of a join's state, which say whose rows a batch has."""
+"""The names of the last column of a join's state, which identify the side of a batch's rows."""
 
 _OTHERS = ("$watermark", "$r0")
-"""First columns of what is beside the rows, with BY_WATERMARK."""
+"""First columns of batches that do not contain input rows; BY_WATERMARK lists others."""
 
 
 def missing_columns(old: Meaning, new: Meaning) -> list[str]:
-    """The columns that the new step needs of its inputs and the rows of the old one do not have."""
+    """The columns that the new step needs of its inputs and the stored rows lack."""
     pairs = zip(old.columns, new.columns, strict=True)
     return list(
         dict.fromkeys(name for before, after in pairs for name in after if name not in before)
@@ -36,8 +36,7 @@ def missing_columns(old: Meaning, new: Meaning) -> list[str]:
 
 
 def moved_columns(old: Meaning, new: Meaning) -> Columns:
-    """Where the columns of the inputs are in the rows of the old step; nothing where they are where
-    they were."""
+    """The positions of the inputs' columns in the stored rows; () if nothing changed."""
     if (old.columns == new.columns and old.column_names == new.column_names) or not old.columns:
         return ()
     return tuple(
@@ -52,33 +51,33 @@ def with_columns(
     counts: tuple[int, ...],
     names: tuple[tuple[str, ...], ...],
 ) -> Iterator[pa.RecordBatch]:
-    """State with its rows' columns where they are now, under the names that they have now; `counts`
-    are how many columns each input had. What else is in the state, such as watermarks and running
-    values, stays as it is."""
+    """The state with its rows' columns in the new order and with their new names. `counts` is the
+    number of columns that each input had. Other state, such as watermarks and running values, is
+    unchanged."""
     for batch in batches:
         old = batch.schema.names
         if old[:2] in BY_WATERMARK or old[0] in _OTHERS:
             yield batch
             continue
         side = _SIDES.index(old[-1]) if old[-1] in _SIDES else 0
-        places = [*columns[side], *range(counts[side], batch.num_columns)]
+        # A state of rows (a, b, time) whose input now has the columns (b, c := a): `columns[side]`
+        # is (1, 0) and `counts[side]` is 2, so `positions` is [1, 0, 2]: (b, c, time).
+        positions = [*columns[side], *range(counts[side], batch.num_columns)]
         called = dict(zip(columns[side], names[side], strict=True))
-        fields = [
-            batch.schema.field(place).with_name(called.get(place, old[place])) for place in places
-        ]
+        fields = [batch.schema.field(i).with_name(called.get(i, old[i])) for i in positions]
         schema = pa.schema(fields, metadata=_renamed_keys(batch, called))
-        yield make_batch([batch.column(place) for place in places], schema, batch.num_rows)
+        yield make_batch([batch.column(i) for i in positions], schema, batch.num_rows)
 
 
 def _renamed_keys(batch: pa.RecordBatch, called: Mapping[int, str]) -> dict[bytes, bytes]:
-    """The metadata of a batch, in which key columns have the names that they have now."""
+    """The metadata of a batch, with the new names of key columns."""
     metadata = dict(batch.schema.metadata or {})
     if KEY_METADATA in metadata:
-        places = (
+        positions = (
             batch.schema.get_field_index(name)
             for name in metadata[KEY_METADATA].decode().split("\n")
         )
         metadata[KEY_METADATA] = "\n".join(
-            called.get(place, batch.schema.names[place]) for place in places
+            called.get(i, batch.schema.names[i]) for i in positions
         ).encode()
     return metadata

@@ -1,10 +1,10 @@
 """Inputs: taking items from the queues of an edge in the right order, and turning control items
 into events.
 
-Batches are taken as they come. A control item stays at the head of its queue until the batches
-before it were processed; then it is taken, and becomes an event if it leads to something: a
-watermark that all queues of all edges agree on, a barrier that all have brought, the end of an
-edge.
+Batches are taken in the order of their queue. A control item stays at the head of its queue until
+the batches before it were processed; then it is removed, and becomes an event if it has an effect:
+a watermark that holds for all queues of all edges, a barrier that has arrived in all queues, the
+end of an edge.
 """
 
 from __future__ import annotations
@@ -23,8 +23,18 @@ RecordBatch = pa.RecordBatch
 
 
 class InputEdge:
-    """One input of a processor: an edge, that is a queue from each upstream processor connected to
-    this one."""
+    """One input of a processor: an edge with a queue from each upstream processor that is connected
+    to this one.
+
+    ordinal: number of the input.
+    priority: inputs with a smaller priority are read to their end first.
+    queues: all queues.
+    live: queues that have not ended.
+    blocked: queues in which the current barrier has arrived.
+    coalescer: coalesces the watermarks of the queues; None before the first one.
+    rows, batches: received so far.
+    watermark_numbers: new number of each watermark that passes; None: all pass unchanged.
+    """
 
     __slots__ = (
         "_next",
@@ -65,11 +75,11 @@ class InputEdge:
         return not self.live
 
     def fill(self, inbox: BatchInbox, turn_away: bool) -> Queue | None:
-        """Moves the batches of the next queue that has any into the inbox. Gives that queue instead
-        if a control item is at its head, and None with an empty inbox if there is nothing at all.
-        The queues take turns.
+        """Moves the batches of the next queue that has any into the inbox; the queues take turns.
+        If a control item is at the head of that queue, returns the queue instead; if all queues are
+        empty, returns None with an empty inbox.
 
-        Queues that brought the current barrier are passed over if `turn_away` (exactly-once).
+        Queues in which the current barrier has arrived are skipped if `turn_away` (exactly-once).
         """
         live = self.live
         if len(live) == 1:
@@ -110,7 +120,7 @@ class InputEdge:
 
 
 class Inputs:
-    """All inputs of one processor. `next_event` gives what is to be done next."""
+    """All inputs of one processor. `next_event` returns the next event to handle."""
 
     __slots__ = (
         "_edges",
@@ -136,9 +146,9 @@ class Inputs:
         self.barrier: Barrier | None = None
         self.coalescer: WatermarkCoalescer | None = None
         self.idle: set[int] = set()
-        """Of several inputs those that expect nothing for now."""
+        """If there are several inputs: the ordinals of the idle ones."""
         self.fell_idle = False
-        """Set when one of them is new, which may have been what the processor waits for."""
+        """Set when an input has become idle, since the processor may be waiting for that one."""
         self._events: deque[Item | InputEdge] = deque()
         self._group: list[InputEdge] = []
         self._later = (
@@ -156,31 +166,31 @@ class Inputs:
 
     @property
     def are_done(self) -> bool:
-        """Whether every input ended and nothing is left to be told of them."""
+        """Whether every input ended and all events were handled."""
         return not self._group and not self._events
 
-    def holding(self) -> str | None:
-        """What holds the watermark back that is furthest behind, if there are any: the edge, and
-        the queue in it."""
+    def watermark_holder(self) -> str | None:
+        """The input, and the queue in it, that holds back the smallest watermark; None if there are
+        no watermarks."""
         edges = [edge for edge in self._edges if edge.coalescer is not None]
         coalescers = [self.coalescer, *(edge.coalescer for edge in edges)]
-        column = next((item.behind() for item in coalescers if item is not None), 0)
+        column = next((item.least_column() for item in coalescers if item is not None), 0)
         if self.coalescer is not None:
-            held = self.coalescer.holding(column)
-            edges = [edge for edge in edges if edge.ordinal == held]
-            if held is not None and not edges:
-                return f"input {held}"
+            holder = self.coalescer.watermark_holder(column)
+            edges = [edge for edge in edges if edge.ordinal == holder]
+            if holder is not None and not edges:
+                return f"input {holder}"
         for edge in edges:
             assert edge.coalescer is not None
-            queue = edge.coalescer.holding(column)
+            queue = edge.coalescer.watermark_holder(column)
             if queue is not None:
                 return f"input {edge.ordinal}, from {name_of(edge.queues[queue], 'producer')}"
         return None
 
     def next_event(self) -> Item | InputEdge | None:
         """The next event: a Watermark, a Barrier, a LatencyMarker or an Idle for the whole
-        processor, an Active for some of it, an InputEdge that ended; None if there is none, with
-        batches of input `ordinal` in the inbox if there are any."""
+        processor, an Active for one input, or an InputEdge that ended. None if there is none; then
+        the inbox may contain batches of input `ordinal`."""
         while True:
             if self._events:
                 return self._events.popleft()
@@ -194,8 +204,8 @@ class Inputs:
             self._take(edge, queue)
 
     def _first_with_news(self) -> tuple[InputEdge | None, Queue | None]:
-        """The first edge of those to be read now that has batches, which are in the inbox then, or
-        a control item, with its queue. The others of this priority come first the next time."""
+        """The first edge of the current priority that has batches, which are moved to the inbox, or
+        a control item, returned with its queue. Next time the remaining edges are checked first."""
         turn_away = self.barrier is not None and self.aligned
         group = self._group
         for position, edge in enumerate(group):
@@ -239,8 +249,8 @@ class Inputs:
             self.idle.discard(edge.ordinal)
 
     def _resumed(self, item: Active) -> bool:
-        """A source is active again: none of its rows on other ways may be overtaken. False: that
-        was known."""
+        """A source is active again: rows of it that travel through other queues must not be
+        overtaken by a watermark. False: that was known."""
         is_news = False
         for edge in self._edges:
             is_news |= edge.watermarks().resumed(item)
@@ -276,7 +286,7 @@ class Inputs:
             self._group.append(later.pop(0))
 
     def _pass_on(self, edge: InputEdge, items: Sequence[Watermark | Idle]) -> None:
-        """What the queues of an edge agree on, coalesced with the other edges."""
+        """Coalesces the watermarks and idleness of one edge with the other edges."""
         if len(self._edges) == 1:
             self._events.extend(items)
             return
@@ -295,7 +305,8 @@ class Inputs:
                 self._events.extend(self.coalescer.observe(edge.ordinal, item))
 
     def _carriers(self) -> dict[int, set[int]] | None:
-        """Which inputs bring which watermarks, where all of them say so."""
+        """The inputs that bring each watermark; None if an edge does not declare its
+        watermarks."""
         carriers: dict[int, set[int]] = {}
         for edge in self._edges:
             if edge.watermark_numbers is None:
@@ -313,7 +324,7 @@ class Inputs:
         self._check_alignment()
 
     def _check_alignment(self) -> None:
-        """The barrier is an event once every queue that hasn't ended has brought it."""
+        """Makes the barrier an event when it has arrived in every queue that has not ended."""
         if self.barrier is not None and all(
             len(edge.blocked) == len(edge.live) for edge in self._edges
         ):
@@ -323,7 +334,7 @@ class Inputs:
                 edge.blocked.clear()
 
     def abandon(self) -> None:
-        """Ends all inputs: what is in the queues is dropped, and what still comes too."""
+        """Ends all inputs: items in the queues, and items that still arrive, are discarded."""
         self.inbox.clear()
         self._events.clear()
         self._group.clear()

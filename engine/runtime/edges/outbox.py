@@ -1,10 +1,10 @@
-"""Outboxes: how what a processor offers gets into the queues of its output edges.
+"""Outboxes: they put the items that a processor offers into the queues of its output edges.
 
-An outbox remembers what of a refused item was accepted already, so the processor offers the same
-item until all of it is through. With `only_owed` it accepts the rest of such an item and nothing
-after it. `offered` and `refused` tell the tasklet what a call led to; it resets them before each.
-Rows are counted when a batch is accepted as a whole, bytes only with `is_measured`, since finding
-them out costs as much as passing a small batch on.
+If an item is refused, an outbox remembers which queues have accepted it, so the processor offers
+the same item until all have. With `only_owed` it accepts the rest of such an item and no other
+item. `offered` and `refused` inform the tasklet of the effects of a call; the tasklet resets them
+before each call. Rows are counted when a batch is accepted as a whole, bytes only with
+`is_measured`, since computing them costs as much as passing on a small batch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,16 @@ RecordBatch = pa.RecordBatch
 
 
 class BaseOutbox:
-    """What all outboxes have in common; it serves a processor without outputs as it is."""
+    """Base class of outboxes, and the outbox of a processor without outputs.
+
+    batches, rows, bytes: accepted so far.
+    is_measured: bytes are counted.
+    offered: an item was accepted, or partly accepted, since it was reset.
+    refused: an item was refused since it was reset.
+    only_owed: accepts only the rest of a refused item.
+    owed: the refused item and its ordinal; None: there is none.
+    snapshot_target: receives state during `save_snapshot`.
+    """
 
     __slots__ = (
         "batches",
@@ -70,8 +79,8 @@ class BaseOutbox:
         return False
 
     def forget_owed(self) -> None:
-        """Before a control item of the runtime's own: what was refused as a whole comes after
-        it."""
+        """Called before the runtime offers a control item. An item that was refused by all queues
+        then comes after it."""
         if self.is_partial:
             raise OperationalError(
                 "a processor kept back an item that some of its outputs have already",
@@ -91,17 +100,17 @@ class BaseOutbox:
         return ()
 
     def check_owed(self, item: Item, ordinal: int) -> None:
-        """A refused item must be the next to be offered."""
+        """Raises unless the item is the refused one, which must be offered first."""
         if self.owed is not None and (ordinal != self.owed[1] or not _same(item, self.owed[0])):
             raise OperationalError(
                 "another item was offered than the one that was refused",
-                hint="after outbox.offer gave False, offer the same item again first",
+                hint="after outbox.offer returned False, offer the same item again first",
             )
 
 
 class ResultOutbox(BaseOutbox):
-    """What is offered goes to the job's results, without a queue and a sink between. The results
-    wake the tasklet when there is room. Control items end here."""
+    """Writes batches directly to the job's results, without a queue and a sink in between. The
+    results wake the tasklet when there is room. Control items are discarded."""
 
     __slots__ = ("_results",)
 
@@ -234,44 +243,51 @@ class FanOutbox(BaseOutbox):
 
 
 class Output:
-    """The queues of one output edge, and the parts of the current item that aren't in them yet."""
+    """The queues of one output edge, and the chunks of the current item that no queue has accepted.
 
-    __slots__ = ("_keys", "_next", "_parts", "_routing", "queues")
+    For example, a batch with the keys 1, 2, 3 on a PARTITIONED edge to two processors: `begin` sets
+    `_pending` to [(queue 0, row of 2), (queue 1, rows of 1 and 3)], by the hashes of the keys. If
+    queue 1 is full, `push` leaves [(queue 1, rows of 1 and 3)].
+    """
+
+    __slots__ = ("_keys", "_next", "_pending", "_routing", "queues")
 
     def __init__(self, routing: Routing, keys: tuple[str, ...], queues: Sequence[Queue]) -> None:
         self.queues = queues
         self._routing = routing
         self._keys = keys
         self._next = 0
-        self._parts: list[tuple[Queue | None, Item]] = []
+        self._pending: list[tuple[Queue | None, Item]] = []
 
     @property
     def left(self) -> int:
-        """How many parts of the current item have no place yet."""
-        return len(self._parts)
+        """Number of pending chunks of the current item."""
+        return len(self._pending)
 
     def begin(self, item: Item, is_batch: bool) -> None:
-        """Divides an item into parts, each for one queue; None is any queue. Of the control items
-        only a LatencyMarker goes one way: it stands for a row."""
+        """Divides an item into chunks, each for one queue; None stands for any queue. Of the
+        control items only a LatencyMarker goes to a single queue: it represents a row."""
         goes_anywhere = (
             self._routing is Routing.UNICAST if is_batch else item.__class__ is LatencyMarker
         )
         if goes_anywhere and len(self.queues) > 1:
-            self._parts = [(None, item)]
+            self._pending = [(None, item)]
         elif is_batch and self._routing is Routing.PARTITIONED and len(self.queues) > 1:
-            pieces = partition(item, self._key_columns(item), len(self.queues))
-            self._parts = [
-                (q, piece) for q, piece in zip(self.queues, pieces, strict=True) if piece.num_rows
+            chunks = partition(item, self._key_columns(item), len(self.queues))
+            self._pending = [
+                (q, chunk) for q, chunk in zip(self.queues, chunks, strict=True) if chunk.num_rows
             ]
         else:
-            self._parts = [(queue, item) for queue in self.queues]
+            self._pending = [(queue, item) for queue in self.queues]
 
     def push(self) -> bool:
-        """Puts what it can into the queues; whether nothing is left."""
-        self._parts = [(queue, item) for queue, item in self._parts if not self._place(queue, item)]
-        return not self._parts
+        """Appends as many chunks as possible to the queues; returns whether none is left."""
+        self._pending = [
+            (queue, item) for queue, item in self._pending if not self._enqueue(queue, item)
+        ]
+        return not self._pending
 
-    def _place(self, queue: Queue | None, item: Item) -> bool:
+    def _enqueue(self, queue: Queue | None, item: Item) -> bool:
         if queue is not None:
             return queue.offer(item)
         count = len(self.queues)
@@ -299,12 +315,13 @@ def no_such_output(ordinal: int, count: int) -> OperationalError:
 
 
 def _same(item: Item, other: Item) -> bool:
-    """A batch made anew with the same rows will do; comparing them is rare."""
+    """Whether two items are equal: a processor may create the batch again. Comparing content is
+    rare."""
     return item is other or (item.__class__ is other.__class__ and bool(item == other))
 
 
 def make_outbox(outputs: Sequence[tuple[Routing, tuple[str, ...], Sequence[Queue]]]) -> BaseOutbox:
-    """The simplest outbox for output edges, each given by routing, key columns and queues."""
+    """The simplest outbox for output edges, each described by routing, key columns and queues."""
     if not outputs:
         return BaseOutbox()
     if len(outputs) == 1 and len(outputs[0][2]) == 1:

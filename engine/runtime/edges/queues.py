@@ -1,10 +1,11 @@
 """Queues between tasklets: bounded, one producer, one consumer, no lock.
 
-A queue is a deque, whose append and popleft are atomic. With a single producer the number of items
-can only shrink behind its back, so "not full" stays true until it appends; with a single consumer
-the head stays the head until it is taken.
+A queue is a deque, whose append and popleft are atomic. With a single producer, "not full" stays
+true until the producer appends, since meanwhile the queue can only shrink; with a single consumer,
+the head stays the head until the consumer removes it.
 
-The end of a queue (DONE) always has a place, so that a tasklet can end without waiting for room.
+The end of a queue (DONE) is appended even to a full queue, so that a tasklet can end without
+waiting.
 """
 
 from __future__ import annotations
@@ -18,14 +19,18 @@ from runnel.runtime.tasklets.tasklet import Tasklet
 
 
 class Queue:
-    """A queue of `capacity` places from the tasklet `producer` to the tasklet `consumer`.
+    """A queue from the tasklet `producer` to the tasklet `consumer`.
 
-    `wanted`: the producer was refused and waits for room. It sets this and then looks for room once
-    more; the consumer takes items and then looks at `wanted`. So either the producer sees the room
-    or the consumer sees that it is wanted.
+    capacity: maximum number of items.
+    items: the items, oldest first.
+    has_waiting_producer: an item was refused, and the producer waits for room.
+
+    The producer sets `has_waiting_producer` and then checks for room again; the consumer removes
+    items and then checks `has_waiting_producer`. So either the producer finds the room, or the
+    consumer wakes the producer.
     """
 
-    __slots__ = ("capacity", "consumer", "items", "producer", "wanted")
+    __slots__ = ("capacity", "consumer", "has_waiting_producer", "items", "producer")
 
     producer: Tasklet
     consumer: Tasklet
@@ -33,16 +38,16 @@ class Queue:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.items: deque[Item] = deque()
-        self.wanted = False
+        self.has_waiting_producer = False
 
     def offer(self, item: Item) -> bool:
         """Appends an item and wakes the consumer; False if there is no room."""
         items = self.items
         if len(items) >= self.capacity:
-            self.wanted = True
+            self.has_waiting_producer = True
             if len(items) >= self.capacity:
                 return False
-            self.wanted = False
+            self.has_waiting_producer = False
         items.append(item)
         consumer = self.consumer
         consumer.signalled = True
@@ -51,13 +56,13 @@ class Queue:
         return True
 
     def finish(self, done: Item) -> None:
-        """Appends the end, room or not."""
+        """Appends the end, even if the queue is full."""
         self.items.append(done)
         self.consumer.wake()
 
     def abandon(self) -> None:
-        """The consumer wants nothing more: from now on the queue takes everything and keeps
-        nothing. A producer all of whose consumers did this has nobody to work for."""
+        """The consumer needs no more items: from now on the queue accepts and discards everything.
+        A producer all of whose consumers did this may end."""
         self.items = _Discarding()
         self.producer.abandon_if_unwanted()
 
@@ -66,10 +71,10 @@ class Queue:
         return self.items.__class__ is _Discarding
 
     def made_room(self) -> None:
-        """To be called by the consumer when it took items: wakes the producer if it waits for
+        """To be called by the consumer after it removed items: wakes the producer if it waits for
         room."""
-        if self.wanted:
-            self.wanted = False
+        if self.has_waiting_producer:
+            self.has_waiting_producer = False
             self.producer.wake()
 
     def __len__(self) -> int:
@@ -77,7 +82,8 @@ class Queue:
 
     def __repr__(self) -> str:
         ends = f"{name_of(self, 'producer')} → {name_of(self, 'consumer')}"
-        return f"<queue {ends} {len(self.items)}/{self.capacity}{' wanted' if self.wanted else ''}>"
+        waiting = " producer waits" if self.has_waiting_producer else ""
+        return f"<queue {ends} {len(self.items)}/{self.capacity}{waiting}>"
 
 
 def name_of(queue: Queue, side: str) -> str:
@@ -86,14 +92,14 @@ def name_of(queue: Queue, side: str) -> str:
 
 
 class _Discarding(deque[Item]):
-    """What stands in for the items of an abandoned queue."""
+    """The items of an abandoned queue: always empty."""
 
     def append(self, item: Item) -> None:
         pass
 
 
 class BatchInbox(deque[pa.RecordBatch]):
-    """The batches that a processor is given to process."""
+    """The batches that are passed to a processor."""
 
     def peek(self) -> pa.RecordBatch | None:
         return self[0] if self else None

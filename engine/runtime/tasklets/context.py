@@ -1,4 +1,4 @@
-"""What a processor is told about its place, by the tasklet that calls it."""
+"""The context of a processor, provided by the tasklet that calls it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _set = object.__setattr__
 
 
 class TaskletContext(ProcessorContext):
-    """A ProcessorContext that notes whether its processor asked for `wake` or `wake_at`.
+    """A ProcessorContext that records whether its processor used `wake` or `wake_at`.
 
-    One that did is trusted to wake itself; one that didn't is polled. Both are made on demand: most
-    processors need neither.
+    A processor that did is trusted to wake itself; one that did not is polled. Both functions are
+    created on demand: most processors need neither.
     """
 
     __slots__ = ("tasklet", "wakes_itself")

@@ -1,5 +1,5 @@
-"""Whose fault a failure is, and where it happened: every exception of a processor becomes an error
-of the PEP 249 tree."""
+"""Conversion of the exceptions of processors to errors of the PEP 249 tree, which say where a
+failure occurred and what caused it: Runnel, the user's code or the environment."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from runnel.errors import DataError, Error, ErrorCode, OperationalError, interna
 
 
 def vertex_failure(error: BaseException, vertex: str, is_hand_built: bool) -> Error:
-    """The error to end the job with.
+    """The error with which the job ends.
 
-    An error of ours passes with the vertex named in its detail. In a hand-built DAG any other
-    exception is taken for the user's own code; in a planned one it is a fault of Runnel, but for
-    lack of memory and failing input and output.
+    A PEP 249 error is unchanged, except that its detail names the vertex. In a hand-built DAG other
+    exceptions are attributed to the user's code; in a planned one they are a fault of Runnel,
+    except for lack of memory and failing input and output.
     """
     where = f'in vertex "{vertex}"'
     if isinstance(error, Error):
@@ -31,7 +31,7 @@ _TOO_MUCH = (
     "offset overflow while concatenating arrays",
     "array cannot contain more than 2147483646 bytes",
 )
-"""What Arrow says where the values of one array have no room in it."""
+"""Arrow's messages when the values of an array exceed its capacity."""
 
 
 def _foreign_failure(error: BaseException, vertex: str, where: str, is_hand_built: bool) -> Error:
@@ -45,7 +45,7 @@ def _foreign_failure(error: BaseException, vertex: str, where: str, is_hand_buil
         )
     if any(words in said for words in _TOO_MUCH):
         return DataError(
-            "the values of a column take more than 2 GB at a time",
+            "the values of a column need more than 2 GB at a time",
             detail=where,
             hint=(
                 "make them shorter, or let fewer of them come together: in one group, one sort or "
@@ -62,8 +62,8 @@ def _foreign_failure(error: BaseException, vertex: str, where: str, is_hand_buil
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether this is the user's Ctrl-C, which goes to the one who called and isn't the processor's
-    failure."""
+    """Whether this is the user's Ctrl-C, which propagates to the caller and is not a failure of the
+    processor."""
     return (
         isinstance(error, KeyboardInterrupt)
         and threading.current_thread() is threading.main_thread()

@@ -1,13 +1,13 @@
 """The tasklet that calls one processor: a state machine over the contract of `runnel.processor`.
 
-A call makes steps until one can't go on, or the time slice is over. A step is one method of the
-processor, or a look at the inputs. It gives True if the machine goes on at once, False if it has to
-wait; then the tasklet is parked, and woken by
+A call makes steps until one cannot proceed, or the time slice ends. A step calls one method of the
+processor, or polls the inputs. It returns True if the next step may follow at once, False if the
+tasklet has to wait; then it is parked, and woken by
 
-- a full queue that got room, if something was refused;
+- a full queue that has room again, if an item was refused;
 - new items, if the inputs were empty;
-- the processor itself (`context.wake`, `wake_at`), if it returned False without a reason that the
-  runtime can see. One that never asked for either is polled, at intervals that grow to a
+- the processor itself (`context.wake`, `wake_at`), if it returned False for a reason unknown to
+  the runtime. A processor that never used these functions is polled, at intervals that grow to a
   millisecond.
 """
 
@@ -86,7 +86,7 @@ class TaskletRun(Protocol):
 
 
 class ProcessorTasklet(Tasklet):
-    """Calls processor `index` of a vertex. Made by the execution, which also connects the
+    """Calls processor `index` of a vertex. Created by the execution, which also connects the
     queues."""
 
     __slots__ = (
@@ -111,11 +111,11 @@ class ProcessorTasklet(Tasklet):
         "outbox",
         "poll",
         "processor",
+        "reported_idle",
         "resume",
         "snapshots",
         "state",
         "state_rows",
-        "told_idle",
         "unflushed",
         "vertex",
         "watermark",
@@ -126,19 +126,19 @@ class ProcessorTasklet(Tasklet):
         self,
         execution: TaskletRun,
         processor: Processor,
-        place: tuple[str, int, int],
+        identity: tuple[str, int, int],
         inputs: Inputs,
         outbox: BaseOutbox,
     ) -> None:
         super().__init__(processor.cooperative)
-        self.vertex, self.index, parallelism = place
+        self.vertex, self.index, parallelism = identity
         self.name = f"{self.vertex}#{self.index}" if parallelism > 1 else self.vertex
         self.execution = execution
         self.processor = processor
         self.inputs = inputs
         processor.idle_inputs = inputs.idle
         self.outbox = outbox
-        self.context = TaskletContext(self, place, execution.job)
+        self.context = TaskletContext(self, identity, execution.job)
         self.snapshots = execution.snapshots
         self.state_rows: Iterator[pa.RecordBatch] | None = None
         self.state = INIT
@@ -147,7 +147,7 @@ class ProcessorTasklet(Tasklet):
         self.watermark: Watermark | None = None
         self.control: Item = IDLE
         self.following = NEXT
-        self.told_idle = False
+        self.reported_idle = False
         self.latency: LatencyHistogram | None = None
         self.last_counts: dict[str, int] | None = None
         self.mark: LatencyMarker | None = None
@@ -163,7 +163,7 @@ class ProcessorTasklet(Tasklet):
         self.busy = 0
 
     def call(self) -> Progress:
-        """Makes steps until one can't go on or the time slice is over. A failure ends the job and
+        """Makes steps until one cannot proceed or the time slice ends. A failure ends the job and
         this tasklet."""
         now = self.execution.clock
         started = before = now()
@@ -176,27 +176,27 @@ class ProcessorTasklet(Tasklet):
                 or (self.is_unwanted and snapshot_steps.may_end(self))
             ):
                 outbox.offered = outbox.refused = False
-                goes_on = STEPS[self.state](self)
-                moment = now()
-                if moment - before > LONG_CALL and self.is_cooperative:
+                may_proceed = STEPS[self.state](self)
+                time = now()
+                if time - before > LONG_CALL and self.is_cooperative:
                     run = self.execution
                     _log_long_call(
                         self.vertex,
-                        moment - before,
+                        time - before,
                         run.job.job_id,
                         is_hand_built=run.is_hand_built,
                     )
-                before = moment
+                before = time
                 if self.processor.is_satisfied and not self.inputs.are_done:
                     self._end_inputs()
-                    goes_on = True
+                    may_proceed = True
                 if outbox.offered:
                     self.poll = None
-                if not goes_on:
-                    self.busy += moment - started
+                if not may_proceed:
+                    self.busy += time - started
                     return NO_PROGRESS
-                if moment - started > TIME_SLICE:
-                    self.busy += moment - started
+                if time - started > TIME_SLICE:
+                    self.busy += time - started
                     return MADE_PROGRESS
         except BaseException as error:
             if is_interrupt(error):
@@ -216,27 +216,26 @@ class ProcessorTasklet(Tasklet):
             self.wake()
 
     def count(self, name: str) -> int:
-        """What the processor counts under that name (COUNTS). From any thread, and before its
-        `init` too."""
+        """The processor's counter with that name (one of COUNTS). From any thread, also before its
+        `init`."""
         return (
             getattr(self.processor, name, 0) if self.last_counts is None else self.last_counts[name]
         )
 
     def tasks(self) -> tuple[int, int]:
-        """Tasks of another engine behind the processor, done and known in all; none once it has
-        ended. From any thread."""
-        told = getattr(self.processor, "tasks", None)
-        return (0, 0) if told is None or self.last_counts is not None else told()
+        """Completed and total tasks of another engine from which the processor reads; none after it
+        has ended. From any thread."""
+        tasks = getattr(self.processor, "tasks", None)
+        return (0, 0) if tasks is None or self.last_counts is not None else tasks()
 
     def _end_inputs(self) -> None:
-        """The processor needs no more input. A commit that is outstanding comes first all the
-        same."""
+        """The processor needs no more input. An outstanding commit is done first nevertheless."""
         self.inputs.abandon()
         if self.state in (PROCESS, WATERMARK, FLUSH, COMPLETE_EDGE, NEXT, FORWARD):
             self.state = NEXT
 
     def _close(self) -> None:
-        """Closes the processor, once; nothing more is taken, and downstream hears of the end."""
+        """Closes the processor, once; discards further input, and ends the outputs."""
         self.is_closed = True
         self.state = END
         try:
@@ -246,17 +245,15 @@ class ProcessorTasklet(Tasklet):
                 raise
             self.execution.fail(error, self.vertex)
         self.last_counts = {name: self.count(name) for name in COUNTS}
-        self.processor = (
-            _CLOSED  # what it held is given back now, not when the collector breaks the circle
-        )
+        # Its resources are released now, not when the garbage collector breaks the cycle.
+        self.processor = _CLOSED
         if not self.inputs.are_done:
             self.inputs.abandon()
         self.outbox.finish()
 
     def again(self) -> bool:
-        """A method returned False: whether to call it again at once. If there is nothing that the
-        runtime can see that it waits for, and it doesn't know how to wake itself, it will be
-        polled."""
+        """A method returned False: returns whether to call it again at once. If the processor waits
+        for nothing that the runtime knows, and never used `wake` or `wake_at`, it is polled."""
         outbox = self.outbox
         if outbox.refused:
             return False
@@ -267,7 +264,7 @@ class ProcessorTasklet(Tasklet):
             if self.poll is None:
                 self.poll = Backoff()
             delay = self.poll.next_delay()
-            # On a grid, so that many that are polled are called at one waking of a worker.
+            # On a grid, so that a worker wakes once for many polled processors.
             self.owner.wake_at(self, (self.execution.clock() // delay + 1) * delay)
         return False
 
@@ -308,12 +305,12 @@ class ProcessorTasklet(Tasklet):
             if alarm:
                 self._wake_for(alarm)
             return False
-        if self.told_idle and (self.state is PROCESS or self.state is WATERMARK):
+        if self.reported_idle and (self.state is PROCESS or self.state is WATERMARK):
             self._forward_active(self.state)
         return True
 
     def _turn_to(self, event: Item | InputEdge) -> None:
-        """What an event of the inputs leads to."""
+        """Sets the state that handles an event of the inputs."""
         if event.__class__ is Watermark:
             self.watermark = event
             self.state = WATERMARK
@@ -325,7 +322,7 @@ class ProcessorTasklet(Tasklet):
             self.control = event
             self.state = FORWARD
         elif event.__class__ is Active:
-            if event.origin or self.told_idle:
+            if event.origin or self.reported_idle:
                 self._forward_active(NEXT, event)
         else:
             assert event.__class__ is Barrier, event
@@ -334,14 +331,14 @@ class ProcessorTasklet(Tasklet):
             self.resume = NEXT
 
     def _forward_active(self, following: State, item: Active = ACTIVE) -> None:
-        """What comes now may be held here, so those behind hear of it."""
+        """Items follow that may be buffered here, so the consumers are informed first."""
         self.control = item
         self.following = following
         self.state = FORWARD
 
     def _wake_for(self, alarm: int) -> None:
-        """Is called at that time, or before, when it asks for this again. A processor may move its
-        alarm with each batch."""
+        """Wakes the tasklet at that time, or earlier, when it asks for the time again. A processor
+        may change its alarm with each batch."""
         if not self.execution.clock() < self.woken_at <= alarm:
             self.woken_at = alarm
             self.owner.wake_at(self, alarm)
@@ -381,7 +378,7 @@ class ProcessorTasklet(Tasklet):
         if is_active:
             if not self.outbox.offer(self.control):
                 return False
-            self.told_idle = False
+            self.reported_idle = False
             self.state = self.following
             return True
         is_idle = isinstance(self.control, Idle)
@@ -390,14 +387,14 @@ class ProcessorTasklet(Tasklet):
         if not self._is_last() or is_idle:
             if not self.outbox.offer(self.control):
                 return False
-            self.told_idle |= is_idle
+            self.reported_idle |= is_idle
         elif isinstance(self.control, LatencyMarker):
             self._arrived(self.control)
         self.state = NEXT
         return True
 
     def _is_last(self) -> bool:
-        """Whether nothing comes after it: what it gives goes to the results, or it is a sink."""
+        """Whether no vertex follows: it writes to the results, or it is a sink."""
         return not self.outbox.queues
 
     def _arrived(self, marker: LatencyMarker) -> None:
@@ -406,7 +403,7 @@ class ProcessorTasklet(Tasklet):
         self.latency.add(self.execution.clock() - marker.created)
 
     def _mark(self) -> bool:
-        """A source sends a marker behind its rows when it is time. False: there is no room for
+        """In a source, sends a marker after its rows when one is due. False: there is no room for
         it."""
         if self.mark is None:
             now = self.execution.clock()
@@ -455,8 +452,8 @@ _CLOSED = Processor()
 
 
 def _log_long_call(vertex: str, nanoseconds: int, job_id: int, *, is_hand_built: bool) -> None:
-    """A warning where the processor may be the user's; nobody can do anything about those of a SQL
-    plan."""
+    """Logs a long call: as a warning if the processor may be the user's, otherwise as information,
+    since a user cannot change the processors of a SQL plan."""
     logger.log(
         logging.WARNING if is_hand_built else logging.INFO,
         'a call of vertex "%s" took %d ms (job %d): '

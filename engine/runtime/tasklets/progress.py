@@ -1,4 +1,4 @@
-"""What a call of a tasklet came to."""
+"""The result of a call of a tasklet."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from enum import Enum
 
 
 class Progress(Enum):
-    """A call goes on until nothing more can be done or its time slice is over; this says which of
-    the two it was.
+    """The reason why a call of a tasklet ended.
 
-    MADE_PROGRESS: the slice is over, call again. NO_PROGRESS: it can't go on until something
-    changes, so don't call before it is woken (whatever the call did before it came to this point).
-    DONE: the tasklet has ended, never call again.
+    MADE_PROGRESS: its time slice ended; call it again.
+    NO_PROGRESS: it cannot proceed until something changes, so it is not to be called before it is
+        woken (the call may have done work before it came to this point).
+    DONE: the tasklet has ended; never call it again.
     """
 
     MADE_PROGRESS = "made progress"

@@ -1,7 +1,7 @@
-"""The steps of a tasklet that are about snapshots: restoring state, saving it at a barrier, and
-both phases of the commit.
+"""The steps of a tasklet for snapshots: restoring state, saving it at a barrier, and both phases of
+the commit.
 
-Each is called by `ProcessorTasklet.call` in the state of its name; see there, and `tasklet_state`.
+Each is called by `ProcessorTasklet.call` in the state with its name; see there, and `state`.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def finish_restore(tasklet: SteppedTasklet) -> bool:
 
 
 def turn_to_snapshot(tasklet: SteppedTasklet) -> bool:
-    """Between two calls: the commit that is due; where no input brings barriers (any more), the
-    snapshot that is due."""
+    """Sets the state for a commit that is due, or, if no input brings barriers (or no longer), for
+    a snapshot that is due. Called between two calls of the processor."""
     assert tasklet.snapshots is not None
     if tasklet.snapshots.commit_due(tasklet):
         tasklet.state = COMMIT
@@ -76,7 +76,7 @@ def turn_to_snapshot(tasklet: SteppedTasklet) -> bool:
     if tasklet.inputs.are_done:
         barrier = tasklet.snapshots.barrier_due(tasklet)
         if barrier is not None:
-            # An item that some outputs have and others haven't must be through before the barrier.
+            # An item that only some outputs have accepted must be complete before the barrier.
             tasklet.outbox.only_owed = tasklet.outbox.is_partial
             if tasklet.outbox.only_owed:
                 return False
@@ -145,8 +145,8 @@ def commit(tasklet: SteppedTasklet) -> bool:
 
 
 def may_end(tasklet: SteppedTasklet) -> bool:
-    """Whether it can end at once, as nobody wants what it gives. A commit that is outstanding comes
-    first: after a terminal barrier those behind it may have ended before."""
+    """Whether it can end at once, as no consumer needs its output. An outstanding commit is done
+    first: after a terminal barrier the consumers may have ended before it."""
     if tasklet.snapshots is None or not tasklet.snapshots.awaits_commit(tasklet):
         return True
     if tasklet.state is not COMMIT:

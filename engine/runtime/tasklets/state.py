@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class State(IntEnum):
-    """What the next step does."""
+    """The next step of a tasklet."""
 
     INIT = 0
     """Call `init` once; then RESTORE if there is state, else NEXT."""
@@ -15,9 +15,10 @@ class State(IntEnum):
     FINISH_RESTORE = 2
     """Call `finish_restore` until it returns True; then NEXT."""
     NEXT = 3
-    """Look what is next: COMMIT if the snapshot is safe, SAVE if it is to be taken here, COMPLETE
-    if there is no input (any more), ALARM if its time has come, else what the inputs say; FLUSH if
-    they have nothing and something came; else wait."""
+    """Choose the next state: COMMIT if the outcome of the snapshot is known, SAVE if it is to be
+    taken here, COMPLETE if all inputs ended, ALARM if its time has come, otherwise the state for
+    the next event of the inputs; FLUSH if they are empty and there were items since the last FLUSH;
+    otherwise wait."""
     PROCESS = 4
     """Call `process` until the inbox is empty; then NEXT."""
     WATERMARK = 5
@@ -25,35 +26,35 @@ class State(IntEnum):
     FLUSH = 6
     """Call `flush` until it returns True; then NEXT."""
     FORWARD = 7
-    """Call `flush` until it returns True, before IDLE `on_idle` too, then offer IDLE or a
-    LatencyMarker to all outputs until it is accepted; then NEXT. Or offer ACTIVE, before what comes
-    first after IDLE; then PROCESS or WATERMARK, or NEXT."""
+    """Call `flush` until it returns True, for IDLE also `on_idle`, then offer IDLE or a
+    LatencyMarker to all outputs until it is accepted; then NEXT. Or offer ACTIVE, before the first
+    item after IDLE; then PROCESS or WATERMARK, or NEXT."""
     COMPLETE_EDGE = 8
     """Call `complete_edge` until it returns True; then NEXT."""
     COMPLETE = 9
     """Call `complete` until it returns True; then SAVE_LAST if snapshots are taken, else END.
-    Between two calls, COMMIT or SAVE if the snapshot calls for it."""
+    Between two calls, COMMIT or SAVE if one is due."""
     SAVE = 10
     """Call `save_snapshot` until it returns True; then PREPARE."""
     PREPARE = 11
     """Call `prepare_commit` until it returns True; then EMIT_BARRIER."""
     EMIT_BARRIER = 12
-    """Offer the barrier to all outputs until it is accepted; then NEXT, after a terminal one
-    AWAIT_COMMIT."""
+    """Offer the barrier to all outputs until it is accepted; then NEXT, or AWAIT_COMMIT after a
+    terminal one."""
     COMMIT = 13
-    """Call `commit` until it returns True; then where it came from: NEXT or END."""
+    """Call `commit` until it returns True; then return to the previous state: NEXT or END."""
     AWAIT_COMMIT = 14
-    """Wait until the snapshot is safe or given up; then COMMIT, and after it END."""
+    """Wait until the snapshot is durable or discarded; then COMMIT, and after it END."""
     SAVE_LAST = 15
-    """Call `save_snapshot` until it returns True, for the snapshots to come; then AWAIT_COMMIT if a
+    """Call `save_snapshot` until it returns True, for later snapshots; then AWAIT_COMMIT if a
     commit is outstanding, else END."""
     ALARM = 16
     """Call `on_alarm` until it returns True; then NEXT."""
     END = 17
-    """The processor is closed and the outputs have their ends."""
+    """The processor is closed and the outputs are ended."""
 
 
-# A global each, since an attribute of an Enum class is slow and a step reads several.
+# Global names, since an attribute of an Enum class is slow and a step reads several.
 INIT, RESTORE, FINISH_RESTORE, NEXT, PROCESS, WATERMARK, FLUSH, FORWARD = list(State)[:8]
 (
     COMPLETE_EDGE,

@@ -1,13 +1,13 @@
-"""The thread that fetches, as the owner of a young job's tasklets.
+"""The fetching thread as the owner of a young job's tasklets.
 
-Most light jobs are done within a millisecond. To give them to a worker and to wait for it would
-cost more than that, so the thread that wants the rows calls the tasklets itself. A job that takes
-longer is handed over to the workers, for good.
+Most light jobs are done within a millisecond. Passing them to a worker and waiting for it would
+cost more than that, so the thread that fetches the rows calls the tasklets itself. A job that takes
+longer is handed over to the workers permanently.
 
-Any number of threads may call `drive` and `sweep`; the lock `_driving` lets one of them in and
-sends the others away. The hand-over loses nothing: `_is_gone` is set before the list is emptied,
-and whoever appends to the list looks at `_is_gone` afterwards; a tasklet that both find is popped
-by one of them.
+Any number of threads may call `drive` and `sweep`; the lock `_driving` admits one of them and
+rejects the rest. The hand-over loses no tasklet: `_is_gone` is set before the list is emptied, and
+every thread that appends to the list checks `_is_gone` afterwards; if both find a tasklet, one of
+them pops it.
 """
 
 from __future__ import annotations
@@ -27,17 +27,16 @@ from runnel.runtime.threads.interrupts import interrupts_deferred
 
 
 class Pool(Protocol):
-    """Where tasklets go when they take too long for the caller."""
+    """The threads to which tasklets are passed that take too long for the caller."""
 
     def adopt(self, tasklets: Sequence[Tasklet], home: int | None = None) -> None:
-        """Takes tasklets that are ready: all for one worker, if a home is given that `new_home`
-        gave."""
+        """Adds ready tasklets: all to one worker, if `home` is a result of `new_home`."""
 
     def new_home(self) -> int:
-        """A place for tasklets that are better off with one worker."""
+        """The number of a worker for tasklets that should run on one worker."""
 
     def wake_at(self, tasklet: Tasklet, time: int) -> None:
-        """Will wake a tasklet, whoever owns it."""
+        """Will wake a tasklet, whatever its owner is."""
 
 
 class Caller:
@@ -76,7 +75,7 @@ class Caller:
         for tasklet in execution.tasklets:
             if tasklet.is_cooperative:
                 tasklet.owner = self
-                tasklet.is_patient = execution.has_marks
+                tasklet.is_background = execution.has_marks
                 self._list.append(tasklet)
 
     def ready(self, tasklet: Tasklet) -> None:
@@ -92,11 +91,11 @@ class Caller:
             self._forward()
 
     def drive(self, budget: int) -> None:
-        """Calls tasklets until the job is over or waits for its reader; hands over as soon as all
+        """Calls tasklets until the job has ended or waits for its reader; hands over when all
         drives together took `budget` nanoseconds. On Ctrl-C the job is cancelled and closed, then
-        the exception goes on."""
-        # Another thread that drives is done within the budget, so waiting for it beats trying
-        # again.
+        the exception propagates."""
+        # Another thread that drives is done within the budget, so waiting for it is better than
+        # retrying.
         if self._is_gone or not self._driving.acquire(timeout=budget / 1e9):
             return
         started = self._clock.monotonic()
@@ -110,8 +109,8 @@ class Caller:
             self._spent += self._clock.monotonic() - started
             self._driving.release()
             if self._is_gone:
-                # Handed over by another thread while this one was calling: what it put back to the
-                # list follows.
+                # Another thread handed over while this one was calling: hand over the tasklets that
+                # this one put back since.
                 self._forward()
             elif self._execution.is_cancelled:
                 self.sweep()
@@ -133,7 +132,7 @@ class Caller:
                 self.hand_over()
 
     def _wait(self, until: int) -> bool:
-        """Waits for a tasklet that runs elsewhere; False when the time is over."""
+        """Waits for a tasklet that runs elsewhere; False on timeout."""
         if self._parker is None:
             self._parker = Parker()
         self._is_waiting = True
@@ -146,7 +145,7 @@ class Caller:
             self._is_waiting = False
 
     def hand_over(self) -> None:
-        """Gives the tasklets to the pool, now and whenever one of them is woken. From any
+        """Passes the tasklets to the pool, now and whenever one of them is woken. From any
         thread."""
         with interrupts_deferred():
             if not self._is_gone:
@@ -168,8 +167,8 @@ class Caller:
             self._pool.adopt(moved, self._home)
 
     def sweep(self) -> None:
-        """After a cancellation: calls what is left, so that every processor is closed, unless
-        someone else is at it."""
+        """After a cancellation: calls the remaining tasklets, so that every processor is closed,
+        unless another thread is doing it."""
         while self._list and not self._is_gone and self._driving.acquire(blocking=False):
             try:
                 self._close_all()
@@ -183,9 +182,9 @@ class Caller:
                 self._list.append(tasklet)
 
     def _recover(self) -> None:
-        """An exception may have struck anywhere, also between taking a tasklet from the list and
-        calling it. Whatever hasn't ended is made ready once more; it is cancelled, so its next call
-        only closes it. `_driving` is held."""
+        """An exception may have occurred anywhere, also between taking a tasklet from the list and
+        calling it. Makes all tasklets ready that have not ended; they are cancelled, so their next
+        call only closes them. `_driving` is locked."""
         if self._is_gone:
             return
         for tasklet in self._execution.left:

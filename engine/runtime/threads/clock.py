@@ -1,7 +1,7 @@
-"""Time as the runtime sees it: given from outside, so that tests can hold it still.
+"""The runtime's time, injected, so that tests can stop it.
 
 Monotonic time (nanoseconds) schedules and measures; wall time (microseconds since the epoch, UTC)
-is only shown to users and given to NOW().
+is only shown to users and returned by NOW().
 """
 
 from __future__ import annotations
@@ -12,29 +12,28 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where the runtime gets the time from."""
+    """A source of the time."""
 
     @property
     def monotonic(self) -> Callable[[], int]:
-        """Nanoseconds since some fixed moment; never goes back."""
+        """Nanoseconds since a fixed but unknown time; never decreases."""
 
     @property
     def wall(self) -> Callable[[], int]:
         """Microseconds since 1970-01-01 UTC."""
 
     def timeout(self, until: int) -> float | None:
-        """How many real seconds a thread may wait for the monotonic time `until`; None: until
-        `subscribe`d callbacks run, because time moves only when someone moves it."""
+        """The real seconds that a thread may wait for the monotonic time `until`; None: until the
+        callbacks of `subscribe` are called, because this time advances only on command."""
 
     def subscribe(self, moved: Callable[[], None]) -> None:
-        """`moved` is called whenever the time jumps, which the system's never does."""
+        """`moved` is called whenever the time jumps; the system's time never does."""
 
 
 class SystemClock:
     """The computer's own clock."""
 
-    # Staticmethods of C functions: a reading costs 40 ns, a Python method around it would double
-    # that.
+    # Static methods of C functions: a reading takes 40 ns, and a Python method would double that.
     monotonic = staticmethod(time.monotonic_ns)
 
     @staticmethod
@@ -45,7 +44,7 @@ class SystemClock:
         return max(0.0, (until - time.monotonic_ns()) / 1e9)
 
     def subscribe(self, moved: Callable[[], None]) -> None:
-        """Nothing to do: this clock never jumps."""
+        """Does nothing: this clock never jumps."""
 
 
 SYSTEM_CLOCK: Clock = SystemClock()

@@ -1,4 +1,4 @@
-"""A thread of its own for a tasklet whose processor blocks."""
+"""A thread for one tasklet whose processor blocks."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 
 class DedicatedThread:
-    """Owns one tasklet and calls it until it ends. The thread bears the tasklet's name."""
+    """Owns one tasklet and calls it until it ends. The thread has the tasklet's name."""
 
-    __slots__ = ("_alarms", "_clock", "_parker", "_patience", "tasklet", "thread")
+    __slots__ = ("_alarms", "_clock", "_deadline", "_parker", "tasklet", "thread")
 
     def __init__(
         self, tasklet: Tasklet, name: str, clock: Clock, execution: Execution | None = None
     ) -> None:
-        """`execution` is the tasklet's, if it has one: when it is cancelled, so are the waits of
-        the processor's calls."""
+        """`execution` is the tasklet's, if it has one: cancelling it also cancels the waits in the
+        processor's calls."""
         self.tasklet = tasklet
-        self._patience = Patience(None)
+        self._deadline = Patience(None)
         if execution is not None:
-            execution.when_cancelled(self._patience.cancel)
+            execution.when_cancelled(self._deadline.cancel)
         self._clock = clock
         self._parker = Parker()
         self._alarms: list[int] = []
-        """The times at which the tasklet is to be called, a heap; of its own thread only."""
+        """A heap of the times at which to call the tasklet; used only by its own thread."""
         tasklet.owner = self
         self.thread = Thread(target=self._run, name=f"runnel {name}", daemon=True)
 
@@ -54,7 +54,7 @@ class DedicatedThread:
 
     def _run(self) -> None:
         tasklet = self.tasklet
-        with self._patience:
+        with self._deadline:
             while (progress := take_turn(tasklet)) is not DONE:
                 if progress is NO_PROGRESS:
                     self._wait_while_parked()

@@ -1,4 +1,4 @@
-"""How a thread waits: a permit that anyone may give it, and a back-off that grows to a
+"""Waiting of a thread: a permit that any thread can give it, and a back-off that grows to a
 millisecond."""
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ LAST_DELAY = 1_000_000
 
 
 class Parker:
-    """One thread parks, any thread unparks it. An `unpark` before the `park` lets that pass at
-    once, so none is ever lost; several count as one. It is a binary semaphore: the lock is free
-    exactly while there is a permit."""
+    """One thread parks, and any thread unparks it. An `unpark` before `park` lets `park` return at
+    once, so none is lost; several count as one. It is a binary semaphore: the lock is free exactly
+    while there is a permit."""
 
     __slots__ = ("_gate",)
 
@@ -24,11 +24,11 @@ class Parker:
         self._gate.acquire()
 
     def park(self, timeout: float | None = None) -> bool:
-        """Waits for a permit, `timeout` seconds at most, and takes it; False if none came."""
+        """Waits for a permit, at most `timeout` seconds, and takes it; False on timeout."""
         return self._gate.acquire(timeout=-1 if timeout is None else timeout)
 
     def unpark(self) -> None:
-        with suppress(RuntimeError):  # there may be a permit already
+        with suppress(RuntimeError):  # a permit may already exist
             self._gate.release()
 
 

@@ -1,7 +1,7 @@
-"""Ctrl-C at a better moment: sections that must be run through or not at all.
+"""Deferring Ctrl-C: sections that must run completely or not at all.
 
-Python raises KeyboardInterrupt in the main thread between any two instructions. Where tasklets
-change hands that would lose one, and its job would never end.
+Python raises KeyboardInterrupt in the main thread between any two instructions. While a tasklet
+changes owners that would lose it, and its job would never end.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 @contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """Inside, Ctrl-C only leaves a note; at the end it has its usual effect. Does nothing in other
-    threads, which aren't interrupted."""
+    """Inside, Ctrl-C is only recorded; at the end it has its usual effect. Does nothing in other
+    threads, which are not interrupted."""
     handler = signal.getsignal(signal.SIGINT) if current_thread() is main_thread() else None
     if not callable(handler):
         yield

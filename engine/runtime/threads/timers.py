@@ -1,4 +1,4 @@
-"""What is to happen at a time: a heap, safe for threads."""
+"""Timers: a thread-safe heap of events with their times."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ NEVER = 1 << 62
 class Timers:
     """Tasklets to wake and functions to call, each at a monotonic time in ns.
 
-    `next_time` is the earliest of them, or NEVER; it is read without the lock, to see at little
-    cost that nothing is due.
+    `next_time` is the earliest of them, or NEVER; it is read without the lock, so that a check
+    whether anything is due is cheap.
     """
 
     __slots__ = ("_heap", "_lock", "_pending", "_sequence", "next_time")
@@ -30,8 +30,8 @@ class Timers:
         self._lock = Lock()
 
     def wake_at(self, tasklet: Tasklet, time: int) -> bool:
-        """Will wake the tasklet; whether this is now the earliest time. Asking twice for one time
-        counts once."""
+        """Will wake the tasklet; returns whether this is now the earliest time. Repeating a request
+        has no effect."""
         with self._lock:
             if (tasklet, time) in self._pending:
                 return False
@@ -39,13 +39,13 @@ class Timers:
             return self._push(time, tasklet, tasklet.wake)
 
     def call_at(self, time: int, function: Callable[[], None]) -> bool:
-        """Will call the function, on whatever thread finds it due; whether this is now the earliest
-        time."""
+        """Will call the function, on the thread that finds it due; returns whether this is now the
+        earliest time."""
         with self._lock:
             return self._push(time, None, function)
 
     def fire(self, now: int) -> None:
-        """Does all that is due at `now`."""
+        """Wakes and calls everything that is due at `now`."""
         while self.next_time <= now:
             with self._lock:
                 if not self._heap or self._heap[0][0] > now:
@@ -59,19 +59,21 @@ class Timers:
     def forget(
         self, tasklets: Collection[Tasklet], function: Callable[[], None] | None = None
     ) -> None:
-        """Takes out everything for these tasklets, and the calls of `function`."""
+        """Removes the wake-ups of these tasklets, and the calls of `function`."""
         gone = set(tasklets)
         with self._lock:
-            kept = [
+            remaining = [
                 entry
                 for entry in self._heap
                 if entry[2] not in gone and (function is None or entry[3] != function)
             ]
-            if len(kept) < len(self._heap):
-                self._heap = kept
-                heapify(kept)
-                self._pending = {(entry[2], entry[0]) for entry in kept if entry[2] is not None}
-                self.next_time = kept[0][0] if kept else NEVER
+            if len(remaining) < len(self._heap):
+                self._heap = remaining
+                heapify(remaining)
+                self._pending = {
+                    (entry[2], entry[0]) for entry in remaining if entry[2] is not None
+                }
+                self.next_time = remaining[0][0] if remaining else NEVER
 
     def _push(self, time: int, tasklet: Tasklet | None, function: Callable[[], None]) -> bool:
         heappush(self._heap, (time, next(self._sequence), tasklet, function))

@@ -1,18 +1,18 @@
 """The pool of cooperative threads, started when the first tasklet is handed over.
 
-Each worker calls the tasklets of its own list in turn. One whose list has run dry watches the
-others: after each step of a back-off it looks at the longest list, and takes a tasklet over from a
-worker that had no rest since the last look; a tasklet in a list isn't being called, so this happens
-between calls only. A worker that keeps up is left alone: to hand its short calls to another thread
-would cost more than they do. One watches at a time; it gives up when nothing was to be seen for a
-while. Who doesn't watch parks until it is given something, or until there is work waiting that
-nobody watches. The first worker that parks keeps the time: it parks only until the next timer is
-due. An idle pool with no timers uses no processor time at all.
+Each worker calls the tasklets of its own list in turn. A worker whose list is empty watches the
+other workers: after each step of a back-off it checks the longest list, and steals a tasklet from a
+worker that had no rest since the last check; a tasklet in a list is not being called, so this
+happens only between calls. A worker that keeps up is left alone: passing its short calls to another
+thread would cost more than the calls. One worker watches at a time; it stops if it finds nothing
+for a while. A worker that does not watch parks until it receives a tasklet, or until work is
+waiting and no worker watches. The first worker that parks is the timekeeper: it parks only until
+the next timer is due. An idle pool without timers uses no processor time.
 
-The tasklets of a stream are patient. They pass each other few rows at a time, for which two threads
-take up to three times as long as one, since they get the interpreter's lock from each other at each
-step. So they begin with one worker, and others take of them only while the work of all is more than
-one could do.
+The tasklets of a stream are background tasklets. They pass each other few rows at a time, for which
+two threads need up to three times as long as one, since at each step they get the interpreter's
+lock from each other. So they begin on one worker, and other workers steal them only while the work
+of all is more than one worker could do.
 """
 
 from __future__ import annotations
@@ -29,17 +29,16 @@ from runnel.runtime.threads.idle import LAST_DELAY, Backoff, Parker
 from runnel.runtime.threads.timers import NEVER, Timers
 
 LOAD_PERIOD = 100_000_000
-"""Nanoseconds over which the load of the workers is looked at."""
+"""Nanoseconds over which the load of the workers is measured."""
 FULL_LOAD = 0.95
-"""The share of its time for which a worker is busy that is as good as always busy."""
+"""The share of busy time from which a worker counts as fully busy."""
 WATCHING_ROUNDS = 8
-"""So many of the longest steps follow the back-off of a worker that watches others and finds
-nothing."""
+"""Number of longest back-off steps after which a watching worker that finds nothing stops
+watching."""
 
 
 class Workers:
-    """`size` threads at most; none before the first hand-over, none after `stop`. Safe for
-    threads."""
+    """At most `size` threads; none before the first hand-over, none after `stop`. Thread-safe."""
 
     def __init__(self, size: int, clock: Clock) -> None:
         self.size = size
@@ -55,15 +54,14 @@ class Workers:
         clock.subscribe(self.unpark_all)
 
     def adopt(self, tasklets: Sequence[Tasklet], home: int | None = None) -> None:
-        """Deals ready tasklets to the workers in turn, or gives all to the one whose number is
-        `home`."""
+        """Distributes ready tasklets over the workers in turn, or adds all to worker `home`."""
         workers = self._started()
         for tasklet in tasklets:
             workers[next(self._turn) % len(workers) if home is None else home].give(tasklet)
 
     def new_home(self) -> int:
-        """The number of a worker: each in turn. What is new may be much: until that is known it is
-        divided."""
+        """The number of a worker, in turn. The new tasklets may be much work: until the load is
+        measured again, other workers may steal them."""
         now = self.clock.monotonic()
         self._looked = (now, sum(worker.rested(now) for worker in self.workers))
         self._is_full = True
@@ -72,23 +70,23 @@ class Workers:
     def wake_at(self, tasklet: Tasklet, time: int) -> None:
         self._started()
         if self.timers.wake_at(tasklet, time):
-            self._tell_timekeeper()
+            self._notify_timekeeper()
 
     def call_at(self, time: int, function: Callable[[], None]) -> None:
         """Will call a short function at a monotonic time."""
         self._started()
         if self.timers.call_at(time, function):
-            self._tell_timekeeper()
+            self._notify_timekeeper()
 
     def forget(
         self, tasklets: Collection[Tasklet], function: Callable[[], None] | None = None
     ) -> None:
-        """Takes back `wake_at` for these tasklets, and `call_at` of this function."""
+        """Revokes `wake_at` for these tasklets, and `call_at` of this function."""
         if len(self.timers):
             self.timers.forget(tasklets, function)
 
     def rouse(self) -> None:
-        """Has one of the workers that wait watch the others, if none does."""
+        """Has a waiting worker watch the other ones, if none watches."""
         if not self.is_watched():
             for worker in self.workers:
                 if worker.is_waiting:
@@ -96,18 +94,18 @@ class Workers:
                     return
 
     def worker_of(self, ident: int) -> Worker | None:
-        """The worker whose thread that is."""
+        """The worker with that thread, if there is one."""
         for worker in self.workers:
             if worker.ident == ident:
                 return worker
         return None
 
     def is_watched(self) -> bool:
-        """Whether a worker that has nothing to do looks at the others' lists."""
+        """Whether an idle worker checks the other workers' lists."""
         return any(worker.is_watching for worker in self.workers)
 
     def is_full(self) -> bool:
-        """Whether the workers together lately did more than one of them could."""
+        """Whether the workers together recently did more work than one of them could."""
         now = self.clock.monotonic()
         then, rested = self._looked
         if now - then >= LOAD_PERIOD:
@@ -126,7 +124,7 @@ class Workers:
             worker.unpark()
 
     def keep_time(self, worker: Worker) -> bool:
-        """Whether the worker is the one to wake for the next timer."""
+        """Whether the worker is the timekeeper, which wakes for the next timer."""
         with self._lock:
             if self._timekeeper is None:
                 self._timekeeper = worker
@@ -157,9 +155,9 @@ class Workers:
                     worker.thread.start()
             return self.workers
 
-    def _tell_timekeeper(self) -> None:
-        """There is a new earliest time. Without a timekeeper, every worker is up and will look at
-        the timers anyway, or waits for a step of its back-off and then becomes one."""
+    def _notify_timekeeper(self) -> None:
+        """There is a new earliest time. Without a timekeeper, every worker is awake and will check
+        the timers anyway, or waits for a step of its back-off and then becomes the timekeeper."""
         keeper = self._timekeeper
         if keeper is not None:
             keeper.unpark()
@@ -172,19 +170,21 @@ class Workers:
 class Worker:
     """One thread of the pool and the tasklets that it is to call.
 
-    `is_waiting`: it sleeps until it is given something, or for a while. `is_watching`: it has
-    nothing to do, and looks at the lists of the others now or soon. `rests` counts how often its
-    list ran dry."""
+    is_waiting: it sleeps until it receives a tasklet, or for a limited time.
+    is_watching: it is idle, and checks the lists of other workers now or soon.
+    is_firing: it is calling timers.
+    rests: number of times that its list became empty.
+    """
 
     __slots__ = (
         "_backoff",
+        "_last_victim",
         "_list",
         "_parker",
         "_pool",
         "_rested",
         "_resting_since",
         "_rounds",
-        "_seen",
         "ident",
         "is_firing",
         "is_waiting",
@@ -200,7 +200,7 @@ class Worker:
         self.ident = 0
         self._backoff = Backoff()
         self._rounds = 0
-        self._seen: tuple[Worker, int] | None = None
+        self._last_victim: tuple[Worker, int] | None = None
         self._resting_since = 0
         self._rested = 0
         self.is_firing = False
@@ -210,15 +210,14 @@ class Worker:
         self.thread = Thread(target=self._run, name=f"runnel worker {number}", daemon=True)
 
     def ready(self, tasklet: Tasklet) -> None:
-        """Takes a tasklet; but one that another worker has woken becomes that one's, as it works on
+        """Adds a tasklet. If another worker has woken it, that worker adopts it, as both work on
         the same rows."""
         ident = get_ident()
         waker = self if ident == self.ident else self._pool.worker_of(ident)
         (self if waker is None or waker.is_firing else waker).give(tasklet)
 
     def give(self, tasklet: Tasklet) -> None:
-        """Takes a tasklet. If this worker may be busy with something else for a while, another one
-        is told."""
+        """Adds a tasklet. If this worker may be busy for a while, another one is woken to watch."""
         tasklet.owner = self
         self._list.append(tasklet)
         if self.is_waiting:
@@ -260,19 +259,19 @@ class Worker:
             return None
 
     def _take_over(self) -> Tasklet | None:
-        """A tasklet from the end of the longest list, if that was the longest at the last look,
-        too, and its worker had no rest in between; a patient one only where one worker is too
-        few."""
+        """Steals a tasklet from the end of the longest list, if that was the longest at the last
+        check too, and its worker had no rest in between; a background tasklet only if one worker is
+        not enough."""
         longest = max(self._pool.workers, key=len, default=self)
         if not longest._list:
             return None
-        seen = (longest, longest.rests)
-        if seen != self._seen:
-            self._seen = seen
+        victim = (longest, longest.rests)
+        if victim != self._last_victim:
+            self._last_victim = victim
             self._rounds = 0
             return None
         try:
-            if longest._list[-1].is_patient and not self._pool.is_full():
+            if longest._list[-1].is_background and not self._pool.is_full():
                 return None
             tasklet = longest._list.pop()
         except IndexError:
@@ -281,11 +280,11 @@ class Worker:
         return tasklet
 
     def _wait(self) -> None:
-        """One step of watching, or parking where another one watches or nothing is to be seen.
+        """One step of watching, or parking if another worker watches or there is nothing to find.
 
-        `is_waiting` is set before the last look at the list, at which whoever appends to it looks
-        afterwards. In the same way `is_watching` is taken back before the last look at the
-        others."""
+        `is_waiting` is set before the last check of the list, and a thread that appends to the list
+        checks it afterwards. In the same way `is_watching` is cleared before the last check of the
+        other lists."""
         pool = self._pool
         self.rests += 1
         keeps_time = pool.keep_time(self)
@@ -299,20 +298,20 @@ class Worker:
                     timeout = until if timeout is None else min(until, timeout)
             self._resting_since = pool.clock.monotonic()
             if self._parker.park(timeout):
-                self._watch_anew()
+                self._restart_watch()
             since, self._resting_since = self._resting_since, 0
             self._rested += pool.clock.monotonic() - since
         self.is_waiting = False
         if keeps_time:
             pool.resign(self)
 
-    def _watch_anew(self) -> None:
+    def _restart_watch(self) -> None:
         self._rounds = 0
         self._backoff.reset()
 
     def _next_look(self) -> float | None:
-        """When to look at the others, in seconds from now; None where that isn't this worker's
-        business."""
+        """The time until the next check of the other lists, in seconds; None if this worker does
+        not watch."""
         pool = self._pool
         self.is_watching = False
         if pool.is_watched():
@@ -326,14 +325,14 @@ class Worker:
         return LAST_DELAY / 1e9
 
     def _stop_watching(self) -> None:
-        """It has something to do. If more is waiting, another one is to watch."""
+        """It has found a tasklet. If more are waiting, another worker is to watch."""
         self.is_watching = False
-        self._watch_anew()
+        self._restart_watch()
         if self._pool.has_work():
             self._pool.rouse()
 
     def rested(self, now: int) -> int:
-        """For how many nanoseconds it had nothing to do, up to now."""
+        """The nanoseconds for which it was idle, up to now."""
         since = self._resting_since
         return self._rested + (now - since if since else 0)
 

@@ -70,7 +70,7 @@ def snapshot(bench: Bench, job: NamedJob) -> None:
 
 
 def folder(bench: Bench, job: NamedJob) -> Path:
-    place = bench.named.records.place(job.id)
+    place = bench.named.records.folder_of(job.id)
     assert place is not None
     return place / "snapshots"
 

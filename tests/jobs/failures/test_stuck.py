@@ -137,8 +137,8 @@ def test_a_sink_that_stands_still_doesn_t_keep_the_connection_from_closing(
     assert place.gate.stands.wait(PATIENCE)
     with caplog.at_level(logging.ERROR):
         within(10, connection.close)
-    assert 'job "j" is left behind' in "\n".join(caplog.messages)
-    assert "doesn't end, as a call of" in "\n".join(caplog.messages)
+    assert 'job "j" did not stop' in "\n".join(caplog.messages)
+    assert "is blocked in a call; abandoning it" in "\n".join(caplog.messages)
     left = place.gate
     with place.with_job() as again:
         again.execute(

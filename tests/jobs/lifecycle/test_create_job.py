@@ -482,10 +482,10 @@ def test_a_new_query_keeps_the_state_of_what_is_the_same(
     job = counting.job("j")
     before = job.record
     if "refused" in fates:
-        with pytest.raises(runnel.OperationalError, match="can't go on from its snapshot"):
+        with pytest.raises(runnel.OperationalError, match="can't resume from its snapshot"):
             counting.execute(f"ALTER JOB j AS {query}", timeout=PATIENCE)
         assert job.record.query == before.query
-        with pytest.raises(runnel.OperationalError, match="can't go on from its snapshot"):
+        with pytest.raises(runnel.OperationalError, match="can't resume from its snapshot"):
             counting.execute(f"CREATE JOB k OPTIONS ('initialSnapshotName'='s') AS {query}")
         assert [item.name for item in counting.jobs()] == ["j"]
     else:
@@ -509,7 +509,7 @@ def test_a_view_that_means_something_else_now_is_no_silent_change(connection: Co
         f"CREATE OR REPLACE VIEW counts AS SELECT window_end, SUM(k) AS n {WINDOWS} "
         "GROUP BY window_end"
     )
-    with pytest.raises(runnel.OperationalError, match="its plan is another one"):
+    with pytest.raises(runnel.OperationalError, match="its plan has changed"):
         connection.execute("ALTER JOB j RESUME")
     assert job.status is JobStatus.SUSPENDED
     connection.execute(

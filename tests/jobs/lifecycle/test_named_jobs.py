@@ -624,7 +624,7 @@ def test_a_disk_that_is_full_is_told_and_the_job_goes_on(
     bench = Bench(tmp_path)
     try:
         job = bench.create()
-        place = bench.named.records.place(job.id)
+        place = bench.named.records.folder_of(job.id)
         assert place is not None
 
         def full(place: Path, text: str) -> None:
@@ -654,7 +654,7 @@ def test_snapshots_that_fail_are_told_and_what_they_hold_comes_with_the_next(
     bench = Bench(tmp_path)
     try:
         job = bench.create(snapshot_interval=1000)
-        place = bench.named.records.place(job.id)
+        place = bench.named.records.folder_of(job.id)
         assert place is not None
         (place / "snapshots").write_text("no folder")
         bench.world.give(2)
@@ -675,7 +675,7 @@ def test_a_last_snapshot_that_fails_is_told_and_the_one_before_is_used(tmp_path:
     bench = Bench(tmp_path)
     try:
         job = bench.create()
-        place = bench.named.records.place(job.id)
+        place = bench.named.records.folder_of(job.id)
         assert place is not None
         bench.world.give(2)
         assert eventually(lambda: job.rows_out == 2)

@@ -205,7 +205,7 @@ def test_a_step_that_computes_something_else_may_begin_empty(
         connection.execute(
             "CREATE SNAPSHOT s FOR JOB j", timeout=PATIENCE
         )  # by now all steps have begun
-        with pytest.raises(runnel.OperationalError, match="its plan is another one") as caught:
+        with pytest.raises(runnel.OperationalError, match="its plan has changed") as caught:
             connection.execute(f"ALTER JOB j AS {query}")
         assert (
             "'incompatibleState' = 'empty'" in (caught.value.hint or "")
@@ -217,10 +217,11 @@ def test_a_step_that_computes_something_else_may_begin_empty(
         )
         assert "starts empty, as it computes SUM(ts), where it was COUNT(*)" in told
         assert (
-            "its first results miss what came before the change" in told and "scan s: kept" in told
+            "its first results miss the rows from before the change" in told
+            and "scan s: kept" in told
         )
         connection.execute(f"ALTER JOB j {given} AS {query}", timeout=PATIENCE)
-        assert "leaves out state: " in "\n".join(caplog.messages)
+        assert "drops state: " in "\n".join(caplog.messages)
     with runnel.connect(tmp_path / "db") as connection:
         (tmp_path / "in" / "b.csv").write_text("15\n25\n100\n")
         assert eventually(lambda: connection.job("j").rows_in == 3)

@@ -249,7 +249,7 @@ def test_windows_that_were_given_before_lateness_was_allowed_stay_as_they_were()
         connection.execute(f"CREATE JOB j AS {TUMBLING}")
         put(connection, writer, at(3, 4, 5, 25))
         assert explained(connection, LASTING.format(100))[0].endswith(
-            ": kept, as it takes late rows for 100, where it was 0"
+            ": kept, as it accepts late rows for 100, where it was 0"
         )
         connection.execute(f"ALTER JOB j AS {LASTING.format(100)}", timeout=PATIENCE)
         put(connection, writer, at(6))
@@ -264,7 +264,7 @@ def test_lateness_that_is_not_allowed_any_more() -> None:
     with streaming(2, columns="n") as (connection, writer):
         connection.execute(f"CREATE JOB j AS {LASTING.format(100)}")
         put(connection, writer, at(3, 4, 25, 5))
-        assert "  - rows that are late for windows that were given are too late now" in "\n".join(
+        assert "  - rows that are late for emitted windows are now too late" in "\n".join(
             explained(connection, TUMBLING)
         )
         connection.execute(f"ALTER JOB j AS {TUMBLING}", timeout=PATIENCE)
@@ -354,7 +354,7 @@ def test_early_results_that_come_no_more() -> None:
             COUNTED.format(hop(20, 5).sql()),
             (
                 "with EMIT EVERY each of its windows, which overlap, has a state of its own that "
-                "can't be taken apart"
+                "can't be split"
             ),
         ),
         (
@@ -378,7 +378,7 @@ def test_what_cannot_be_recombined(old: str, new: str, reason: str) -> None:
         put(connection, writer, at(3, 4, 15))
         assert any(f"refused, as {reason}" in line for line in explained(connection, new))
         with pytest.raises(
-            runnel.OperationalError, match="can't go on from its snapshot"
+            runnel.OperationalError, match="can't resume from its snapshot"
         ) as caught:
             connection.execute(f"ALTER JOB j AS {new}", timeout=PATIENCE)
         assert reason in (caught.value.detail or "")
@@ -617,7 +617,7 @@ def test_lateness_of_groups_by_time_that_comes_and_goes() -> None:
         connection.execute(f"CREATE JOB j AS {BY_TIME}")
         put(connection, writer, at(3, 3, 5))
         assert (
-            ": kept, as it takes late rows for 100"
+            ": kept, as it accepts late rows for 100"
             in explained(connection, f"{BY_TIME} ALLOWED LATENESS 100")[0]
         )
         connection.execute(f"ALTER JOB j AS {BY_TIME} ALLOWED LATENESS 100", timeout=PATIENCE)
@@ -637,7 +637,7 @@ def test_a_group_by_above_windows_says_whose_bounds_it_holds() -> None:
         lines = explained(connection, f"INSERT INTO m {ABOVE[1].format(w=tumble(20).sql())}")
         assert lines[1] == (
             "    - the first windows may be incomplete: they begin up to 10 before the oldest "
-            "rows that are still kept"
+            "rows that are still stored"
         )
         assert lines[2:5:2] == [f"  {name} 2: kept" for name in ("accumulate", "combine")]
-        assert lines[3] == lines[5] == "    - what it holds keeps the bounds of the windows before"
+        assert lines[3] == lines[5] == "    - its rows keep the bounds of the windows from before"

@@ -140,21 +140,21 @@ def test_another_gap(
             STATES,
             (5, 20),
             [
-                "sessions that are held are brought together where they touch now",
+                "buffered sessions that now touch are merged",
                 (
-                    "one that was given before the change isn't continued: rows that would belong "
-                    "to it begin another"
+                    "a session emitted before the change is not continued: rows that would belong "
+                    "to it begin a new one"
                 ),
             ],
         ),
-        (STATES, (20, 5), ["sessions that are held are not divided, only their ends come sooner"]),
+        (STATES, (20, 5), ["buffered sessions are not split, they only end sooner"]),
         (
             ROWS,
             (20, 5),
             [
                 (
-                    "sessions that are held are divided where they would be now; those that are "
-                    "over then come at once, too late for a GROUP BY, OVER or ORDER BY behind them"
+                    "buffered sessions are split by the new gap; those that have ended by it are "
+                    "emitted at once, too late for a GROUP BY, OVER or ORDER BY after them"
                 )
             ],
         ),

@@ -141,7 +141,7 @@ def changed(tables: Tables, shape: Shape, small: Small) -> str:
         found = finished(connection, writers)
     if refusal is not None:
         assert (
-            "can't go on from its snapshot" in refusal.message and refusal.detail and refusal.hint
+            "can't resume from its snapshot" in refusal.message and refusal.detail and refusal.hint
         )
         assert found == expected(tables, shape, (small.old, small.old)), "a refusal changes nothing"
         return f"refused: {refusal.detail}"
@@ -245,12 +245,12 @@ def test_state_is_not_dropped_where_another_step_begins_without_any() -> None:
             "kept now, where only"
         ) in found
         assert (
-            "conditions and joins in the query that SESSION reads" in found
+            "conditions and joins in the query that SESSION " in found
             and "aggregate: dropped" in found
         )
-        with pytest.raises(runnel.OperationalError, match="its plan is another one") as caught:
+        with pytest.raises(runnel.OperationalError, match="its plan has changed") as caught:
             connection.execute(f"ALTER JOB j AS {text(shape, small.new)}", timeout=PATIENCE)
-        assert "the rows of sessions would be kept now" in (caught.value.detail or "")
+        assert "the rows of sessions would be stored now" in (caught.value.detail or "")
         assert "'incompatibleState' = 'empty'" in (caught.value.hint or "")
         assert "refused" not in " ".join(explained(connection, named))
         found = " ".join(explained(connection, text(shape, small.new), empties))
@@ -271,9 +271,9 @@ def test_another_operator_over_the_same_stream_does_not_take_the_place_of_one_wi
     with streaming(2) as (connection, writers):
         connection.execute(f"CREATE JOB j AS {first}")
         put(connection, {"s": writers["s"]}, BEFORE)
-        with pytest.raises(runnel.OperationalError, match="its plan is another one") as caught:
+        with pytest.raises(runnel.OperationalError, match="its plan has changed") as caught:
             connection.execute(f"ALTER JOB j AS {second}", timeout=PATIENCE)
-        assert 'that of "accumulate", which holds rows of s, would be lost' in (
+        assert 'the state of "accumulate", with rows of s, would be lost' in (
             caught.value.detail or ""
         )
         without = "INSERT INTO o SELECT ts, k, v, v FROM s"

@@ -170,13 +170,13 @@ def test_a_common_table_has_a_name_of_its_own_or_none(counting: Connection) -> N
 def test_meanings_of_earlier_versions_are_texts() -> None:
     new = Meaning(text="Aggregate (x)", keeps=True, same={"": "x"}).encode()
     assert [
-        item.fate for item in fates(["a"], {"a": "Aggregate (x)"}, {"a": new}, _alone("a"))
+        item.outcome for item in fates(["a"], {"a": "Aggregate (x)"}, {"a": new}, _alone("a"))
     ] == [Fate.KEPT]
     assert [
-        item.fate for item in fates(["a"], {"a": "Aggregate (y)"}, {"a": new}, _alone("a"))
+        item.outcome for item in fates(["a"], {"a": "Aggregate (y)"}, {"a": new}, _alone("a"))
     ] == [Fate.REFUSED]
-    assert [item.fate for item in fates(["a"], {}, {"a": new}, _alone("a"))] == [Fate.REFUSED]
-    assert [item.fate for item in fates(["a"], {"a": new}, {}, DAG())] == [Fate.DROPPED]
+    assert [item.outcome for item in fates(["a"], {}, {"a": new}, _alone("a"))] == [Fate.REFUSED]
+    assert [item.outcome for item in fates(["a"], {"a": new}, {}, DAG())] == [Fate.DROPPED]
 
 
 def test_words_for_people_in_a_fragment_do_not_matter() -> None:
@@ -194,12 +194,12 @@ def test_words_for_people_in_a_fragment_do_not_matter() -> None:
         after = {
             "a": fragment(f"only: k among the rows of the input; {notes}", f"too large: {notes}")
         }
-        assert [item.fate for item in fates(["a"], before, after, _alone("a"))] == [Fate.KEPT]
+        assert [item.outcome for item in fates(["a"], before, after, _alone("a"))] == [Fate.KEPT]
     for other in (
         fragment("only: n among the rows of the input; "),
         fragment("").replace("SELECT", "VALUES"),
     ):
-        assert [item.fate for item in fates(["a"], before, {"a": other}, _alone("a"))] == [
+        assert [item.outcome for item in fates(["a"], before, {"a": other}, _alone("a"))] == [
             Fate.REFUSED
         ]
 

@@ -60,7 +60,7 @@ def test_bounded_queue_wakes_either_side() -> None:
     assert consumer.readied == 1
     take_turn(producer)
     assert not one.offer(numbers(2))
-    assert repr(one) == "<queue a → b 1/1 wanted>"
+    assert repr(one) == "<queue a → b 1/1 producer waits>"
     one.items.popleft()
     one.made_room()
     assert producer.readied == 1
@@ -302,10 +302,10 @@ def test_who_holds_the_watermark() -> None:
     made = inputs((0, [first]), (0, [second]))
     fill(first, Watermark(5))
     assert take(made) is None
-    assert made.holding() == "input 1"
+    assert made.watermark_holder() == "input 1"
     fill(second, Watermark(3))
     assert take(made) == Watermark(3)
-    assert made.holding() == "input 1, from a"
+    assert made.watermark_holder() == "input 1, from a"
 
 
 def test_who_holds_the_watermark_of_a_join_that_is_furthest_behind() -> None:
@@ -313,10 +313,10 @@ def test_who_holds_the_watermark_of_a_join_that_is_furthest_behind() -> None:
     made = Inputs([InputEdge(0, 0, [left], ((0, 0),)), InputEdge(1, 0, [right], ((0, 1),))], "a")
     fill(left, Watermark(5))
     assert take(made) == Watermark(5)
-    assert made.holding() == "input 1"
+    assert made.watermark_holder() == "input 1"
     fill(right, Watermark(9))
     assert take(made) == Watermark(9, 1)
-    assert made.holding() == "input 0, from a"
+    assert made.watermark_holder() == "input 0, from a"
 
 
 def test_abandoned_inputs_are_done() -> None:

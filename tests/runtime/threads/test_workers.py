@@ -93,7 +93,7 @@ def test_patient_tasklets_stay_together_while_one_worker_is_enough(pool: Workers
     home = pool.new_home()
     tasklets = [Idle() for _ in range(3)]
     for tasklet in tasklets:
-        tasklet.is_patient = True
+        tasklet.is_background = True
     pool.adopt(tasklets, home)
     assert [len(worker) for worker in pool.workers] == [3, 0, 0]
     second._take_over()

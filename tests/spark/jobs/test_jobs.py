@@ -262,7 +262,7 @@ def test_a_changed_query_doesnt_go_on_from_the_checkpoint(
     connection.execute("CREATE OR REPLACE VIEW v AS SELECT k, id + 1 AS id FROM stream")
     with pytest.raises(
         runnel.OperationalError,
-        match="can't go on from its checkpoint: its query is another one now",
+        match="can't resume from its checkpoint: its query has changed",
     ):
         connection.execute("ALTER JOB j RESUME")
     assert shown(connection, "j", "status") == ("SUSPENDED",)
