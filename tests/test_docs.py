@@ -41,7 +41,7 @@ SPARK_OWN = ["format", "path", "table", "query"]
 PAGE = ROOT / "ARCHITECTURE.md"
 DESIGN = sorted((ROOT / "docs" / "design").glob("*.md"))
 CONTRIBUTING = DOCS / "contributing.md"
-PAGES = [PAGE, CONTRIBUTING]
+PAGES = [PAGE, CONTRIBUTING, *DESIGN]
 OPEN_TO_ALL = ("contracts", "values", "basics")
 """Nodes of the picture that every folder may import: their arrows are left out."""
 
