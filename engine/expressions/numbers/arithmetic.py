@@ -1,11 +1,12 @@
 """Arithmetic on numbers: + − * / % and the sign.
 
-Integers track their width: `+`, `−` and `/` need one bit more than the wider operand, `*` one more
-than the sum of both, and the result is the narrowest type that has them; only where that would be
-more than BIGINT can a row overflow. Where a DECIMAL meets an integer the result is DECIMAL; where
-an exact number meets REAL or DOUBLE it is that. Division of integers cuts the fraction off; `%` has
-the dividend's sign. Nothing wraps, and nothing gives an infinity out of finite operands: that, like
-division by zero, is a DataError. Dates, times and intervals are in `temporal_arithmetic.py`.
+Integer types grow with the operation: `+`, `−` and `/` need one bit more than the wider operand,
+`*` one more than the sum of both, and the result is the narrowest type with that many bits. So a
+row can overflow only where that is more than BIGINT has. The result of a DECIMAL and an integer is
+DECIMAL; the result of an exact number and a REAL or DOUBLE is that type. Division of integers
+truncates; `%` has the dividend's sign. No operation wraps around. An infinite result of finite
+operands is a DataError, as is division by zero. Dates, times and intervals are in
+`time/arithmetic.py`.
 """
 
 from __future__ import annotations
@@ -101,8 +102,9 @@ _DECIMAL_TYPES: dict[str, Callable[[SqlType, SqlType], SqlType]] = {
 
 
 def bits(expression: Expression) -> int:
-    """How many bits an integer expression needs beside the sign; its type's where nothing better is
-    known."""
+    """The number of bits that an integer expression needs in addition to the sign; if nothing
+    better is known, the bits of its type.
+    """
     if isinstance(expression, Literal) and expression.value is not None:
         value = expression.value
         return int((value if value >= 0 else ~value).bit_length())
@@ -121,8 +123,10 @@ def bits(expression: Expression) -> int:
 
 
 def _result_bits(name: str, left: int, right: int) -> int:
+    """The bits of the result of an operator whose operands have `left` and `right` bits."""
     if name == "multiply":
-        # One more than the sum: the product of the two most negative numbers is 2^(left + right).
+        # One bit more than the sum, as the product of the two most negative numbers is
+        # 2^(left + right).
         return left + right + 1
     if name == "remainder":
         return max(left, right)
@@ -162,6 +166,9 @@ _INTEGER_KERNELS: dict[str, tuple[Kernel, Kernel]] = {
     "divide": (pc.divide_checked, pc.divide_checked),
     "remainder": (pc.remainder, pc.remainder),
 }
+"""The checked and the unchecked kernel of each operator; the unchecked one is for types that can't
+overflow.
+"""
 _DECIMAL_KERNELS: dict[str, Callable[[SqlType, SqlType, SqlType], Kernel]] = {
     "multiply": decimals.multiply_kernel,
     "divide": decimals.divide_kernel,
@@ -185,8 +192,9 @@ def _float_kernel(name: str) -> Kernel:
 
 
 def finite(result: Datum, *operands: Datum) -> Datum:
-    """The result of a computation on floats; DataError where it is infinite though its operands
-    aren't."""
+    """The result of a computation on floats; DataError if it is infinite though its operands are
+    finite.
+    """
     infinite = pc.is_inf(result)
     if _any(infinite):
         unexplained = infinite

@@ -1,9 +1,12 @@
-"""Division of DECIMAL's whole numbers, exact for all that 256 bits hold.
+"""Division of the unscaled integers of DECIMALs, exact for all values of 256 bits.
 
-Arrow's own division of 256 bits is wrong for a few numbers whose divisor has more than 32 bits: the
-quotient then comes out too small. So what can be done by short division, which are powers of ten
-and divisors of at most 32 bits, is done here on limbs of 32 bits; any other quotient of Arrow's is
-multiplied out again, and worked out in Python where it was wrong.
+Arrow's own division of 256 bits is wrong for a few divisors of more than 32 bits: the quotient is
+then too small. So short division, by powers of ten and by divisors of at most 32 bits, is done here
+on limbs of 32 bits. Any other quotient that Arrow computes is verified by multiplication, and
+computed again in Python if it was wrong.
+
+A number is stored as "limbs": a list of arrays, one array per digit to base 2^32, with one value
+per row. The first array has the most significant digits.
 """
 
 from __future__ import annotations
@@ -24,15 +27,24 @@ RoundingMode = Literal["half_up", "towards_zero", "down", "up"]
 Words: TypeAlias = "npt.NDArray[np.uint64]"
 Flags: TypeAlias = "npt.NDArray[np.bool_]"
 
-_CHUNK = 9  # digits whose power of ten is a divisor of at most 32 bits
+_CHUNK = 9  # digits of the largest power of ten of at most 32 bits
 _LIMB, _MASK = np.uint64(32), np.uint64(2**32 - 1)
 _ONE = np.uint64(1)
-_MOST_DIGITS = 74  # of a dividend that Arrow can make a hundredfold
+_MOST_DIGITS = 74  # of a dividend that Arrow can multiply by 100
 
 
+# For the unscaled integers 12345 and −12355 and digits = 1, rounded half up:
+#     limbs     [[12345, 12355]]  one limb is enough
+#     negative  [F, T]
+#     divisor   10                more than 9 digits are removed in several divisions
+#     limbs     [[1234, 1235]]    after _divide
+#     rest      [5, 5]            at least half of the divisor, so _add adds one
+#     result    1235, −1236
 def without_digits(array: pa.Array, digits: int, mode: RoundingMode = "half_up") -> pa.Array:
-    """A decimal array with `digits` fewer digits after the point (or before it: the scale may
-    become negative), rounded, as 256 bits."""
+    """A decimal array with `digits` fewer digits after the point, rounded, as 256 bits.
+
+    If there are fewer digits after the point, the scale becomes negative.
+    """
     limbs, negative = _magnitudes(array)
     rest_lost = np.zeros(len(array), np.bool_)
     rest, divisor = np.zeros(len(array), np.uint64), _ONE
@@ -49,9 +61,11 @@ def without_digits(array: pa.Array, digits: int, mode: RoundingMode = "half_up")
 
 
 def quotients(dividends: pa.Array, divisors: pa.Array, mode: RoundingMode = "half_up") -> pa.Array:
-    """The whole numbers of two decimal arrays divided, rounded half up or cut, as decimal256(76,
-    0); either may have one value for all rows of the other. ArrowInvalid where a divisor is
-    zero."""
+    """The unscaled integers of two decimal arrays divided, rounded half up or truncated, as
+    decimal256(76, 0).
+
+    An array with a single value applies to all rows. Raises ArrowInvalid if a divisor is zero.
+    """
     divisor_limbs, divisor_negative = _magnitudes(divisors)
     if len(divisor_limbs) > 1:
         return without_digits(_hundredfold(*_of_one_length(dividends, divisors)), 2, mode)
@@ -71,8 +85,9 @@ def quotients(dividends: pa.Array, divisors: pa.Array, mode: RoundingMode = "hal
 
 
 def remainders(dividends: pa.Array, divisors: pa.Array) -> pa.Array:
-    """What is left of the whole numbers after division, with the sign of the dividend, as
-    decimal256(76, 0)."""
+    """The remainders of the unscaled integers of two arrays, with the sign of the dividend, as
+    decimal256(76, 0).
+    """
     dividends, divisors = (_as_256(item) for item in _of_one_length(dividends, divisors))
     try:
         whole = without_digits(_hundredfold(dividends, divisors), 2, "towards_zero")
@@ -82,9 +97,18 @@ def remainders(dividends: pa.Array, divisors: pa.Array) -> pa.Array:
     return _declared(pc.subtract(_declared(dividends, 75), _declared(product, 75)), 76)
 
 
+# For 7 / 2 and −7 / 2:
+#     whole    [350, −350]  100 times the quotients, truncated
+#     product  [700, 700]   |whole| * |divisor|
+#     scaled   [700, 700]   |dividend| * 100
+#     rest     [0, 0]       scaled − product
+#     right    [T, T]       the quotient is right if 0 <= rest < |divisor|
 def _hundredfold(dividends: pa.Array, divisors: pa.Array) -> pa.Array:
-    """A hundred times the quotients, cut. Arrow scales a dividend up by p2 + 1 digits of its own: a
-    divisor that is said to have one digit makes that two."""
+    """A hundred times the quotients, truncated: two digits more than the quotient, for rounding.
+
+    Arrow scales a dividend up by p2 + 1 digits. Declaring that the divisor has one digit makes that
+    two.
+    """
     dividends, divisors = _as_256(dividends), _as_256(divisors)
     try:
         pc.cast(_declared(dividends, 76), pa.decimal256(_MOST_DIGITS, 0))
@@ -113,23 +137,24 @@ def _by_hand(
     divisors: pa.Array,
     known: pa.Array | None = None,
 ) -> pa.Array:
-    """The operation in Python on all rows, or on those of `known` (what has been worked out) that
-    are NULL."""
+    """The operation in Python, on all rows or on the rows where `known` (the results so far) is
+    NULL.
+    """
     valid = _is_valid(dividends) & _is_valid(divisors)
     rows = np.flatnonzero(valid if known is None else valid & ~_is_valid(known))
     data = bytearray(32 * len(dividends) if known is None else _bytes(known))
     upper, lower = _bytes(dividends), _bytes(divisors)
     for row in rows.tolist():
-        place = slice(32 * row, 32 * row + 32)
-        dividend = int.from_bytes(upper[place], "little", signed=True)
-        divisor = int.from_bytes(lower[place], "little", signed=True)
+        span = slice(32 * row, 32 * row + 32)
+        dividend = int.from_bytes(upper[span], "little", signed=True)
+        divisor = int.from_bytes(lower[span], "little", signed=True)
         if divisor == 0:
             raise pa.ArrowInvalid("divide by zero")
         result = operation(abs(dividend), abs(divisor))
         if result >= 10**76:
             raise pa.ArrowInvalid("too many digits")
         is_negative = (dividend < 0) != (divisor < 0 and operation is not _remainder)
-        data[place] = (-result if is_negative else result).to_bytes(32, "little", signed=True)
+        data[span] = (-result if is_negative else result).to_bytes(32, "little", signed=True)
     bitmap = _common_validity(dividends, divisors)
     return pa.Array.from_buffers(
         pa.decimal256(76, 0), len(dividends), [bitmap, pa.py_buffer(bytes(data))]
@@ -144,16 +169,23 @@ def _remainder(dividend: int, divisor: int) -> int:
     return dividend % divisor
 
 
+# For the 128-bit integers 2^32 + 5 and −3, of two 64-bit words each, the low one first:
+#     words     [[2^32 + 5, 0], [2^64 − 3, 2^64 − 1]]  as unsigned numbers
+#     negative  [F, T]                                 the sign bit of the last word
+#     _negated  [[2^32 + 5, 3], [0, 0]]                by word: the absolute values
+#     limbs     [[5, 3], [1, 0], [0, 0], [0, 0]]       by limb, the low one first
+#     result    [[1, 0], [5, 3]]                       zero limbs dropped, the high one first
 def _magnitudes(array: pa.Array) -> tuple[list[Words], Flags]:
-    """The absolute values in limbs of 32 bits, the most significant first and none before the first
-    that is needed; and which values are negative."""
+    """The absolute values as limbs without leading zeros, the most significant limb first; and
+    which values are negative.
+    """
     width = array.type.bit_width // 64
     words = np.frombuffer(
         array.buffers()[1], np.uint64, width * len(array), 8 * width * array.offset
     ).reshape(-1, width)
     negative = words[:, -1] >> np.uint64(63) != 0
     limbs: list[Words] = []
-    for word in _negated([words[:, place] for place in range(width)], negative):
+    for word in _negated([words[:, index] for index in range(width)], negative):
         limbs += [word & _MASK, word >> _LIMB]
     while limbs and not limbs[-1].any():
         limbs.pop()
@@ -161,8 +193,12 @@ def _magnitudes(array: pa.Array) -> tuple[list[Words], Flags]:
 
 
 def _negated(words: list[Words], negative: Flags) -> list[Words]:
-    """Numbers in words of 64 bits, the least significant first, those that are `negative` with the
-    other sign."""
+    """Numbers as 64-bit words, the least significant first; the sign of the `negative` ones is
+    changed.
+
+    The two's complement of a number is its inverted bits plus one, with the carry through the
+    words.
+    """
     if not negative.any():
         return words
     carry = negative.astype(np.uint64)
@@ -175,42 +211,48 @@ def _negated(words: list[Words], negative: Flags) -> list[Words]:
     return result
 
 
+# For 2^32 + 5 = [1, 5] (limbs) by 10, in one row:
+#     index 0:  dividend 1,           limb 0,          rest 1
+#     index 1:  dividend 1·2^32 + 5,  limb 429496730,  rest 1
+# The leading zero limb is then dropped.
 def _divide(limbs: list[Words], divisor: Words | np.uint64, rows: int) -> Words:
-    """Divides in place by numbers of at most 32 bits; gives the remainders."""
+    """Divides in place by numbers of at most 32 bits, and returns the remainders."""
     rest: Words = np.zeros(rows, np.uint64)
-    for place, limb in enumerate(limbs):
-        part = limb if place == 0 else (rest << _LIMB) | limb
-        limbs[place] = part // divisor
-        rest = part - limbs[place] * divisor
+    for index, limb in enumerate(limbs):
+        dividend = limb if index == 0 else (rest << _LIMB) | limb
+        limbs[index] = dividend // divisor
+        rest = dividend - limbs[index] * divisor
     while limbs and not limbs[0].any():
         del limbs[0]
     return rest
 
 
 def _add(limbs: list[Words], more: Flags) -> None:
-    """Adds one in place to the numbers that are to have one more."""
+    """Adds one in place to the numbers where `more` is true."""
     carry = more.astype(np.uint64)
-    for place in range(len(limbs) - 1, -1, -1):
+    for index in range(len(limbs) - 1, -1, -1):
         if not carry.any():
             return
-        total = limbs[place] + carry
-        limbs[place], carry = total & _MASK, total >> _LIMB
+        total = limbs[index] + carry
+        limbs[index], carry = total & _MASK, total >> _LIMB
     if carry.any():
         limbs.insert(0, carry)
 
 
 def _assembled(limbs: list[Words], negative: Flags, bitmap: pa.Buffer | None) -> pa.Array:
+    """Limbs and signs as a decimal256(76, 0) array."""
     rows = len(negative)
     words: list[Words] = [np.zeros(rows, np.uint64) for _ in range(4)]
-    for place, limb in enumerate(reversed(limbs)):
-        words[place // 2] |= limb << _LIMB if place % 2 else limb
+    for index, limb in enumerate(reversed(limbs)):
+        words[index // 2] |= limb << _LIMB if index % 2 else limb
     result = np.empty((rows, 4), np.uint64)
-    for place, word in enumerate(_negated(words, negative)):
-        result[:, place] = word
+    for index, word in enumerate(_negated(words, negative)):
+        result[:, index] = word
     return pa.Array.from_buffers(pa.decimal256(76, 0), rows, [bitmap, pa.py_buffer(result)])
 
 
 def _of_one_length(first: pa.Array, second: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Both arrays with equal lengths: a single value is repeated."""
     if len(first) == len(second):
         return first, second
     return (
@@ -244,7 +286,7 @@ def _as_256(array: pa.Array) -> pa.Array:
 
 
 def _declared(array: pa.Array, digits: int) -> pa.Array:
-    """The same whole numbers, said to have so many digits."""
+    """The same unscaled integers, declared to have `digits` digits."""
     return array.view(pa.decimal256(digits, 0))
 
 

@@ -1,16 +1,17 @@
-"""DECIMAL arithmetic: the rule table for result types, and kernels that hold to it.
+"""DECIMAL arithmetic: the rule table for result types, and the kernels that follow it.
 
-| operation | digits | scale | where 38 digits don't hold it |
+| operation | digits | scale | if that is more than 38 digits |
 |---|---|---|---|
 | x + y, x − y | max(p1−s1, p2−s2) + max(s1, s2) + 1 | max(s1, s2) | see below |
-| x * y | p1 + p2 | s1 + s2 | the scale is cut, not below 6, half up |
-| x / y | p1−s1+s2 + scale | max(16, s1) | the scale is cut, not below 6 |
-| x % y | of the common type | of the common type | the scale is cut, not below 6 |
+| x * y | p1 + p2 | s1 + s2 | the scale is reduced, not below 6, half up |
+| x / y | p1−s1+s2 + scale | max(16, s1) | the scale is reduced, not below 6 |
+| x % y | of the common type | of the common type | the scale is reduced, not below 6 |
 
-A sum keeps its scale and has 38 digits if the operands' own digits fit those; otherwise it has the
-common type, whose scale is cut, not below 6, half up.
-A result that has more digits than its type is a DataError. What may not fit 128 bits on the way is
-worked out in 256; sums and products of numbers that fit 64 bits, which most are, in 128.
+A sum keeps its scale and has 38 digits if the operands' own digits fit in 38; otherwise it has the
+common type, whose scale is reduced, not below 6, and the sum is rounded half up.
+A result that has more digits than its type is a DataError. Intermediate results that may not fit in
+128 bits are computed in 256 bits; sums and products of numbers that fit in 64 bits, as most do, in
+128.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from runnel.expressions.numbers.decimal_division import RoundingMode
 
 _WIDE = 76
+"""The precision of intermediate results of 256 bits."""
 
 
 def add_type(left: SqlType, right: SqlType) -> SqlType:
@@ -63,16 +65,18 @@ def remainder_type(left: SqlType, right: SqlType) -> SqlType:
 
 
 def add_can_fail(left: SqlType, right: SqlType) -> bool:
+    """Whether a sum of values of these types may have more than 38 digits."""
     whole = max(left.precision - left.scale, right.precision - right.scale)
     return whole + max(left.scale, right.scale) + 1 > MAX_PRECISION
 
 
 def multiply_can_fail(left: SqlType, right: SqlType) -> bool:
+    """Whether a product of values of these types may have more than 38 digits."""
     return left.precision + right.precision > MAX_PRECISION
 
 
 def add_kernel(name: str, left: SqlType, right: SqlType, result: SqlType) -> Kernel:
-    """`name` is "add" or "subtract"."""
+    """The kernel of x + y or x − y; `name` is "add" or "subtract"."""
     operation: Kernel = pc.add if name == "add" else pc.subtract
     if not add_can_fail(left, right):
         return operation
@@ -97,9 +101,9 @@ def multiply_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
 
         return narrow
     first, second = _wide(left), _wide(right)
-    # Arrow declares p1 + p2 + 1 digits and refuses 77; a product of 38 by 38 digits has 76 at most,
-    # so one digit less is declared of the first factor than it may have, and of its scale where it
-    # is all scale.
+    # Arrow gives the product a type of p1 + p2 + 1 digits, and refuses 77. A product of 38 by 38
+    # digits has at most 76. So the first factor is declared with one digit less than it may have
+    # (and with one digit less of scale, if all its digits are after the point).
     digits = max(left.precision - 1, 1)
     declared = pa.decimal256(digits, min(left.scale, digits))
     product = pa.decimal256(_WIDE, left.scale + right.scale)
@@ -118,9 +122,12 @@ def multiply_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
 
 
 def divide_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
-    """Rounds half up. The dividend is scaled up to what makes the whole numbers' quotient one of
-    the result's scale; where it has a larger scale by itself, the quotient is cut first, which
-    changes no digit that decides."""
+    """The kernel of x / y, which rounds half up.
+
+    The dividend is scaled up so that the quotient of the unscaled integers has the result's scale.
+    If the dividend has a larger scale already, the quotient is truncated first, which changes no
+    digit that decides the rounding.
+    """
     # Loaded on first use: only what divides needs it.
     from runnel.expressions.numbers.decimal_division import quotients
 
@@ -136,7 +143,7 @@ def divide_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
         return quotients(a, b, mode).view(quotient)
 
     def run(a: Datum, b: Datum) -> Datum:
-        a = pc.if_else(pc.is_valid(b), a, null)  # what has no quotient can't have too many digits
+        a = pc.if_else(pc.is_valid(b), a, null)  # a NULL quotient must not fail by its digits
         return to_scale(_over_arrays(exact, pc.cast(a, dividend), b), target)
 
     return run
@@ -159,18 +166,26 @@ def remainder_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
 
 
 def _over_arrays(kernel: Kernel, a: Datum, b: Datum) -> Datum:
-    """A kernel over two arrays, of which one may have a single value; two scalars give a scalar."""
+    """A kernel over two arrays, one of which may have a single value; for two scalars the result is
+    a scalar.
+    """
     first, second = (pa.repeat(item, 1) if isinstance(item, pa.Scalar) else item for item in (a, b))
     result = kernel(first, second)
     return result[0] if isinstance(a, pa.Scalar) and isinstance(b, pa.Scalar) else result
 
 
 _SHORT = 19
+"""The digits that a number of 64 bits may have."""
 
 
+# For the values 5 and −7, and 2^64, as 128-bit integers of two 64-bit words, the low one first:
+#     words[::2]        [5, −7, 0]    the low words
+#     words[::2] >> 63  [0, −1, 0]    the high word of a number that fits in 64 bits
+#     words[1::2]       [0, −1, 1]    the high words: 2^64 doesn't fit
 def is_short(datum: Datum) -> bool:
-    """Whether the unscaled numbers of a 128-bit datum all fit 64 bits: sums and products then fit
-    128."""
+    """Whether the unscaled integers of a 128-bit datum all fit in 64 bits, so that sums and
+    products fit in 128.
+    """
     array = pa.repeat(datum, 1) if isinstance(datum, pa.Scalar) else datum
     words = np.frombuffer(
         array.buffers()[1], dtype=np.int64, count=2 * len(array), offset=16 * array.offset
@@ -179,15 +194,17 @@ def is_short(datum: Datum) -> bool:
 
 
 def to_scale(datum: Datum, target: pa.DataType) -> Datum:
-    """A decimal datum in another DECIMAL type: rounded half up, ArrowInvalid where it has too many
-    digits."""
+    """A decimal datum in another DECIMAL type, rounded half up; ArrowInvalid if it has too many
+    digits.
+    """
     surplus = datum.type.scale - target.scale
     return pc.cast(rounded(datum, surplus) if surplus > 0 else datum, target)
 
 
 def rounded(datum: Datum, digits: int, mode: RoundingMode = "half_up") -> Datum:
-    """A decimal datum with `digits` fewer digits, as decimal256(76, its scale less `digits`); see
-    `without_digits`."""
+    """A decimal datum with `digits` fewer digits, as decimal256(76, its scale − `digits`); see
+    `without_digits`.
+    """
     from runnel.expressions.numbers.decimal_division import without_digits
 
     if isinstance(datum, pa.Scalar):
@@ -200,7 +217,7 @@ def _wide(sql_type: SqlType) -> pa.DataType:
 
 
 def _declare(datum: Datum, declared: pa.DataType) -> Datum:
-    """The same integers under another precision and scale, unchecked."""
+    """The same unscaled integers with another precision and scale, unchecked."""
     if isinstance(datum, pa.Scalar):
         return pa.repeat(datum, 1).view(declared)[0]
     return datum.view(declared)

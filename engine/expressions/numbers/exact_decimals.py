@@ -1,5 +1,9 @@
-"""DECIMALs whose common type would not hold their digits, for IN over subqueries and set
-operations: a key that is the same for equal numbers, and a conversion that never rounds."""
+"""DECIMALs whose common type can't hold all their digits, for IN over subqueries and for set
+operations.
+
+`decimal_key` returns a text that is equal for equal numbers of any scale. `exact_cast` is a
+conversion that never rounds.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,7 @@ _CONTEXT = EvaluationContext()
 
 
 def _compile_key(call: Call) -> Kernel:
+    """The plain digits without trailing zeros of the fraction."""
     format_decimal = cast_format.conversion(call.arguments[0].type, VARCHAR)
     has_fraction = as_decimal(call.arguments[0].type).scale > 0
 
@@ -30,6 +35,7 @@ def _compile_key(call: Call) -> Kernel:
 
 
 def _compile_cast(call: Call) -> Kernel:
+    """A cast that raises DataError for a value that the target type would round."""
     source, target = call.arguments[0].type, call.type
     convert = conversion_of(source, target)
     exact = as_decimal(source)

@@ -1,5 +1,6 @@
 """Integers and their bits, and the rarer functions on numbers: GCD, FACTORIAL, WIDTH_BUCKET,
-hyperbolic functions, tests for NaN and infinities."""
+hyperbolic functions, tests for NaN and infinities.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +42,7 @@ _SIGNS = {
     "bit_shift_right": ">>",
     "bit_not": "~",
 }
+"""The operators, as errors name them."""
 _INT64 = pa.int64()
 _LEAST = -(2**63)
 
@@ -67,19 +69,21 @@ _ONE, _SIXTY_THREE, _SIXTY_FOUR = (pack_scalar(number, BIGINT) for number in (1,
 
 
 def _shift(kernel: Kernel) -> Kernel:
-    """By at most 63 places; what is shifted out on the left is lost, as in PostgreSQL."""
+    """A shift by at most 63 bits. Bits that leave a BIGINT on the left are lost, as in
+    PostgreSQL.
+    """
 
-    def run(value: Datum, places: Datum) -> Datum:
+    def run(value: Datum, positions: Datum) -> Datum:
         outside = pc.or_(
-            pc.less(places, pack_scalar(0, BIGINT)), pc.greater_equal(places, _SIXTY_FOUR)
+            pc.less(positions, pack_scalar(0, BIGINT)), pc.greater_equal(positions, _SIXTY_FOUR)
         )
         if _is_true_of_any(outside):
-            raise DataError("a shift must be by 0 to 63 places")
-        if _is_true_of_any(pc.equal(places, _SIXTY_THREE)):
-            # Arrow leaves a number as it is that is shifted by so many.
-            half = pc.shift_right(places, _ONE)
-            return kernel(kernel(value, half), pc.subtract(places, half))
-        return kernel(value, places)
+            raise DataError("a shift must be by 0 to 63 bits")
+        if _is_true_of_any(pc.equal(positions, _SIXTY_THREE)):
+            # Arrow returns the number unchanged for a shift by 63, so it is done in two steps.
+            half = pc.shift_right(positions, _ONE)
+            return kernel(kernel(value, half), pc.subtract(positions, half))
+        return kernel(value, positions)
 
     return run
 
@@ -96,11 +100,13 @@ _BITS: dict[str, tuple[Kernel, bool]] = {
     "bit_shift_left": (_shift(pc.shift_left), True),
     "bit_shift_right": (_shift(pc.shift_right), True),
 }
+"""The kernel of each function, and whether it can fail."""
 
 
 def _bind_quotient(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """Whole quotients: of integers as `/` gives them, of other numbers with the fraction cut
-    off."""
+    """DIV: the quotient of integers as `/` returns it; for other numbers the quotient without its
+    fraction.
+    """
     check_count(name, arguments, 2, position)
     left, right = retype_parameters(arguments)
     if not (left.type.is_numeric and right.type.is_numeric):
@@ -139,13 +145,14 @@ def _whole_quotient(left: Any, right: Any) -> Decimal:
 
 
 def _absolute(values: Numbers) -> Numbers:
+    """Absolute values; DataError for the one BIGINT that has none."""
     if len(values) and values.min() == _LEAST:
         raise DataError("overflow")
     return np.abs(values)
 
 
 def _pairs(operation: Callable[[Numbers, Numbers], Numbers]) -> Kernel:
-    """A numpy function over two BIGINT columns; rows with a NULL work on 0."""
+    """A kernel for a numpy function over two BIGINT columns; in rows with a NULL it gets zeros."""
 
     def run(left: pa.Array, right: pa.Array) -> pa.Array:
         valid = pc.and_(left.is_valid(), right.is_valid())
@@ -168,6 +175,7 @@ def _lcm(left: Numbers, right: Numbers) -> Numbers:
 
 
 _MOST_FACTORIAL = 33
+"""The largest argument whose factorial has at most 38 digits."""
 _FACTORIALS = [Decimal(math.factorial(number)) for number in range(_MOST_FACTORIAL + 1)]
 
 
@@ -181,6 +189,10 @@ def _factorial(values: pa.Array) -> pa.Array:
     return pack(_FACTORIALS, decimal(38, 0)).take(values)
 
 
+# For WIDTH_BUCKET(x, 0, 10, 5) of x = [−1, 3, 10]:
+#     share   [−0.1, 0.3, 1.0]  the position in the range, from 0 to 1
+#     inside  [−1, 1, 5]        the bucket from 0
+#     bucket  [0, 2, 6]         from 1; 0 below the range, count + 1 at its end and above
 def _width_bucket(operand: pa.Array, low: pa.Array, high: pa.Array, count: pa.Array) -> pa.Array:
     columns = [numbers(item, np.float64) for item in (operand, low, high)]
     buckets = numbers(count, np.int64)
@@ -212,6 +224,7 @@ def _width_bucket(operand: pa.Array, low: pa.Array, high: pa.Array, count: pa.Ar
 
 
 def _bucket_of_array(value: float, bounds: list[float | None]) -> int:
+    """The number of bounds up to `value`; the bounds are sorted."""
     from bisect import bisect_right
 
     if None in bounds:
@@ -245,8 +258,9 @@ def _logarithm(base: Datum, value: Datum) -> Datum:
 
 
 def _finite(operation: Callable[[Any], Any], message: str) -> Kernel:
-    """A numpy function; DataError where it makes no number of one, or no finite one of a finite
-    one."""
+    """A kernel for a numpy function that raises DataError with `message` if it returns NaN or an
+    infinity for an argument that is neither.
+    """
     kernel = over_numpy(operation)
 
     def run(value: pa.Array) -> pa.Array:
@@ -260,6 +274,7 @@ def _finite(operation: Callable[[Any], Any], message: str) -> Kernel:
 
 
 def _bit_count(array: pa.Array) -> pa.Array:
+    """The number of set bits of each value's eight bytes."""
     octets = np.ascontiguousarray(numbers(array, np.int64)).view(np.uint8).reshape(-1, 8)
     counts = np.unpackbits(octets, axis=1).sum(axis=1).astype(np.int32)
     return from_numbers(counts, pa.int32(), validity(array))

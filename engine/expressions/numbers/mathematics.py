@@ -1,5 +1,8 @@
-"""Functions on numbers. The transcendental ones work in DOUBLE; a result that isn't a number, or
-not a finite one, though the arguments are, is a DataError."""
+"""Mathematical functions. The transcendental ones compute in DOUBLE.
+
+A NaN that doesn't come from a NaN argument, and an infinity that doesn't come from an infinite one,
+is a DataError.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,9 @@ _FLOAT = pa.float64()
 
 
 def over_numpy(operation: Callable[[Any], Any]) -> Kernel:
-    """A numpy function over a DOUBLE array; what it makes of the slots of NULLs doesn't matter."""
+    """A kernel for a numpy function over a DOUBLE array; its results in the slots of NULLs are
+    ignored.
+    """
 
     def run(array: pa.Array) -> pa.Array:
         values = np.frombuffer(
@@ -64,7 +69,9 @@ def _cotangent(value: Datum) -> Datum:
 
 
 def _in_domain(kernel: Kernel, message: str) -> Kernel:
-    """A kernel whose domain error is told in our words."""
+    """A kernel that raises DataError with `message` for an argument outside the function's
+    domain.
+    """
 
     def run(*operands: Datum) -> Datum:
         try:
@@ -94,7 +101,9 @@ _UNARY: dict[str, Kernel] = {
     "acos": _in_domain(pc.acos_checked, "arc cosine of a number outside -1 to 1"),
     "atan": pc.atan,
 }
+"""The kernels of functions of one DOUBLE, by function key."""
 _TOTAL = ("cbrt", "radians", "atan")
+"""The functions among these that are defined for all numbers."""
 _ALIASES = {"log10": ("LOG",)}
 
 
@@ -114,8 +123,8 @@ def _cast_sign(arrow: pa.DataType) -> Kernel:
 
 
 def _sign_type(arguments: Sequence[Expression]) -> SqlType:
-    given = arguments[0].type
-    return decimal(1, 0) if given.kind is Kind.DECIMAL else given
+    source = arguments[0].type
+    return decimal(1, 0) if source.kind is Kind.DECIMAL else source
 
 
 def _abs_can_fail(call: Call) -> bool:
@@ -123,12 +132,14 @@ def _abs_can_fail(call: Call) -> bool:
 
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
+"""The constants of splitmix64 (Steele, Lea and Flood, 2014)."""
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
 def _random(frame: Frame, *seed: Datum) -> Datum:
-    """Without a seed a new number for every row; with one, the number that belongs to the seed
-    (splitmix64)."""
+    """A new random number for every row; with a seed, the number that follows from it
+    (splitmix64).
+    """
     if not seed:
         return pa.Array.from_buffers(
             _FLOAT, frame.num_rows, [None, pa.py_buffer(_generator().random(frame.num_rows))]
@@ -151,7 +162,7 @@ def _seeded(array: pa.Array) -> pa.Array:
 
 @lru_cache(maxsize=1)
 def _generator() -> np.random.Generator:
-    """Made on first use: numpy loads its `random` only then."""
+    """The random generator; created on first use, as numpy imports its `random` only then."""
     return np.random.default_rng()
 
 

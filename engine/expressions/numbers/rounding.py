@@ -1,8 +1,8 @@
 """FLOOR, CEIL, ROUND and TRUNCATE.
 
-ROUND goes half away from zero, TRUNCATE toward zero; digits may be negative. Integers stay what
-they are without digits. Of a DECIMAL only the digits asked for remain in the type; digits that
-differ from row to row leave its scale.
+ROUND rounds half away from zero, TRUNCATE toward zero; the number of digits may be negative.
+Without a number of digits, integers don't change. The type of a DECIMAL result has only the
+requested digits; if their number differs from row to row, the scale remains that of the argument.
 """
 
 from __future__ import annotations
@@ -47,33 +47,33 @@ _FLOAT_MODES = {
     "up": "up",
 }
 _ALL_DIGITS = 75
-"""More than any DECIMAL has, and few enough for the rounded number to have a type."""
+"""More digits than any DECIMAL has, and few enough for the rounded number to have a type."""
 _MOST_FLOAT_DIGITS = 308
 _ARROW_FLOAT_DIGITS = 10
-"""Arrow's powers of ten are single-precision numbers, so they are exact up to here only."""
+"""Arrow's powers of ten are single-precision numbers, so they are exact up to 10^10 only."""
 
 
 def _whole_type(arguments: Sequence[Expression]) -> SqlType:
-    given = arguments[0].type
-    if given.kind is not Kind.DECIMAL:
-        return given
-    carry = 1 if given.scale else 0
-    return decimal(min(given.precision - given.scale + carry, MAX_PRECISION), 0)
+    source = arguments[0].type
+    if source.kind is not Kind.DECIMAL:
+        return source
+    carry = 1 if source.scale else 0
+    return decimal(min(source.precision - source.scale + carry, MAX_PRECISION), 0)
 
 
 def _rounded_type(arguments: Sequence[Expression]) -> SqlType:
-    given = arguments[0].type
-    if given.kind is not Kind.DECIMAL:
-        return given
+    source = arguments[0].type
+    if source.kind is not Kind.DECIMAL:
+        return source
     if len(arguments) == 1:
         return _whole_type(arguments)
     digits = _digits_of(arguments)
-    scale = given.scale if digits is None else max(min(digits, given.scale), 0)
-    return decimal(min(given.precision - given.scale + scale + 1, MAX_PRECISION), scale)
+    scale = source.scale if digits is None else max(min(digits, source.scale), 0)
+    return decimal(min(source.precision - source.scale + scale + 1, MAX_PRECISION), scale)
 
 
 def _digits_of(arguments: Sequence[Expression]) -> int | None:
-    """The digits, where they are a literal."""
+    """The number of digits, if it is a literal."""
     if len(arguments) == 1:
         return 0
     digits = arguments[1]
@@ -81,28 +81,28 @@ def _digits_of(arguments: Sequence[Expression]) -> int | None:
 
 
 def _compile(call: Call) -> Kernel:
-    given, mode = call.arguments[0].type, _MODES[call.function]
+    source, mode = call.arguments[0].type, _MODES[call.function]
     digits = _digits_of(call.arguments)
-    if given.is_integer and digits is not None and digits >= 0:
+    if source.is_integer and digits is not None and digits >= 0:
         return lambda value, *digits: value
     if digits is None:
         return _by_row(call, mode)
-    kernel = _with_digits(given, call.type, mode, digits)
+    kernel = _with_digits(source, call.type, mode, digits)
     return lambda value, *rest: kernel(value)
 
 
 def _with_digits(
-    given: SqlType, result: SqlType, mode: RoundingMode, digits: int
+    source: SqlType, result: SqlType, mode: RoundingMode, digits: int
 ) -> Callable[[Datum], Datum]:
-    """Rounding to a number of digits that is the same for all rows."""
+    """A kernel that rounds to a number of digits that is the same for all rows."""
     arrow = to_arrow(result)
-    if given.kind is Kind.DECIMAL:
-        surplus = min(max(given.scale - digits, 0), _ALL_DIGITS)
+    if source.kind is Kind.DECIMAL:
+        surplus = min(max(source.scale - digits, 0), _ALL_DIGITS)
         return lambda value: pc.cast(rounded(value, surplus, mode), arrow)
-    if given.is_integer:
-        # Through DECIMAL: Arrow refuses as many digits as the type has, where the result is zero or
-        # an overflow.
-        wide = pa.decimal128(INTEGER_DIGITS[given.kind], 0)
+    if source.is_integer:
+        # By way of DECIMAL, as Arrow refuses to round an integer to as many digits as its type
+        # has. The result is then zero or an overflow.
+        wide = pa.decimal128(INTEGER_DIGITS[source.kind], 0)
         roomy = pa.decimal128(MAX_PRECISION, 0)
         surplus = min(max(-digits, 0), MAX_PRECISION - 1)
         return lambda value: pc.cast(
@@ -111,7 +111,7 @@ def _with_digits(
     if digits > _MOST_FLOAT_DIGITS:
         return lambda value: value
     if digits < -_MOST_FLOAT_DIGITS:
-        zero = pack_scalar(0.0, given)
+        zero = pack_scalar(0.0, source)
         return lambda value: pc.if_else(pc.is_finite(value), zero, value)
     return lambda value: _round_float(value, digits, _FLOAT_MODES[mode])
 
@@ -122,22 +122,23 @@ def _round_float(value: Datum, digits: int, mode: str) -> Datum:
     try:
         return pc.round(value, digits, round_mode=mode)
     except pa.ArrowInvalid:
-        # value · 10^digits isn't finite: the value has no such digits, so it stays.
+        # value · 10^digits isn't finite: the value has no digits there, so it doesn't change.
         limit = pack_scalar(10.0 ** max(_MOST_FLOAT_DIGITS - 1 - digits, 0), SqlType(Kind.DOUBLE))
         large = pc.greater(pc.abs(pc.cast(value, pa.float64())), limit)
         if digits < 0 or not any_true(large):
             raise
-        kept = pc.if_else(
+        small = pc.if_else(
             large, pack_scalar(0.0, SqlType(Kind.DOUBLE)), pc.cast(value, pa.float64())
         )
         return pc.cast(
-            pc.if_else(large, value, pc.round(kept, digits, round_mode=mode)), value.type
+            pc.if_else(large, value, pc.round(small, digits, round_mode=mode)), value.type
         )
 
 
 def _round_far(value: Datum, digits: int, mode: str) -> Datum:
-    """DOUBLEs to more digits than Arrow rounds to. A value without so many digits stays as it
-    is."""
+    """DOUBLEs rounded to more digits than Arrow supports. A value without digits there is
+    unchanged.
+    """
     power = pack_scalar(10.0 ** abs(digits), DOUBLE)
     there, back = (pc.multiply, pc.divide) if digits > 0 else (pc.divide, pc.multiply)
     scaled = there(value, power)
@@ -151,8 +152,8 @@ def _round_far(value: Datum, digits: int, mode: str) -> Datum:
 
 
 def _by_row(call: Call, mode: RoundingMode) -> Kernel:
-    """Digits that aren't a literal: one pass per different number of digits."""
-    given, result = call.arguments[0].type, call.type
+    """A kernel for digits that aren't a literal: one pass per distinct number of digits."""
+    source, result = call.arguments[0].type, call.type
     null = pa.nulls(1, to_arrow(result))[0]
 
     def run(value: Datum, digits: Datum) -> Datum:
@@ -160,15 +161,15 @@ def _by_row(call: Call, mode: RoundingMode) -> Kernel:
             return (
                 null
                 if not digits.is_valid
-                else _with_digits(given, result, mode, digits.as_py())(value)
+                else _with_digits(source, result, mode, digits.as_py())(value)
             )
         answer: Datum = null
         for number in digits.unique().drop_null():
             chosen = pc.equal(digits, number)
-            rows = pc.if_else(chosen, value, pa.nulls(1, to_arrow(given))[0])
+            rows = pc.if_else(chosen, value, pa.nulls(1, to_arrow(source))[0])
             answer = pc.if_else(
                 pc.coalesce(chosen, _FALSE),
-                _with_digits(given, result, mode, number.as_py())(rows),
+                _with_digits(source, result, mode, number.as_py())(rows),
                 answer,
             )
         return (
