@@ -101,7 +101,7 @@ def multiply_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
 
         return narrow
     first, second = _wide(left), _wide(right)
-    # Arrow gives the product a type of p1 + p2 + 1 digits, and refuses 77. A product of 38 by 38
+    # The product has, in Arrow, a type of p1 + p2 + 1 digits, and refuses 77. A product of 38 by 38
     # digits has at most 76. So the first factor is declared with one digit less than it may have
     # (and with one digit less of scale, if all its digits are after the point).
     digits = max(left.precision - 1, 1)

@@ -2,7 +2,7 @@
 
 ROUND rounds half away from zero, TRUNCATE toward zero; the number of digits may be negative.
 Without a number of digits, integers don't change. The type of a DECIMAL result has only the
-requested digits; if their number differs from row to row, the scale remains that of the argument.
+requested digits; if their number differs from row to row, the argument's scale remains.
 """
 
 from __future__ import annotations

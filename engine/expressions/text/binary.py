@@ -1,4 +1,4 @@
-"""VARBINARY: encodings, digests, parts."""
+"""Functions on VARBINARY: encodings, digests, substrings."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ def _decode(text: str, form: str) -> bytes:
 
 
 def _unescaped(text: str) -> bytes:
+    r"""The bytes of PostgreSQL's `escape` form: \\ is a backslash, \ooo a byte in octal."""
     data = bytearray()
     octets = text.encode()
     at = 0
@@ -89,20 +90,22 @@ def _crc32(data: bytes) -> int:
     return binascii.crc32(data)
 
 
-def _get_byte(data: bytes, place: int) -> int:
-    if not 0 <= place < len(data):
-        raise DataError(f"there is no byte {place}", hint="bytes are counted from 0")
-    return data[place]
+def _get_byte(data: bytes, position: int) -> int:
+    if not 0 <= position < len(data):
+        raise DataError(f"there is no byte {position}", hint="bytes are counted from 0")
+    return data[position]
 
 
 def _substring(data: bytes, start: int, length: int | None = None) -> bytes:
     if start < 1 or (length is not None and length < 0):
-        raise DataError("a part of a VARBINARY begins at 1 or later and has no negative length")
+        raise DataError(
+            "a substring of a VARBINARY must begin at 1 or later, without a negative length"
+        )
     return data[start - 1 :] if length is None else data[start - 1 : start - 1 + length]
 
 
 def _bind_octets(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """Text counts as its UTF-8."""
+    """Binds one VARBINARY or text; a text is converted to its UTF-8 bytes."""
     if len(arguments) == 1:
         argument = arguments[0]
         if argument.type.kind in (Kind.VARCHAR, Kind.JSON, Kind.NULL):
@@ -192,7 +195,7 @@ FUNCTIONS = (
     ),
     _plain("from_utf8", "x VARBINARY", [VARBINARY], VARCHAR, _from_utf8),
     _plain("to_utf8", "s VARCHAR", [VARCHAR], VARBINARY, str.encode, can_fail=False),
-    _plain("get_byte", "x VARBINARY, place BIGINT", [VARBINARY, BIGINT], INTEGER, _get_byte),
+    _plain("get_byte", "x VARBINARY, position BIGINT", [VARBINARY, BIGINT], INTEGER, _get_byte),
     _plain(
         "binary_substring",
         "x VARBINARY, start BIGINT [, length BIGINT]",

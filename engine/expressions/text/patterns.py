@@ -32,11 +32,12 @@ _NOTHING = "\x00\x01"
 
 
 def like_regex(pattern: str, escape: str | None) -> list[str | None]:
-    """A LIKE pattern as its parts: literal text, None for `%`, and "" for `_`. DataError for a
-    misplaced escape."""
+    """A LIKE pattern as a list: a character for itself, None for `%`, and "" for `_`. DataError for
+    a misplaced escape.
+    """
     if escape is not None and len(escape) != 1:
         raise DataError("ESCAPE must be a single character")
-    parts: list[str | None] = []
+    tokens: list[str | None] = []
     index = 0
     while index < len(pattern):
         character = pattern[index]
@@ -46,20 +47,21 @@ def like_regex(pattern: str, escape: str | None) -> list[str | None]:
                 raise DataError(
                     f"the escape character {escape!r} must precede %, _ or itself in a LIKE pattern"
                 )
-            parts.append(pattern[index])
+            tokens.append(pattern[index])
         elif character == "%":
-            if not parts or parts[-1] is not None:
-                parts.append(None)
+            if not tokens or tokens[-1] is not None:
+                tokens.append(None)
         else:
-            parts.append("" if character == "_" else character)
+            tokens.append("" if character == "_" else character)
         index += 1
-    return parts
+    return tokens
 
 
 @lru_cache(maxsize=256)
 def _like(ignore_case: bool, pattern: str, escape: str | None = None) -> Callable[[Datum], Datum]:
-    """The cheapest kernel that does it: equality, a prefix, a suffix, a search; a regular
-    expression for the rest."""
+    """The cheapest kernel for a LIKE pattern: equality, a prefix, a suffix, a search; a regular
+    expression for any other pattern.
+    """
     parts = like_regex(pattern, escape)
     inner = parts[1:-1] if len(parts) > 1 and parts[0] is None and parts[-1] is None else None
     if parts == [None]:
@@ -81,14 +83,15 @@ def _like(ignore_case: bool, pattern: str, escape: str | None = None) -> Callabl
 
 
 def _is_text(parts: Sequence[str | None]) -> bool:
+    """Whether a split LIKE pattern has neither `%` nor `_`."""
     return all(parts)
 
 
 def _searching(
     kernel: Kernel, parts: Sequence[str | None], ignore_case: bool
 ) -> Callable[[Datum], Datum]:
-    sought = "".join(part or "" for part in parts)
-    return lambda text: kernel(text, sought, ignore_case=ignore_case)
+    needle = "".join(part or "" for part in parts)
+    return lambda text: kernel(text, needle, ignore_case=ignore_case)
 
 
 def _quoted(text: str) -> str:
@@ -109,7 +112,7 @@ def regex_with(pattern: str, flags: str, allowed: str = "icsmn") -> Regex:
 
 
 def _checked_regex(kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datum]:
-    """A kernel whose complaint about its pattern is told in our words."""
+    """A kernel that raises DataError if Arrow refuses the pattern."""
 
     def run(text: Datum) -> Datum:
         try:
@@ -128,7 +131,7 @@ def _regexp_like(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
 
 
 def _regexp_replace(pattern: str, replacement: str, flags: str = "") -> Callable[[Datum], Datum]:
-    """Replaces the first match; all of them with the flag g. \\1 stands for the first group."""
+    r"""Replaces the first match; all of them with the flag g. \1 stands for the first group."""
     regex = regex_with(pattern, flags, "gicsmn")
     if "g" in flags:
         return _checked_regex(
@@ -140,14 +143,14 @@ def _regexp_replace(pattern: str, replacement: str, flags: str = "") -> Callable
                 text, regex.pattern, replacement, max_replacements=1
             )
         )
-    # Arrow looks at the match alone when it replaces one, where ^, $ and \\b aren't what they are
-    # in the text.
+    # For a single replacement Arrow matches the found substring alone, where ^, $ and \\b differ
+    # from their meaning in the text. So the pattern is extended to begin at the start of the text.
     first, moved = f"\\A((?s:.*?)){regex.named}", f"\\1{_moved(replacement)}"
     return _checked_regex(lambda text: pc.replace_substring_regex(text, first, moved))
 
 
 def _moved(replacement: str) -> str:
-    """A replacement whose groups come one later."""
+    """A replacement with the number of each group increased by one."""
     parts, at = [], 0
     while at < len(replacement):
         character, following = replacement[at], replacement[at + 1 : at + 2]
@@ -155,7 +158,7 @@ def _moved(replacement: str) -> str:
             if following in "09":
                 raise DataError(
                     f"\\{following} can't be used here",
-                    hint="put brackets around the whole, and use \\1",
+                    hint="put brackets around the whole pattern, and use \\1",
                 )
             parts.append(f"\\{int(following) + 1}")
         else:
@@ -169,7 +172,7 @@ def _regexp_split(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
     if not _may_match_nothing(regex.pattern):
         return _checked_regex(lambda text: pc.split_pattern_regex(text, regex.pattern))
 
-    # Arrow's splitting doesn't end where the pattern matches nothing.
+    # Arrow's splitting doesn't terminate if the pattern matches the empty text.
     def run(text: Datum) -> Datum:
         from runnel.expressions.text.regex_matches import Texts, all_matches, scattered, split_at
 
@@ -188,13 +191,15 @@ def _regexp_split(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
 
 @lru_cache(maxsize=1)
 def _probes() -> pa.Array:
-    """Texts that have every kind of neighbours (none, a letter, a digit, a space, a newline) on
-    both sides of a place."""
+    """Texts with every kind of neighbours (none, a letter, a digit, a space, a newline) on both
+    sides of a position.
+    """
     kinds = ("", "a", "Z", "0", " ", "-", "\n")
     return pack([left + right for left in kinds for right in kinds], VARCHAR)
 
 
 def _may_match_nothing(regex: str) -> bool:
+    """Whether a pattern matches the empty text anywhere."""
     return any_true(
         pc.match_substring(pc.replace_substring_regex(_probes(), regex, "\x00\\0\x01"), _NOTHING)
     )
@@ -203,7 +208,7 @@ def _may_match_nothing(regex: str) -> bool:
 def _string_to_array(
     separator: str | None, null_text: str | None = None
 ) -> Callable[[Datum], Datum]:
-    """Without a separator each character is an element."""
+    """STRING_TO_ARRAY. With a NULL separator each character is an element."""
     blank, empty = pack_scalar("", VARCHAR), pack_scalar([], array(VARCHAR))
     if not separator or null_text is not None:
         return of_distinct(
@@ -228,8 +233,9 @@ def _string_to_array_of_row(
 
 
 def _checking(bind: Bind, check: Callable[..., Any]) -> Bind:
-    """A binder that tries literal options at once, so that a bad pattern is told with its
-    position."""
+    """A `bind` that tries literal options at once, so that an error of a pattern has its
+    position.
+    """
 
     def run(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
         bound, result = bind(name, arguments, position)
@@ -247,7 +253,7 @@ def _checking(bind: Bind, check: Callable[..., Any]) -> Bind:
 
 
 def told_of_literal(error: DataError, position: Position | None) -> Error:
-    """What is wrong with a pattern that stands in the statement."""
+    """The error of a pattern that is a literal of the statement."""
     kind = NotSupportedError if error.code is ErrorCode.NOT_SUPPORTED else ProgrammingError
     return kind(error.message, hint=error.hint, position=position)
 

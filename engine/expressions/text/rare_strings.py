@@ -1,5 +1,7 @@
-"""The rarer functions on text: TRANSLATE, OVERLAY, FORMAT, quoting, distances. Most go through
-Python, once per distinct text."""
+"""The rarer functions on text: TRANSLATE, OVERLAY, FORMAT, quoting, distances.
+
+Most are Python functions that are called once per distinct text.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ _LONGEST = 100_000_000
 
 def _translate(text: str, old: str, new: str) -> str:
     table: dict[int, str | None] = {}
-    for place, character in enumerate(old):
-        table.setdefault(ord(character), new[place] if place < len(new) else None)
+    for index, character in enumerate(old):
+        table.setdefault(ord(character), new[index] if index < len(new) else None)
     return text.translate(table)
 
 
@@ -56,26 +58,32 @@ def _quote_identifier(text: str) -> str:
 
 
 def _format(pattern: str | None, *values: str | None) -> str | None:
-    """PostgreSQL's FORMAT: %s, %I, %L, %%, with a position (%1$s), a width and `-` for the left."""
+    """PostgreSQL's FORMAT: %s, %I, %L, %%, with a position (%1$s), a width, and `-` to align
+    left.
+    """
     if pattern is None:
         return None
-    parts: list[str] = []
+    texts: list[str] = []
     at, following = 0, 0
     while at < len(pattern):
         if pattern[at] != "%":
             end = pattern.find("%", at)
             end = len(pattern) if end < 0 else end
-            parts.append(pattern[at:end])
+            texts.append(pattern[at:end])
             at = end
             continue
         at, text, following = _specifier(pattern, at + 1, following, values)
-        parts.append(text)
-    return "".join(parts)
+        texts.append(text)
+    return "".join(texts)
 
 
 def _specifier(
     pattern: str, at: int, following: int, values: Sequence[str | None]
 ) -> tuple[int, str, int]:
+    """The text of the specifier at `at`, with the index after it and the position of its value.
+
+    following: the position of the value that was used last.
+    """
     if pattern[at : at + 1] == "%":
         return at + 1, "%", following
     end = at
@@ -84,14 +92,14 @@ def _specifier(
     if end == len(pattern):
         raise DataError("the pattern of FORMAT ends within a %")
     head, kind = pattern[at:end], pattern[end]
-    place, dollar, rest = head.partition("$")
+    position, dollar, rest = head.partition("$")
     if not dollar:
-        place, rest = "", head
-    if (dollar and not place.isdigit()) or (
+        position, rest = "", head
+    if (dollar and not position.isdigit()) or (
         not rest.removeprefix("-").isdigit() and rest not in ("", "-")
     ):
         raise DataError(f"FORMAT doesn't know %{head}{kind}")
-    index = int(place) if place else following + 1
+    index = int(position) if position else following + 1
     if not 1 <= index <= len(values):
         raise DataError("FORMAT has too few arguments")
     text = _formatted(kind, values[index - 1])
@@ -112,15 +120,16 @@ def _formatted(kind: str, value: str | None) -> str:
 
 
 def _levenshtein(left: str, right: str) -> int:
+    """The edit distance, by one row of the distance matrix at a time."""
     if len(left) * len(right) > _LONGEST:
         raise DataError("the texts are too long for LEVENSHTEIN")
     row = list(range(len(right) + 1))
     for number, first in enumerate(left, 1):
         before, row[0] = row[0], number
-        for place, second in enumerate(right, 1):
-            before, row[place] = (
-                row[place],
-                min(row[place] + 1, row[place - 1] + 1, before + (first != second)),
+        for column, second in enumerate(right, 1):
+            before, row[column] = (
+                row[column],
+                min(row[column] + 1, row[column - 1] + 1, before + (first != second)),
             )
     return row[-1]
 
@@ -173,7 +182,7 @@ def _bind_format(name: str, arguments: Sequence[Expression], position: Position 
     for item in arguments:
         if not can_cast(item.type, VARCHAR) or item.type.kind is Kind.VARBINARY:
             raise ProgrammingError(
-                f"FORMAT doesn't take {item.type}", position=item.position or position
+                f"FORMAT doesn't accept {item.type}", position=item.position or position
             )
     return tuple(convert(item, VARCHAR) for item in arguments), VARCHAR
 

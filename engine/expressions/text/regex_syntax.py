@@ -1,8 +1,8 @@
-"""What is written in a regular expression: whether it is one of RE2's, and its groups by names of
-ours.
+"""The syntax of regular expressions: whether RE2 accepts a pattern, and the pattern with its groups
+renamed.
 
-RE2 works in time linear in the text, whatever the pattern; so it has no back-references and no
-look-around, which are refused by their names.
+RE2 runs in time linear in the text, whatever the pattern. So it has no back-references and no
+look-around, which are refused by name.
 """
 
 from __future__ import annotations
@@ -33,14 +33,21 @@ _CONSTRUCTS = (
     ("\\k", "a back-reference \\k"),
     *((f"\\{digit}", f"a back-reference \\{digit}") for digit in range(1, 10)),
 )
+"""Constructs of other dialects, by the characters that they begin with."""
 _POSSESSIVE = ("*+", "++", "?+", "}+")
 _ASSERTIONS = frozenset(("^", "$", "\\b", "\\B", "\\A", "\\z"))
+"""The tokens whose match depends on the characters around it."""
 
 
 @frozen
 class Regex:
-    """A pattern that RE2 takes. `named` is the same with each of its `groups` called g1, g2, …; it
-    can be put within another pattern."""
+    """A pattern that RE2 accepts.
+
+    pattern: the pattern with its flags.
+    named: the same with its groups named g1, g2, …, for use within another pattern.
+    groups: the number of groups.
+    has_assertions: whether a match depends on the characters around it.
+    """
 
     pattern: str
     named: str
@@ -49,8 +56,9 @@ class Regex:
 
 
 def _tokens(pattern: str) -> list[str]:
-    """The pattern cut into what begins a group, classes in brackets, quotations, escapes, and
-    single characters."""
+    """The pattern split into tokens: group openings, classes in brackets, quotations, escapes, and
+    single characters.
+    """
     tokens, at = [], 0
     while at < len(pattern):
         end = _end_of_token(pattern, at)
@@ -60,6 +68,7 @@ def _tokens(pattern: str) -> list[str]:
 
 
 def _end_of_token(pattern: str, at: int) -> int:
+    """The index after the token that begins at `at`."""
     if pattern.startswith("\\Q", at):
         end = pattern.find("\\E", at + 2)
         return len(pattern) if end < 0 else end + 2
@@ -82,6 +91,7 @@ def _end_of_token(pattern: str, at: int) -> int:
 
 
 def _end_of_class(pattern: str, at: int) -> int:
+    """The index after the class in brackets that begins at `at`."""
     at += 2 if pattern.startswith("[^", at) else 1
     first = at
     while at < len(pattern) and (pattern[at] != "]" or at == first):
@@ -92,28 +102,29 @@ def _end_of_class(pattern: str, at: int) -> int:
 
 @lru_cache(maxsize=256)
 def regex_of(pattern: str, inline: str = "") -> Regex:
-    """A pattern with RE2's `inline` flags; DataError, which names what is wrong in it, for one that
-    RE2 doesn't take."""
+    """A pattern with RE2's `inline` flags. DataError, which names the fault, if RE2 doesn't accept
+    it.
+    """
     try:
         pc.match_substring_regex(_NOTHING, pattern)
     except pa.ArrowInvalid as error:
         raise _fault(pattern, error) from None
-    # Arrow puts brackets around some patterns, and a quotation without an end would swallow them.
+    # Arrow puts brackets around some patterns, which an unterminated quotation would include.
     tokens = [
         item + "\\E" if item.startswith("\\Q") and not item.endswith("\\E") else item
         for item in _tokens(pattern)
     ]
-    parts, groups = [], 0
+    renamed, groups = [], 0
     for token in tokens:
         if token == "(" or token.startswith(("(?P<", "(?<")):
             groups += 1
-            parts.append(f"(?P<g{groups}>")
+            renamed.append(f"(?P<g{groups}>")
         else:
-            parts.append(token)
+            renamed.append(token)
     flags = f"(?{inline})" if inline else ""
     return Regex(
         pattern=flags + "".join(tokens),
-        named=f"(?:{flags}{''.join(parts)})",
+        named=f"(?:{flags}{''.join(renamed)})",
         groups=groups,
         has_assertions=not _ASSERTIONS.isdisjoint(tokens),
     )
@@ -123,7 +134,9 @@ _NOTHING = pack([""], VARCHAR)
 
 
 def unsupported(pattern: str) -> str | None:
-    """What of other dialects of regular expressions a pattern uses that RE2 doesn't have."""
+    """The first construct of another dialect that a pattern uses and RE2 doesn't have; None without
+    one.
+    """
     tokens = _tokens(pattern)
     for token in tokens:
         for opening, name in _CONSTRUCTS:
@@ -145,6 +158,7 @@ def _fault(pattern: str, error: Exception) -> DataError:
 
 
 def regex_message(error: Exception) -> str:
+    """Arrow's message about a regular expression, in Runnel's wording."""
     text = str(error)
     head = "Invalid regular expression: "
     return (

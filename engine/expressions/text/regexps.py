@@ -1,7 +1,7 @@
-"""Regular expressions beyond REGEXP_LIKE and REGEXP_REPLACE: what they find, and where. And SIMILAR
-TO.
+"""Regular expressions beyond REGEXP_LIKE and REGEXP_REPLACE: the matches and their positions. And
+SIMILAR TO.
 
-The language is RE2's, which takes time linear in the text. Each function works on all rows that
+The language is RE2's, which needs time linear in the text. Each function processes all rows that
 have the same pattern and options at once.
 """
 
@@ -41,7 +41,7 @@ _EMPTY = pack_scalar("", VARCHAR)
 
 
 def _over_texts(search: Callable[[Texts], pa.Array]) -> Callable[[Datum], Datum]:
-    """A kernel of what is searched for in texts that aren't NULL."""
+    """A kernel that applies `search` to the texts that aren't NULL."""
 
     def run(text: Datum) -> Datum:
         if isinstance(text, pa.Scalar):
@@ -59,13 +59,15 @@ def _over_texts(search: Callable[[Texts], pa.Array]) -> Callable[[Datum], Datum]
     return run
 
 
-def _places_text(texts: Texts, places: Places) -> pa.Array:
-    return texts.pieces(places.starts, places.ends, places.valid)
+def _places_text(texts: Texts, matches: Places) -> pa.Array:
+    return texts.substrings(matches.starts, matches.ends, matches.valid)
 
 
 def _rows_of_groups(texts: Texts, groups: list[Places]) -> pa.Array:
-    """The groups of each match as an array; without groups the whole of it."""
-    columns = [_places_text(texts, places) for places in groups[1:] or groups]
+    """The groups of each match as an array; if the pattern has no groups, the whole match as the
+    only element.
+    """
+    columns = [_places_text(texts, matches) for matches in groups[1:] or groups]
     return made(
         interleaved(columns), np.full(len(columns[0]), len(columns)), pa.list_(pa.string()), None
     )
@@ -102,7 +104,7 @@ def _check_group(regex: Regex, group: int) -> None:
 
 
 def _extract(pattern: str, group: int = 0, flags: str = "") -> Callable[[Datum], Datum]:
-    """DuckDB's: the empty text where nothing is found."""
+    """REGEXP_EXTRACT as in DuckDB: the empty text if there is no match."""
     regex = regex_with(pattern, flags)
     _check_group(regex, group)
 
@@ -132,7 +134,7 @@ def _extract_all(pattern: str, group: int = 0, flags: str = "") -> Callable[[Dat
 
 def _check_start(start: int) -> None:
     if start < 1:
-        raise DataError(f"a place in a text is at least 1, not {start}")
+        raise DataError(f"a position in a text is at least 1, not {start}")
 
 
 def _count(pattern: str, start: int = 1, flags: str = "") -> Callable[[Datum], Datum]:
@@ -147,7 +149,7 @@ def _count(pattern: str, start: int = 1, flags: str = "") -> Callable[[Datum], D
 
 
 def _nth(regex: Regex, start: int, number: int, group: int) -> Callable[[Texts], Places]:
-    """Where the `number`-th match from the `start`-th character on, or a group of it, is."""
+    """Finds the `number`-th match from the `start`-th character on, or one of its groups."""
     _check_start(start)
     if number < 1:
         raise DataError(f"the number of a match is at least 1, not {number}")
@@ -165,10 +167,10 @@ def _nth(regex: Regex, start: int, number: int, group: int) -> Callable[[Texts],
 def _substr(
     pattern: str, start: int = 1, number: int = 1, flags: str = "", group: int = 0
 ) -> Callable[[Datum], Datum]:
-    places = _nth(regex_with(pattern, flags), start, number, group)
+    nth = _nth(regex_with(pattern, flags), start, number, group)
 
     def search(texts: Texts) -> pa.Array:
-        found = places(texts)
+        found = nth(texts)
         return scattered(_places_text(texts, found), found.rows, len(texts.starts))
 
     return _over_texts(search)
@@ -179,10 +181,10 @@ def _instr(
 ) -> Callable[[Datum], Datum]:
     if end not in (0, 1):
         raise DataError("the end option of REGEXP_INSTR is 0 or 1")
-    places = _nth(regex_with(pattern, flags), start, number, group)
+    nth = _nth(regex_with(pattern, flags), start, number, group)
 
     def search(texts: Texts) -> pa.Array:
-        found = places(texts)
+        found = nth(texts)
         found = found if found.valid is None else found.chosen(found.valid)
         answer = np.zeros(len(texts.starts), np.int32)
         answer[found.rows] = (
@@ -204,11 +206,12 @@ _META = frozenset("|*+?(){}[]")
 
 @lru_cache(maxsize=256)
 def _similar_regex(pattern: str, escape: str = "\\") -> str:
-    """A SIMILAR TO pattern as a regular expression: % and _ as in LIKE, | * + ? {m,n} ( ) [ ] as in
-    regular expressions."""
+    """A SIMILAR TO pattern as a regular expression: % and _ as in LIKE, and | * + ? {m,n} ( ) [ ]
+    as in regular expressions.
+    """
     if len(escape) > 1:
         raise DataError("ESCAPE must be a single character")
-    parts: list[str] = []
+    tokens: list[str] = []
     at, in_brackets = 0, False
     while at < len(pattern):
         character = pattern[at]
@@ -216,17 +219,17 @@ def _similar_regex(pattern: str, escape: str = "\\") -> str:
             at += 1
             if at == len(pattern):
                 raise DataError("a SIMILAR TO pattern ends with its escape character")
-            parts.append(_quoted(pattern[at]))
+            tokens.append(_quoted(pattern[at]))
         elif in_brackets:
             in_brackets = character != "]"
-            parts.append("\\" + character if character in "\\&~" else character)
+            tokens.append("\\" + character if character in "\\&~" else character)
         else:
             in_brackets = character == "["
-            parts.append(
+            tokens.append(
                 _SIMILAR.get(character) or (character if character in _META else _quoted(character))
             )
         at += 1
-    return "".join(parts)
+    return "".join(tokens)
 
 
 def _quoted(character: str) -> str:
@@ -249,8 +252,9 @@ def _similar(pattern: str, escape: str = "\\") -> Callable[[Datum], Datum]:
 
 
 def _trying(bind: Any, make: Callable[..., Any]) -> Any:
-    """A binder that tries a literal pattern, with what options are literals, at once, so that a bad
-    one is told with its position."""
+    """A `bind` that tries a literal pattern with literal options at once, so that an error of the
+    pattern has its position.
+    """
 
     def run(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
         bound, result = bind(name, arguments, position)
@@ -272,7 +276,7 @@ def _regexp(
     result: SqlType,
     make: Callable[..., Callable[[Datum], Datum]],
 ) -> Function:
-    """A function of a text, a pattern, and options that may be left out."""
+    """A function of a text, a pattern, and optional further arguments."""
     return Function(
         name=name,
         arguments=f"s VARCHAR, pattern VARCHAR {arguments}",

@@ -1,6 +1,9 @@
-"""SPLIT_PART with a separator of one byte, over all rows at once: its places are found in the bytes
-of the whole column. They are kept while the column is, for the next part of the same texts:
-addresses are seldom cut up for one of their parts alone."""
+"""SPLIT_PART with a separator of one byte, for all rows at once.
+
+The separators are found in the bytes of the whole column. They are cached as long as the column
+exists, for the next field of the same texts: a query that splits an address usually needs several
+of its fields.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,23 @@ from runnel.columns.batches import Numbers, indexes, validity
 
 
 class _Separators(NamedTuple):
-    """The places of a separator in the bytes of a column, a place beyond them all, and which is the
-    first of each text."""
+    """The separators in the bytes of a column.
 
-    places: Numbers
+    offsets: the byte offset of each separator, and a last one beyond all texts.
+    first: for each text, the index in `offsets` of the first separator at or after its beginning.
+    """
+
+    offsets: Numbers
     first: Numbers
 
 
 class _Kept(local):
-    """What was found last, by each thread."""
+    """The separators that were found last in this thread.
+
+    texts: the column; a weak reference, so that the cache doesn't extend its life.
+    separator: the byte.
+    found: the separators; None if the column no longer exists.
+    """
 
     texts: ref[pa.Array] | None = None
     separator = 0
@@ -38,8 +49,9 @@ _kept = _Kept()
 
 
 def nth_part(texts: pa.Array, separator: int, index: int) -> pa.Array:
-    """The `index`-th (from 1) part of each text between bytes `separator`, which is ASCII; empty
-    where there are fewer."""
+    """The `index`-th (from 1) field of each text between bytes `separator`, which is ASCII; empty
+    if there are fewer fields.
+    """
     rows = len(texts)
     offsets = (
         np.frombuffer(texts.buffers()[1], np.int32, rows + 1, texts.offset * 4)
@@ -49,8 +61,8 @@ def nth_part(texts: pa.Array, separator: int, index: int) -> pa.Array:
     if offsets[0] == offsets[-1]:
         return texts
     begins, stops = _part_places(offsets, _separators(texts, offsets, separator), index)
-    # The parts as texts in the bytes that there are, with what lies between two of them as a text
-    # too.
+    # The fields become texts over the same bytes, without a copy: every second text is a field,
+    # and the text after it has the bytes up to the next field.
     cuts = np.empty(2 * rows, np.int32)
     cuts[0::2] = begins
     cuts[1::2] = stops
@@ -61,27 +73,35 @@ def nth_part(texts: pa.Array, separator: int, index: int) -> pa.Array:
 
 
 def _separators(texts: pa.Array, offsets: Numbers, separator: int) -> _Separators:
-    kept = _kept
+    last = _kept
     if (
-        kept.found is not None
-        and kept.separator == separator
-        and kept.texts is not None
-        and kept.texts() is texts
+        last.found is not None
+        and last.separator == separator
+        and last.texts is not None
+        and last.texts() is texts
     ):
-        return kept.found
+        return last.found
     octets = np.frombuffer(texts.buffers()[2], np.uint8)
-    places = np.flatnonzero(octets[offsets[0] : offsets[-1]] == separator) + offsets[0]
+    matches = np.flatnonzero(octets[offsets[0] : offsets[-1]] == separator) + offsets[0]
     found = _Separators(
-        np.append(places, np.iinfo(np.int64).max), np.searchsorted(places, offsets[:-1])
+        np.append(matches, np.iinfo(np.int64).max), np.searchsorted(matches, offsets[:-1])
     )
-    kept.texts, kept.separator, kept.found = ref(texts, kept.forget), separator, found
+    last.texts, last.separator, last.found = ref(texts, last.forget), separator, found
     return found
 
 
+# For the texts 'a,b,c' and 'd' (bytes 0 to 5, and 5 to 6) and index = 2:
+#     starts  [0, 5]        ends  [5, 6]
+#     found   [1, 3, MAX]   the offsets of the separators
+#     separators.first  [0, 2]
+#     first   [1, 3]        the index of the separator after the field: 'b' has the one at offset 3,
+#                           'd' has none, so its index is clipped to the last one
+#     stops   [3, 6]        clipped to the ends of the texts
+#     begins  [2, 6]        one after the separator before the field; 6 to 6 is empty
 def _part_places(offsets: Numbers, separators: _Separators, index: int) -> tuple[Numbers, Numbers]:
-    """Where the parts begin and end in the bytes."""
+    """The offsets in the bytes at which the fields begin and end."""
     starts, ends = offsets[:-1], offsets[1:]
-    found = separators.places
+    found = separators.offsets
     last = len(found) - 1
     first = separators.first + index - 1
     stops = np.minimum(found[np.minimum(first, last)], ends)

@@ -1,5 +1,6 @@
 """Functions on text. Positions and lengths count characters (code points), from 1. Patterns are in
-`patterns.py`."""
+`patterns.py`.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +27,9 @@ _NULL = null_scalar(VARCHAR)
 _ZERO = pack_scalar(0, INTEGER)
 _ONE = pack_scalar(1, INTEGER)
 _FAR = 2**31 - 1
-"""A position that no text reaches."""
+"""A position after the end of every text."""
 LONGEST = 100_000_000
-"""No text function makes a value with more characters than this."""
+"""The largest number of characters of a text that a text function returns."""
 
 
 def _trim(kernel: Kernel, of_row: Callable[[str, str], str]) -> Callable[[Call], Kernel]:
@@ -76,7 +77,7 @@ def _right_of_row(text: str, count: int) -> str:
 
 
 def _pad(at_left: bool) -> tuple[Callable[..., Callable[[Datum], Datum]], Callable[..., str]]:
-    """LPAD and RPAD: to exactly `length` characters; what is longer is cut at its end."""
+    """LPAD and RPAD: exactly `length` characters; a longer text is cut at its end."""
 
     def of_row(text: str, length: int, fill: str = " ") -> str:
         _check_length(length)
@@ -128,15 +129,15 @@ def _replace(old: str, new: str) -> Callable[[Datum], Datum]:
     return lambda text: pc.replace_substring(text, old, new)
 
 
-def _position(sought: str, start: int = 1) -> Callable[[Datum], Datum]:
-    """Where `sought` is first found from `start` on; 0 where it isn't."""
+def _position(needle: str, start: int = 1) -> Callable[[Datum], Datum]:
+    """The position of the first `needle` from `start` on; 0 if there is none."""
 
     def run(text: Datum) -> Datum:
         if start < 1 or start > _FAR:
             return pc.if_else(pc.is_valid(text), _ZERO, null_like(text, INTEGER))
         if start == 1:
-            return _find(text, sought)
-        found = _find(pc.utf8_slice_codeunits(text, start - 1), sought)
+            return _find(text, needle)
+        found = _find(pc.utf8_slice_codeunits(text, start - 1), needle)
         shift = pack_scalar(start - 1, INTEGER)
         inside = pc.less_equal(shift, pc.utf8_length(text))
         hit = pc.and_(pc.greater(found, _ZERO), inside)
@@ -145,27 +146,27 @@ def _position(sought: str, start: int = 1) -> Callable[[Datum], Datum]:
     return run
 
 
-def _find(text: Datum, sought: str) -> Datum:
-    found = pc.find_substring(text, sought)
-    if sought and any_true(pc.invert(pc.string_is_ascii(text))):
-        # The kernel counts bytes: count the characters before the hit instead.
-        before = pc.list_element(pc.split_pattern(text, sought, max_splits=1), 0)
+def _find(text: Datum, needle: str) -> Datum:
+    found = pc.find_substring(text, needle)
+    if needle and any_true(pc.invert(pc.string_is_ascii(text))):
+        # The kernel returns a byte offset. The position is the number of characters before it.
+        before = pc.list_element(pc.split_pattern(text, needle, max_splits=1), 0)
         found = pc.if_else(pc.greater_equal(found, _ZERO), pc.utf8_length(before), found)
     return pc.add(found, _ONE)
 
 
-def _position_of_row(text: str, sought: str, start: int = 1) -> int:
-    return 0 if start < 1 or start - 1 > len(text) else text.find(sought, start - 1) + 1
+def _position_of_row(text: str, needle: str, start: int = 1) -> int:
+    return 0 if start < 1 or start - 1 > len(text) else text.find(needle, start - 1) + 1
 
 
 def _bind_position(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """POSITION(sought IN s [FROM start]): STRPOS with the first two arguments changed about."""
-    sought, *rest = arguments or (None,)
-    if sought is None or not rest:
+    """POSITION(needle IN s [FROM start]): STRPOS with the first two arguments exchanged."""
+    needle, *rest = arguments or (None,)
+    if needle is None or not rest:
         raise ProgrammingError(
             f"POSITION takes 2 to 3 arguments, not {len(arguments)}", position=position
         )
-    return _STRPOS(name, (rest[0], sought, *rest[1:]), position)
+    return _STRPOS(name, (rest[0], needle, *rest[1:]), position)
 
 
 def _split_part(separator: str, index: int) -> Callable[[Datum], Datum]:
@@ -194,18 +195,20 @@ def _split_part(separator: str, index: int) -> Callable[[Datum], Datum]:
 def _split_part_of_row(text: str, separator: str, index: int) -> str:
     if index == 0:
         raise DataError("SPLIT_PART position must not be 0")
-    parts = text.split(separator) if separator else [text]
-    place = index - 1 if index > 0 else len(parts) + index
-    return parts[place] if 0 <= place < len(parts) else ""
+    fields = text.split(separator) if separator else [text]
+    position = index - 1 if index > 0 else len(fields) + index
+    return fields[position] if 0 <= position < len(fields) else ""
 
 
 _WORD = re.compile(r"[^\W_]+")
 
 
 def _initcap(texts: pa.Array) -> pa.Array:
-    """Words are runs of letters and digits; Arrow's utf8_title would begin a new one after a digit
-    or an apostrophe. A letter is what UPPER and LOWER make of it, which keep the number of
-    characters."""
+    """INITCAP: each run of letters and digits is a word.
+
+    Arrow's utf8_title would begin a new word after a digit or an apostrophe. Upper and lower case
+    are those of UPPER and LOWER, which preserve the number of characters.
+    """
     encoded = texts.dictionary_encode()
     distinct = encoded.dictionary
     columns = (
@@ -238,26 +241,25 @@ _CODE_OF_FIRST = of_distinct(
 )
 
 
-def _concat(*parts: Datum) -> Datum:
-    """CONCAT leaves NULLs out. (Arrow's own way to do so drops rows in which all parts are
-    NULL.)"""
-    return pc.binary_join_element_wise(*(pc.coalesce(part, _EMPTY) for part in parts), _EMPTY)
+def _concat(*texts: Datum) -> Datum:
+    """CONCAT ignores NULLs. (Arrow's option for this drops rows in which all texts are NULL.)"""
+    return pc.binary_join_element_wise(*(pc.coalesce(text, _EMPTY) for text in texts), _EMPTY)
 
 
-def _concat_ws(separator: Datum, *parts: Datum) -> Datum:
+def _concat_ws(separator: Datum, *texts: Datum) -> Datum:
     joined = null_like(separator, VARCHAR)
-    for part in parts:
-        both = pc.binary_join_element_wise(joined, part, separator)
-        joined = pc.coalesce(both, joined, part)
+    for text in texts:
+        both = pc.binary_join_element_wise(joined, text, separator)
+        joined = pc.coalesce(both, joined, text)
     return pc.if_else(pc.is_valid(separator), pc.coalesce(joined, _EMPTY), _NULL)
 
 
-def _join(*parts: Datum) -> Datum:
-    return pc.binary_join_element_wise(*parts, _EMPTY)
+def _join(*texts: Datum) -> Datum:
+    return pc.binary_join_element_wise(*texts, _EMPTY)
 
 
 def _bind_join(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """`||`: any two values that can be text, one of them being text or NULL; or two arrays."""
+    """`||`: two values that can be cast to text, one of which is text or NULL; or two arrays."""
     check_count("||", arguments, 2, position)
     left, right = arguments
     for item in arguments:
@@ -389,7 +391,7 @@ FUNCTIONS = (
     ),
     named(
         "strpos",
-        "s VARCHAR, sought VARCHAR [, start BIGINT]",
+        "s VARCHAR, substring VARCHAR [, start BIGINT]",
         "INTEGER",
         _STRPOS,
         by_option(_position, _position_of_row),
@@ -397,7 +399,7 @@ FUNCTIONS = (
     ),
     named(
         "position",
-        "sought VARCHAR IN s VARCHAR [FROM start BIGINT]",
+        "substring VARCHAR IN s VARCHAR [FROM start BIGINT]",
         "INTEGER",
         _bind_position,
         by_option(_position, _position_of_row),

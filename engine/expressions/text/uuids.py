@@ -1,5 +1,7 @@
-"""UUIDs: text in canonical form inside (lower case, 8-4-4-4-12), which sorts and hashes as the 16
-bytes do."""
+"""UUIDs, which are stored as text in canonical form (lower case, 8-4-4-4-12).
+
+The text sorts like the 16 bytes.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,7 @@ from runnel.sqltypes import VARCHAR
 WIDTH = 16
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 _PLACES = np.array([i for i in range(36) if i not in (8, 13, 18, 23)])
+"""The positions of the 32 digits in the canonical text."""
 _ACCEPTED = (
     r"^(?:[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|\{[0-9a-f]{8}-?(?:[0-9a-f]{4}-?)"
     r"{3}[0-9a-f]{12}\})$"
@@ -27,7 +30,8 @@ _JOINED = r"\1-\2-\3-\4-\5"
 
 def parse(text: Datum) -> Datum:
     """Text in any usual form (upper case, in braces, without hyphens) in canonical form;
-    ArrowInvalid for any other."""
+    ArrowInvalid for any other text.
+    """
     if not any_true(pc.invert(pc.match_substring_regex(text, _CANONICAL))):
         return text
     lower = pc.ascii_lower(pc.utf8_trim_whitespace(text))
@@ -36,6 +40,10 @@ def parse(text: Datum) -> Datum:
     return pc.replace_substring_regex(lower, _PARTS, _JOINED)
 
 
+# For the bytes 0x1f, 0x20, … of one row:
+#     octets >> 4  [1, 2, …]    the high digits, which go to even columns of `digits`
+#     octets & 15  [15, 0, …]   the low digits, which go to odd columns
+#     digits       b"1f20…"     32 characters, which go to `texts` between the hyphens
 def text_of(
     octets: np.ndarray[tuple[int, int], np.dtype[np.uint8]], valid: np.ndarray | None = None
 ) -> pa.Array:
@@ -62,7 +70,7 @@ def text_of(
 
 
 def from_storage(array: pa.Array) -> pa.Array:
-    """An Arrow uuid array, or 16 bytes each, as text."""
+    """An Arrow uuid array, or an array of 16 bytes each, as text."""
     storage = array.storage if isinstance(array, pa.ExtensionArray) else array
     data = storage.buffers()[1]
     if data is None or not len(storage):
@@ -73,6 +81,10 @@ def from_storage(array: pa.Array) -> pa.Array:
     return text_of(octets, validity(storage))
 
 
+# The inverse of `text_of`:
+#     values  b"1f20…-…"       36 characters for each row
+#     digits  [1, 15, 2, 0, …]  the 32 hexadecimal digits as numbers
+#     octets  [0x1f, 0x20, …]  pairs of digits
 def to_storage(array: pa.Array) -> pa.Array:
     """Canonical texts as an Arrow uuid array."""
     filled = pc.coalesce(array, _ZEROS) if array.null_count else array
