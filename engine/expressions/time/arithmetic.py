@@ -43,7 +43,7 @@ _INT64 = pa.int64()
 
 
 def bind(name: str, left: Expression, right: Expression) -> Bound | None:
-    """The operands and the result type; None where the operator doesn't take them."""
+    """The operands and the result type; None if the operator doesn't accept them."""
     if name in ("add", "subtract"):
         return _bind_sum(name, left, right)
     if name == "multiply" and left.type.is_numeric:
@@ -81,7 +81,7 @@ def _bind_difference(left: Expression, right: Expression) -> Bound | None:
 
 
 def compile_call(call: Call) -> Kernel:
-    """The kernel of a call whose arguments `bind` gave."""
+    """The kernel of a call whose arguments `bind` returned."""
     left, right = (item.type for item in call.arguments)
     checked = pc.add_checked if call.function == "add" else pc.subtract_checked
     if call.function in ("multiply", "divide"):
@@ -114,6 +114,7 @@ def _difference(operand: SqlType) -> Kernel:
 
 
 def _scaled(name: str, interval: SqlType, factor: SqlType) -> Kernel:
+    """INTERVAL * number or INTERVAL / number, rounded half away from zero to whole µs or months."""
     arrow = to_arrow(interval)
     integers = pa.int32() if interval.kind is Kind.INTERVAL_MONTH else _INT64
     if factor.is_integer:
@@ -147,9 +148,9 @@ _FIRST, _LAST = pack_scalar(FIRST_US, BIGINT), pack_scalar(LAST_US, BIGINT)
 
 def _in_range(operation: Kernel) -> Kernel:
     def run(left: Datum, right: Datum) -> Datum:
-        moment = operation(pc.cast(left, _INT64), pc.cast(right, _INT64))
-        _check(moment, _FIRST, _LAST)
-        return pc.cast(moment, left.type)
+        result = operation(pc.cast(left, _INT64), pc.cast(right, _INT64))
+        _check(result, _FIRST, _LAST)
+        return pc.cast(result, left.type)
 
     return run
 
@@ -163,16 +164,28 @@ def _around_the_clock(operation: Kernel) -> Kernel:
     day = pack_scalar(DAY_US, BIGINT)
 
     def run(left: Datum, right: Datum) -> Datum:
-        # The interval is brought below a day first, so that nothing overflows.
-        moment = operation(pc.cast(left, _INT64), pc.remainder(pc.cast(right, _INT64), day))
-        return pc.cast(pc.modulo(moment, day), pa.time64("us"))
+        # The interval is reduced to less than a day first, so that the sum can't overflow.
+        result = operation(pc.cast(left, _INT64), pc.remainder(pc.cast(right, _INT64), day))
+        return pc.cast(pc.modulo(result, day), pa.time64("us"))
 
     return run
 
 
+# For 2024-01-31 10:00 plus 1 month, in `run`:
+#     days    2024-01-31
+#     start   2024-01      the month
+#     target  649          months since 1970-01: 2024-02
+#     first   2024-02-01
+#     length  29           days of the target month
+#     day     28           min(30, length − 1): the day of the month from 0
+#     result  2024-02-29 10:00
+# A target below −23628 (0001-01) or from 96360 (10000-01) on is out of range.
 def _add_months(operand: SqlType, sign: int) -> Kernel:
-    """TIME isn't changed by months. The rest goes through numpy's calendar: month arithmetic on
-    whole months, then the day of the month, cut to the month's length."""
+    """Adds months by numpy's calendar: to the month, and then the day of the month, at most the
+    last day.
+
+    A TIME isn't changed by months.
+    """
     if operand.kind is Kind.TIME:
         null = null_scalar(operand)
         return lambda left, right: pc.if_else(pc.is_valid(right), left, null)
@@ -193,10 +206,10 @@ def _add_months(operand: SqlType, sign: int) -> Kernel:
             np.int64
         )
         day = np.minimum((days - start.astype("datetime64[D]")).astype(np.int64), length - 1)
-        moment = (first.astype(np.int64) + day) * DAY_US + (
+        result = (first.astype(np.int64) + day) * DAY_US + (
             stamps - days.astype("datetime64[us]")
         ).astype(np.int64)
         validity = None if mask.all() else valid.buffers()[1]
-        return pa.Array.from_buffers(arrow, len(left), [validity, pa.py_buffer(moment)])
+        return pa.Array.from_buffers(arrow, len(left), [validity, pa.py_buffer(result)])
 
     return over_arrays(run)

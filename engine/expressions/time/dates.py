@@ -1,5 +1,6 @@
-"""Dates and times compared, and taken apart: DATE_BIN, DATE_DIFF, AGE, OVERLAPS, LAST_DAY, names of
-days and months, YEAR(x) and so on."""
+"""Functions that compare dates and times, and that return their fields: DATE_BIN, DATE_DIFF, AGE,
+OVERLAPS, LAST_DAY, names of days and months, YEAR(x) and similar.
+"""
 
 from __future__ import annotations
 
@@ -69,17 +70,17 @@ def _bind_bin(name: str, arguments: Sequence[Expression], position: Position | N
         raise ProgrammingError(
             f"argument 1 of DATE_BIN must be an INTERVAL, not {stride.type}", position=position
         )
-    moments = coerce([*arguments[1:], Expression(type=TIMESTAMP)], "DATE_BIN", position)[:-1]
-    if moments[0].type.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
+    instants = coerce([*arguments[1:], Expression(type=TIMESTAMP)], "DATE_BIN", position)[:-1]
+    if instants[0].type.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
         raise ProgrammingError(
             f"argument 2 of DATE_BIN must be a TIMESTAMP, not {arguments[1].type}",
             position=position,
         )
-    return (stride, *moments), moments[0].type
+    return (stride, *instants), instants[0].type
 
 
 _ORIGIN = 946_684_800_000_000
-"""2000-01-01, a Saturday; bins without an origin begin there."""
+"""2000-01-01, a Saturday: the start of bins without an origin."""
 
 
 def _bin(call: Call) -> Kernel:
@@ -88,11 +89,11 @@ def _bin(call: Call) -> Kernel:
     def run(*arrays: pa.Array) -> pa.Array:
         columns = [pc.cast(array, _INT64) for array in arrays]
         values, mask = columns_with_defaults(columns, (1, 0, 0)[: len(columns)])
-        stride, moment = values[0], values[1]
-        origin = values[2] if len(values) == 3 else np.full_like(moment, _ORIGIN)
+        stride, timestamp = values[0], values[1]
+        origin = values[2] if len(values) == 3 else np.full_like(timestamp, _ORIGIN)
         if (stride <= 0).any():
             raise DataError("the stride of DATE_BIN must be positive")
-        start = origin + (moment - origin) // stride * stride
+        start = origin + (timestamp - origin) // stride * stride
         if ((start < FIRST_US) | (start > LAST_US)).any():
             raise DataError("out of range")
         return from_numbers(start, arrow, mask)
@@ -115,6 +116,7 @@ _DIFFERENCES = (
     "century",
 )
 _PER_MONTH = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200}
+"""Units of months, in months."""
 
 
 def _bind_difference(
@@ -128,20 +130,20 @@ def _bind_difference(
             hint=suggest(unit, _DIFFERENCES),
             position=arguments[0].position,
         )
-    moments = coerce(arguments[1:], name.upper(), position)
-    moments = [
+    instants = coerce(arguments[1:], name.upper(), position)
+    instants = [
         convert(item, TIMESTAMP) if item.type.kind in (Kind.DATE, Kind.NULL, Kind.VARCHAR) else item
-        for item in moments
+        for item in instants
     ]
-    if not all(item.type.is_temporal for item in moments):
+    if not all(item.type.is_temporal for item in instants):
         raise ProgrammingError(
             f"{name.upper()} needs dates or times, not {arguments[1].type}", position=position
         )
-    return (Literal(value=unit, type=VARCHAR, position=arguments[0].position), *moments), BIGINT
+    return (Literal(value=unit, type=VARCHAR, position=arguments[0].position), *instants), BIGINT
 
 
 def _difference(call: Call) -> Kernel:
-    """How many boundaries of the unit lie between two moments, in the session's zone."""
+    """The number of boundaries of the unit between two times, in the session's zone."""
     unit = call.arguments[0]
     assert isinstance(unit, Literal)
     kind = call.arguments[1].type.kind
@@ -161,7 +163,10 @@ def _difference(call: Call) -> Kernel:
     return run
 
 
+# For the week of 1970-01-01 (a Thursday): number = 0 + 3 days since Monday 1969-12-29, 3 // 7 = 0;
+# for 1970-01-05 it is (4 + 3) // 7 = 1. For the quarter: number = 1970 * 12 months, // 3 = 7880.
 def _boundary(micros: Numbers, unit: str) -> Numbers:
+    """The number of boundaries of the unit before each time, from a fixed origin."""
     months = _PER_MONTH.get(unit)
     if months is not None:
         number: Numbers = (
@@ -177,29 +182,29 @@ def _boundary(micros: Numbers, unit: str) -> Numbers:
 
 
 def _bind_age(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """AGE(x, y) is x − y; AGE(x) counts from today's midnight."""
+    """AGE(x, y) is x − y; AGE(x) is today's midnight − x."""
     if len(arguments) not in (1, 2):
         raise ProgrammingError(
             f"AGE takes 1 to 2 arguments, not {len(arguments)}", position=position
         )
-    moments = coerce([*arguments, Expression(type=TIMESTAMP)], "AGE", position)[:-1]
-    if not all(item.type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ) for item in moments):
+    instants = coerce([*arguments, Expression(type=TIMESTAMP)], "AGE", position)[:-1]
+    if not all(item.type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ) for item in instants):
         raise ProgrammingError(
             f"AGE needs dates or timestamps, not {arguments[0].type}", position=position
         )
-    return tuple(moments), INTERVAL
+    return tuple(instants), INTERVAL
 
 
 def _age(call: Call) -> Kernel:
     arrow = to_arrow(INTERVAL)
     is_instant = call.arguments[0].type.kind is Kind.TIMESTAMP_TZ
 
-    def run(frame: Frame, *moments: Datum) -> Datum:
-        if len(moments) == 1:
+    def run(frame: Frame, *instants: Datum) -> Datum:
+        if len(instants) == 1:
             midnight = pc.cast(today(frame.context), pa.timestamp("us"))
             start: Datum = instant(midnight, frame.context.zone) if is_instant else midnight
-            moments = (start, moments[0])
-        left, right = (pc.cast(item, _INT64) for item in moments)
+            instants = (start, instants[0])
+        left, right = (pc.cast(item, _INT64) for item in instants)
         return pc.cast(pc.subtract_checked(left, right), arrow)
 
     return run
@@ -216,8 +221,10 @@ def _bind_overlaps(name: str, arguments: Sequence[Expression], position: Positio
 
 
 def _overlaps(first: Datum, second: Datum, third: Datum, fourth: Datum) -> Datum:
-    """As the SQL standard has it: with s and e in order, s1 < e2 and s2 < e1, and a point overlaps
-    where it lies within."""
+    """OVERLAPS of the SQL standard: with each pair in order, start < stop and begin < end.
+
+    Two ranges that begin at the same time overlap, even if they are points.
+    """
     start, end = (
         pc.min_element_wise(first, second, skip_nulls=False),
         pc.max_element_wise(first, second, skip_nulls=False),
@@ -303,7 +310,7 @@ _PARTS = {
 
 
 def _part(field: str, names: tuple[str, ...]) -> Function:
-    """YEAR(x): EXTRACT's number as an integer, fractions of a second cut off."""
+    """YEAR(x) and similar: EXTRACT's number as an integer, without fractions of a second."""
     source = extract.FUNCTIONS[0]
     name = Literal(value=field, type=VARCHAR)
 

@@ -1,9 +1,9 @@
-"""EXTRACT(field FROM value) and DATE_PART: one number, DOUBLE, out of a date, a time, a timestamp
-or an interval.
+"""EXTRACT(field FROM value) and DATE_PART: a field of a date, a time, a timestamp or an interval,
+as DOUBLE.
 
-An instant is seen in the session's zone. SECOND, MILLISECOND and MICROSECOND hold the seconds'
-fraction, and the latter two the seconds as well. Years before 1 count 0, −1, …; weeks are ISO
-weeks, a DOW of 0 is Sunday.
+The fields of an instant are those in the session's zone. SECOND includes the fraction; MILLISECOND
+and MICROSECOND include the seconds and their fraction. Years before 1 count 0, −1, …; weeks are ISO
+weeks; Sunday has DOW 0.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _in_minute(value: Datum) -> Datum:
 
 
 def _century(size: int) -> Callable[[Datum], Datum]:
-    """Centuries and millennia begin with the year 1; before it they count backwards from −1."""
+    """Centuries and millennia begin with year 1; before it they count backwards from −1."""
 
     def run(value: Datum) -> Datum:
         year = pc.year(value)
@@ -98,7 +98,7 @@ _EPOCH: dict[str, Callable[[Datum], Datum]] = {"epoch": _scaled(SECOND_US, _micr
 
 
 def _offset(value: Datum, zone: str) -> Datum:
-    """Seconds that local time is ahead of UTC."""
+    """The offset of local time from UTC, in seconds."""
     return pc.divide(pc.subtract(_micros(local(value, zone)), _micros(value)), _number(SECOND_US))
 
 
@@ -110,6 +110,10 @@ _OFFSET_FIELDS: dict[str, Callable[[Datum], Datum]] = {
 
 
 def _of_duration(unit: int, within: int | None) -> Callable[[Datum], Datum]:
+    """A field of an interval of days and time: whole units, of the remainder by `within` if that is
+    set.
+    """
+
     def run(value: Datum) -> Datum:
         micros = _micros(value)
         rest = micros if within is None else pc.remainder(micros, _number(within))
@@ -155,6 +159,7 @@ PLURALS = {
     "years": "year",
     "dayofweek": "dow",
 }
+"""Other names of the fields."""
 PLURALS |= {
     f"{unit}s": unit for unit in ("decade", "quarter", "month", "week", "day", "hour", "minute")
 }

@@ -1,7 +1,7 @@
-"""Intervals as text: 'D days HH:MM:SS.ffffff' and 'Y years M months', as PostgreSQL writes them,
-and back.
+"""Intervals as text and back: 'D days HH:MM:SS.ffffff' and 'Y years M mons', as PostgreSQL writes
+them.
 
-Reading intervals has no kernels; it is done once per distinct text.
+Formatting uses Arrow's kernels. Parsing is in Python, once per distinct text.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ UNIT_US = {
     "millisecond": 1000,
     "microsecond": 1,
 }
+"""Units of fixed length, in µs."""
 UNIT_US["week"] = 7 * DAY_US
 UNIT_MONTHS = {
     "month": 1,
@@ -37,6 +38,7 @@ UNIT_MONTHS = {
     "century": 1200,
     "millennium": 12000,
 }
+"""Units of whole months, in months."""
 
 _EMPTY = pack_scalar("", VARCHAR)
 _ZERO = pack_scalar(0, BIGINT)
@@ -45,6 +47,7 @@ _CLOCK = re.compile(r"([+-])?(\d+):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?$")
 
 
 def format_durations(array: pa.Array) -> pa.Array:
+    """Intervals of days and time as text."""
     total = pc.cast(array, pa.int64())
     negative = pc.less(total, _ZERO)
     sign = pc.if_else(negative, pack_scalar("-", VARCHAR), _EMPTY)
@@ -70,12 +73,15 @@ def format_durations(array: pa.Array) -> pa.Array:
 
 
 def format_months(array: pa.Array) -> pa.Array:
+    """Intervals of months as text."""
     total = pc.cast(array, pa.int64())
     negative = pc.less(total, _ZERO)
     sign = pc.if_else(negative, pack_scalar("-", VARCHAR), _EMPTY)
     years, months = _split(pc.abs(total), 12)
-    parts = (_counted(years, sign, "year"), _counted(months, sign, "mon"))
-    text = pc.utf8_trim(pc.binary_join_element_wise(*parts, pack_scalar(" ", VARCHAR)), " ")
+    texts_of_units = (_counted(years, sign, "year"), _counted(months, sign, "mon"))
+    text = pc.utf8_trim(
+        pc.binary_join_element_wise(*texts_of_units, pack_scalar(" ", VARCHAR)), " "
+    )
     return pc.if_else(pc.equal(text, _EMPTY), pack_scalar("0 mons", VARCHAR), text)
 
 
@@ -95,6 +101,7 @@ def offset_text(microseconds: pa.Array) -> pa.Array:
 
 
 def _split(array: pa.Array, unit: int) -> tuple[pa.Array, pa.Array]:
+    """The quotient and the remainder by a unit."""
     scalar = pack_scalar(unit, BIGINT)
     return pc.divide(array, scalar), pc.remainder(array, scalar)
 
@@ -120,7 +127,9 @@ def parse_months(texts: pa.Array) -> pa.Array:
 
 
 _LONGEST = 1000
-"""No text of an interval is longer; reading takes time quadratic in the text."""
+"""The largest permitted length of an interval's text, as parsing needs time quadratic in the
+text.
+"""
 
 
 def _distinct(texts: pa.Array, read: Callable[[str], Any], sql_type: SqlType) -> pa.Array:
@@ -131,7 +140,9 @@ def _distinct(texts: pa.Array, read: Callable[[str], Any], sql_type: SqlType) ->
 
 
 def duration_of(text: str) -> timedelta:
-    """'1 day 02:03:04.5', '90 minutes', '-1:30:00'; ArrowInvalid for anything else."""
+    """The value of '1 day 02:03:04.5', '90 minutes' or '-1:30:00'; ArrowInvalid for any other
+    text.
+    """
     rest, sign_of_all = _without_ago(_short(text).strip())
     total = 0
     clock = _CLOCK.search(rest)
@@ -157,7 +168,7 @@ def duration_of(text: str) -> timedelta:
 
 
 def months_of(text: str) -> int:
-    """'1 year 2 months'; ArrowInvalid for anything else."""
+    """The number of months of '1 year 2 months'; ArrowInvalid for any other text."""
     total = 0
     rest, sign_of_all = _without_ago(_short(text).strip())
     for number, unit in _amounts(rest, text, False):
@@ -172,6 +183,7 @@ def months_of(text: str) -> int:
 
 
 def _without_ago(text: str) -> tuple[str, int]:
+    """The text without a final 'ago', and the sign that it means."""
     return (text[:-4], -1) if text.lower().endswith(" ago") else (text, 1)
 
 
@@ -182,6 +194,7 @@ def _short(text: str) -> str:
 
 
 def _amounts(rest: str, text: str, may_be_empty: bool) -> list[tuple[str, str]]:
+    """The pairs of a number and a unit."""
     found = _AMOUNT.findall(rest)
     if _AMOUNT.sub("", rest).strip() or not (found or may_be_empty):
         raise pa.ArrowInvalid(f"not an interval: {text!r}")

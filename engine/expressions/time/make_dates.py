@@ -1,5 +1,6 @@
-"""Dates, times, timestamps and intervals made of numbers: MAKE_DATE, MAKE_INTERVAL, TO_DAYS and
-their like."""
+"""Functions that make dates, times, timestamps and intervals from numbers: MAKE_DATE,
+MAKE_INTERVAL, TO_DAYS and similar.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,11 @@ _INT64 = pa.int64()
 def columns_with_defaults(
     arrays: Sequence[pa.Array], defaults: Sequence[int]
 ) -> tuple[list[Numbers], Numbers | None]:
-    """BIGINT or DOUBLE columns as numpy, the default where any is NULL, and where none is."""
+    """BIGINT or DOUBLE columns as numpy arrays, and the mask of rows without NULLs (None if no row
+    has one).
+
+    In a row with a NULL, every column has its default.
+    """
     mask: Numbers | None = None
     for array in arrays:
         valid = validity(array)
@@ -59,7 +64,7 @@ def columns_with_defaults(
 
 
 def _days_of(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
-    """Days since the epoch; DataError for a date that there isn't."""
+    """Days since the epoch; DataError for a date that doesn't exist."""
     if ((year < 1) | (year > 9999) | (month < 1) | (month > 12) | (day < 1) | (day > 31)).any():
         raise DataError("there is no such date")
     months = (year - 1970) * 12 + month - 1
@@ -104,18 +109,19 @@ _MAKE = over_arrays(_make_timestamp)
 def _make_instant(frame: Frame, *arguments: Datum) -> Datum:
     if len(arguments) == 6:
         return instant(_MAKE(*arguments), frame.context.zone)
-    moment, zone = _MAKE(*arguments[:6]), arguments[6]
+    timestamp, zone = _MAKE(*arguments[:6]), arguments[6]
     if isinstance(zone, pa.Scalar):
         known = check_zone(zone.as_py()) if zone.is_valid else "UTC"
         return pc.if_else(
-            pc.is_valid(zone), instant(moment, known), pa.nulls(1, pa.timestamp("us", "UTC"))[0]
+            pc.is_valid(zone), instant(timestamp, known), pa.nulls(1, pa.timestamp("us", "UTC"))[0]
         )
     raise DataError("the zone of MAKE_TIMESTAMPTZ must be the same for all rows")
 
 
 def _bind_interval(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     """MAKE_INTERVAL(years, months, weeks, days, hours, minutes, seconds): an interval of months, or
-    one of days and time."""
+    of days and time.
+    """
     if not 1 <= len(arguments) <= 7:
         raise ProgrammingError(
             f"MAKE_INTERVAL takes 1 to 7 arguments, not {len(arguments)}", position=position
@@ -145,10 +151,10 @@ def _compile_interval(call: Call) -> Kernel:
         total: Datum = pack_scalar(0, BIGINT)
         for array, unit in zip(arrays, units, strict=False):
             if pa.types.is_floating(array.type):
-                part = pc.cast(pc.round(pc.multiply(array, pack_scalar(1e6, DOUBLE))), _INT64)
+                amount = pc.cast(pc.round(pc.multiply(array, pack_scalar(1e6, DOUBLE))), _INT64)
             else:
-                part = pc.multiply_checked(array, pack_scalar(unit, BIGINT))
-            total = pc.add_checked(total, part)
+                amount = pc.multiply_checked(array, pack_scalar(unit, BIGINT))
+            total = pc.add_checked(total, amount)
         return pc.cast(
             pc.cast(total, pa.int32()) if call.type == INTERVAL_MONTH else total,
             to_arrow(call.type),
@@ -170,7 +176,7 @@ _MONTHS = {"months": 1, "quarters": 3, "years": 12, "decades": 120}
 
 
 def _of_count(name: str, unit: int, result: SqlType) -> Function:
-    """TO_DAYS(n) and its like."""
+    """TO_DAYS(n) and similar functions."""
     arrow = to_arrow(result)
 
     def of_integers(count: Datum) -> Datum:
@@ -184,10 +190,12 @@ def _of_count(name: str, unit: int, result: SqlType) -> Function:
 
     def bind(key: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
         check_count(key, arguments, 1, position)
-        takes_float = (
+        accepts_float = (
             result == INTERVAL and not arguments[0].type.is_integer and arguments[0].type.is_numeric
         )
-        return signature(DOUBLE if takes_float else BIGINT, result=result)(key, arguments, position)
+        return signature(DOUBLE if accepts_float else BIGINT, result=result)(
+            key, arguments, position
+        )
 
     def compile_call(call: Call) -> Kernel:
         return of_floats if call.arguments[0].type.kind is Kind.DOUBLE else of_integers

@@ -1,7 +1,7 @@
 """Functions on dates and times: the statement's time, truncation, epochs, zones.
 
-NOW() and its relatives are the statement's time: the same for all rows. What depends on the
-session's zone isn't folded into a plan.
+NOW() and related functions return the statement's time: the same for all rows. Values that depend
+on the session's zone aren't folded into a plan.
 """
 
 from __future__ import annotations
@@ -58,10 +58,8 @@ def _clock_function(name: str, sql_names: tuple[str, ...], result: SqlType) -> F
     arrow = to_arrow(result)
 
     def kernel(frame: Frame) -> Datum:
-        moment = _now(frame.context)
-        return (
-            moment if result == TIMESTAMP_TZ else pc.cast(local(moment, frame.context.zone), arrow)
-        )
+        now = _now(frame.context)
+        return now if result == TIMESTAMP_TZ else pc.cast(local(now, frame.context.zone), arrow)
 
     return Function(
         name=name,
@@ -109,8 +107,11 @@ def _bind_truncate(name: str, arguments: Sequence[Expression], position: Positio
 
 
 def keeps_offset(call: Expression) -> bool:
-    """Whether a call of DATE_TRUNC cuts an hour at most. An hour that comes twice as the clock is
-    set back is two hours: what is cut has the offset of the time that it is cut from."""
+    """Whether a call of DATE_TRUNC truncates to an hour or less.
+
+    The hour that occurs twice when clocks are set back is two distinct hours. So the result must
+    have the offset of its argument.
+    """
     unit = call.arguments[0] if isinstance(call, Call) else None
     return isinstance(unit, Literal) and unit.value in _FIXED_UNITS[:5]
 
@@ -142,7 +143,7 @@ def _compile_truncate(call: Call) -> Kernel:
 
 
 def _compile_interval_truncate(call: Call, unit: str, months: int | None) -> Kernel:
-    """Toward zero."""
+    """Truncates toward zero."""
     size = pack_scalar(UNIT_US[unit] if months is None else months, BIGINT)
     arrow = to_arrow(call.type)
     whole = _INT64 if call.type.kind is Kind.INTERVAL else pa.int32()
@@ -154,9 +155,15 @@ def _compile_interval_truncate(call: Call, unit: str, months: int | None) -> Ker
     return run
 
 
+# For 2024-08-15 and the quarter (size = 3):
+#     months   24295        months since year 0: 2024 * 12 + 7
+#     floored  654          24294 (a multiple of 3) − 1970 * 12, months since 1970-01
+#     first    2024-07-01
+# Centuries begin with years 1, 101, …: one year (shift = 12) after multiples of 1200 months.
 def _floor_months(array: pa.Array, size: int) -> pa.Array:
-    """The first moment of the month, quarter, year, …; centuries and millennia begin with a year
-    1."""
+    """The first instant of the month, quarter, year, …; centuries and millennia begin with a year
+    1.
+    """
     stamps = numbers(array, "datetime64[us]")
     months = stamps.astype("datetime64[M]").astype(np.int64) + _YEAR_ZERO
     shift = 12 if size >= 1200 else 0
@@ -172,8 +179,10 @@ _FACTORS = ((_YEAR_MS, 1_000_000), (_YEAR_MS * 1000, 1000), (_YEAR_MS * 1_000_00
 
 
 def _to_instant(value: Datum) -> Datum:
-    """Seconds, ms, µs or ns since the epoch, told apart by their size: a number below a year's ms
-    is seconds, and so on. Negative numbers are seconds."""
+    """Seconds, ms, µs or ns since the epoch, distinguished by their size.
+
+    A number below the ms of a year is seconds, and so on. Negative numbers are seconds.
+    """
     answer: Datum = pc.divide(value, pack_scalar(1000, BIGINT))
     zero = pack_scalar(0, BIGINT)
     for limit, factor in reversed(_FACTORS):
@@ -197,14 +206,18 @@ def _zones() -> frozenset[str]:
 
 
 def check_zone(name: str) -> str:
-    """The zone's name, if there is such a zone; DataError with the nearest one otherwise."""
+    """The zone's name if the zone exists; otherwise DataError with the name that is spelled most
+    alike.
+    """
     if name not in _zones():
         raise DataError(f'time zone "{name}" not found', hint=suggest(name, _zones()))
     return name
 
 
 def _bind_zone(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """x AT TIME ZONE zone: local time there of an instant; the instant of a local time there."""
+    """x AT TIME ZONE zone: of an instant the local time in the zone; of a local time in the zone
+    the instant.
+    """
     check_count(name, arguments, 2, position)
     value, zone = arguments
     if value.type.kind in (Kind.DATE, Kind.NULL):

@@ -1,8 +1,8 @@
-"""Clock changes after 2037. Arrow reads the tables of zones, which end there, and not the rule that
-holds ever after.
+"""Clock changes after 2037, where Arrow's time zone tables end.
 
-Only values beyond the tables come here. The rule is Python's; it is asked once for each quarter of
-an hour among them, since clocks change at full ones.
+Arrow reads the tables of a zone, but not the rule that applies after their end. This module handles
+only values after that. Python's zoneinfo knows the rule. It is evaluated once for each distinct
+quarter of an hour among the values, since clocks change at full quarters.
 """
 
 from __future__ import annotations
@@ -19,25 +19,32 @@ from runnel.columns.batches import from_numbers, numbers, validity
 from runnel.expressions.function import Datum
 
 END_US = 2_145_830_400_000_000
-"""2037-12-31: later values are worked out here."""
+"""2037-12-31, in µs from the epoch: later values are converted in this module."""
 _LAST_US = 253_402_128_000_000_000
-"""9999-12-30: beyond it Python has no local time everywhere; no clock changes at that time of the
-year."""
+"""9999-12-30: Python doesn't have local times in every zone after it. No clock changes at that time
+of the year.
+"""
 _BLOCK_US = 900_000_000
+"""A quarter of an hour."""
 _EPOCH = datetime(1970, 1, 1)
 _INT64 = pa.int64()
 Shift = Callable[[datetime, ZoneInfo], int]
-"""What is to be added to the times of the block that begins at a timestamp, in µs."""
+"""The µs to add to the times of the block that begins at a given timestamp."""
 
 
 def far_local(datum: Datum, near: Datum, zone: str) -> Datum:
-    """Instants as local time in `zone`; `near` is what Arrow makes of them."""
+    """Instants as local time in `zone`; `near` is Arrow's result, in which the values after 2037
+    are replaced.
+    """
     return _replaced(datum, near, zone, _of_instant)
 
 
 def far_instant(datum: Datum, near: Datum, zone: str) -> Datum:
-    """Local times in `zone` as instants: skipped ones with the offset before the gap, of two the
-    second is taken."""
+    """Local times in `zone` as instants; `near` is as in `far_local`.
+
+    A local time in a gap is converted with the offset before the gap; of the two instants of an
+    ambiguous local time, the second is used.
+    """
     return _replaced(datum, near, zone, _of_local)
 
 
@@ -47,27 +54,36 @@ def _replaced(datum: Datum, near: Datum, zone: str, shift: Shift) -> Datum:
     return _shifted(datum, near, zone, shift)
 
 
+# For the instants 2030-01-01, 2050-07-01 12:00 and 2050-07-01 12:05 in Europe/Berlin:
+#     is_far     [F, T, T]
+#     blocks     one: the quarter of an hour that begins on 2050-07-01 12:00
+#     positions  [0, 0]       for each far value, the index of its block
+#     shifts     [2 hours]    by block
+#     result     Arrow's value for 2030, and 14:00 and 14:05 on 2050-07-01
 def _shifted(array: pa.Array, near: pa.Array, zone: str, shift: Shift) -> pa.Array:
     micros = numbers(pc.cast(array, _INT64), np.int64)
-    made = numbers(pc.cast(near, _INT64), np.int64).copy()
+    result = numbers(pc.cast(near, _INT64), np.int64).copy()
     valid = validity(array)
     is_far = micros >= END_US if valid is None else valid & (micros >= END_US)
     far = micros[is_far]
-    blocks, places = np.unique(far // _BLOCK_US, return_inverse=True)
+    blocks, positions = np.unique(far // _BLOCK_US, return_inverse=True)
     known = ZoneInfo(zone)
     shifts = np.array([shift(_moment(block), known) for block in blocks.tolist()], np.int64)
-    made[is_far] = far + shifts[places]
-    return from_numbers(made, near.type, valid)
+    result[is_far] = far + shifts[positions]
+    return from_numbers(result, near.type, valid)
 
 
-def _of_instant(moment: datetime, zone: ZoneInfo) -> int:
-    return _offset(moment.replace(tzinfo=UTC).astimezone(zone))
+def _of_instant(instant: datetime, zone: ZoneInfo) -> int:
+    return _offset(instant.replace(tzinfo=UTC).astimezone(zone))
 
 
-def _of_local(moment: datetime, zone: ZoneInfo) -> int:
-    """Python has the offset before a change as that of fold 0, the one after as that of fold 1. The
-    smaller is that before a gap, and that of the second of two times."""
-    wall = moment.replace(tzinfo=zone)
+def _of_local(local: datetime, zone: ZoneInfo) -> int:
+    """The shift from local time to UTC.
+
+    Python takes fold 0 as the offset before a change, and fold 1 as the offset after it. The
+    smaller offset is the one before a gap, and the one of the second instant of an ambiguous time.
+    """
+    wall = local.replace(tzinfo=zone)
     return -min(_offset(wall), _offset(wall.replace(fold=1)))
 
 
@@ -75,5 +91,5 @@ def _moment(block: int) -> datetime:
     return _EPOCH + timedelta(microseconds=min(block * _BLOCK_US, _LAST_US))
 
 
-def _offset(moment: datetime) -> int:
-    return (moment.utcoffset() or timedelta()) // timedelta(microseconds=1)
+def _offset(instant: datetime) -> int:
+    return (instant.utcoffset() or timedelta()) // timedelta(microseconds=1)
