@@ -1,5 +1,6 @@
-"""TO_CHAR of numbers, as PostgreSQL: 9 and 0 for digits, `.` or D, `,` or G, S, SG, MI, PL, PR (and
-BR), L or C for a currency sign, RN, TH, V, EEEE, FM."""
+"""TO_CHAR of numbers as in PostgreSQL: 9 and 0 for digits, `.` or D, `,` or G, S, SG, MI, PL, PR
+(and BR), L or C for a currency sign, RN, TH, V, EEEE, FM.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +36,20 @@ _WORDS = (
 _WITH_EXPONENT = {"EEEE", "9", "0", ".", "D", "FM"}
 _MOST_DIGITS = 100
 _NUMBER, _SIGN = "\0N", "\0S"
-"""Where the number begins, and where S stands."""
+"""Marks in the result: where the number begins, and where S puts the sign."""
 
 
 class NumberPattern(NamedTuple):
-    """A pattern, read: its words in order, and what follows of them."""
+    """A parsed pattern.
+
+    words: each word in upper case ("" for plain text), with the text as it is in the pattern.
+    whole: the number of digits before the point.
+    fraction: the number of digits after the point.
+    first_zero: the index of the first 0 before the point; −1 without one.
+    has_point: whether there is a decimal point.
+    shift: the number of digits after V, by which the number is multiplied as a power of ten.
+    fills: whether the number is padded (no FM).
+    """
 
     words: tuple[tuple[str, str], ...]
     whole: int
@@ -100,7 +110,7 @@ def _read(pattern: str, words: list[tuple[str, str]]) -> NumberPattern:
 
 
 def text_of(value: Decimal | float | int, pattern: str) -> str:
-    """A number in the form of a pattern; '#' where it has more digits."""
+    """A number in the form of a pattern; # in place of each digit if it has too many."""
     form = number_pattern(pattern)
     if not pattern:
         return ""
@@ -131,7 +141,7 @@ _WIDE = Context(prec=400)
 
 
 def _decimal(value: Decimal | float | int) -> Decimal:
-    """The number, of a float by the shortest digits that read back as the same."""
+    """The number as a Decimal; a float by the shortest digits that read back as the same float."""
     return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
 
 
@@ -163,43 +173,44 @@ def _scientific(number: Decimal, form: NumberPattern) -> str:
 
 
 def _written(form: NumberPattern, whole: str, fraction: str, negative: bool) -> str:
-    """The pattern's words with the digits in their places."""
+    """The pattern's words with the digits at their positions."""
     pad = form.whole - len(whole)
     from_zero = form.first_zero if 0 <= form.first_zero < pad else pad
     if not whole and form.first_zero < 0 and not (fraction and form.has_point):
         from_zero = max(form.whole - 1, 0)
     digits = [
-        "" if place < from_zero else "0" if place < pad else whole[place - pad]
-        for place in range(form.whole)
+        "" if position < from_zero else "0" if position < pad else whole[position - pad]
+        for position in range(form.whole)
     ]
-    kept = fraction if form.fills else _needed(form, fraction)
-    if form.whole and not (any(digits) or kept):
+    shown = fraction if form.fills else _needed(form, fraction)
+    if form.whole and not (any(digits) or shown):
         digits[-1] = "0"
-    parts: list[str] = []
-    place = tail = 0
-    seen_point = False
+    texts: list[str] = []
+    position = tail = 0
+    is_fraction = False
     for word, written in form.words:
-        if word in ("9", "0", ".", "D") and _NUMBER not in parts:
-            parts.append(_NUMBER)
-        if word in ("9", "0") and not seen_point:
-            parts.append(digits[place] or " ")
-            place += 1
+        if word in ("9", "0", ".", "D") and _NUMBER not in texts:
+            texts.append(_NUMBER)
+        if word in ("9", "0") and not is_fraction:
+            texts.append(digits[position] or " ")
+            position += 1
         elif word in ("9", "0"):
-            parts.append(kept[tail] if tail < len(kept) else "")
+            texts.append(shown[tail] if tail < len(shown) else "")
             tail += 1
         elif word in (".", "D"):
-            seen_point = True
-            parts.append("." if form.fraction or "#" in whole else "")
+            is_fraction = True
+            texts.append("." if form.fraction or "#" in whole else "")
         elif word in (",", "G"):
-            parts.append("," if any(digits[:place]) else " ")
+            texts.append("," if any(digits[:position]) else " ")
         else:
-            parts.append(_decoration(form, (word, written), negative, whole))
-    return _signed(form, parts, negative)
+            texts.append(_decoration(form, (word, written), negative, whole))
+    return _signed(form, texts, negative)
 
 
 def _needed(form: NumberPattern, fraction: str) -> str:
-    """The digits after the point without zeros at the end, but for those that the pattern has as
-    0."""
+    """The digits after the point without trailing zeros, except for digits that the pattern has as
+    0.
+    """
     asked, count, after = 0, 0, False
     for word, _ in form.words:
         if word in (".", "D"):
@@ -211,6 +222,7 @@ def _needed(form: NumberPattern, fraction: str) -> str:
 
 
 def _decoration(form: NumberPattern, pair: tuple[str, str], negative: bool, whole: str) -> str:
+    """The text of a word that is neither a digit nor a point nor a group separator."""
     word, written = pair
     if word in ("FM", "S", "PR", "BR", "V", "B"):
         return _SIGN if word == "S" else ""
@@ -230,9 +242,9 @@ def _decoration(form: NumberPattern, pair: tuple[str, str], negative: bool, whol
     return written
 
 
-def _signed(form: NumberPattern, parts: list[str], negative: bool) -> str:
-    """The sign beside the first digit (or where S stands), then the padding."""
-    head, _, number = "".join(parts).partition(_NUMBER)
+def _signed(form: NumberPattern, texts: list[str], negative: bool) -> str:
+    """The sign next to the first digit (or where S is), then the padding."""
+    head, _, number = "".join(texts).partition(_NUMBER)
     blanks = len(number) - len(number.lstrip(" "))
     body = number.lstrip(" ")
     mark = "-" if negative else "+"

@@ -1,4 +1,4 @@
-"""TO_CHAR, and its way back: TO_DATE, TO_TIMESTAMP and TO_NUMBER by a pattern."""
+"""TO_CHAR, and the inverse functions TO_DATE, TO_TIMESTAMP and TO_NUMBER with a pattern."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ def _bind(name: str, arguments: Sequence[Expression], position: Position | None)
 
 
 def _compile(call: Call) -> Kernel:
-    given = call.arguments[0].type
-    if given.is_numeric:
-        numbers = kernel_of(char_numbers.text_of, [given, VARCHAR], VARCHAR)
+    source = call.arguments[0].type
+    if source.is_numeric:
+        numbers = kernel_of(char_numbers.text_of, [source, VARCHAR], VARCHAR)
         return lambda frame, value, pattern, *locale: numbers(value, pattern)
 
     def run(frame: Frame, value: Datum, pattern: Datum, *locale: Datum) -> Datum:
         if isinstance(pattern, pa.Scalar):
             if isinstance(value, pa.Scalar):
-                return _moments(frame, pa.repeat(value, 1), pattern, given.kind)[0]
-            return _moments(frame, value, pattern, given.kind)
+                return _moments(frame, pa.repeat(value, 1), pattern, source.kind)[0]
+            return _moments(frame, value, pattern, source.kind)
         values = spread(value, len(pattern))
         answer: pa.Array = pa.nulls(len(pattern), pa.string())
         for distinct in pattern.unique().drop_null():
             chosen = pc.coalesce(pc.equal(pattern, distinct), FALSE)
-            answer = pc.if_else(chosen, _moments(frame, values, distinct, given.kind), answer)
+            answer = pc.if_else(chosen, _moments(frame, values, distinct, source.kind), answer)
         return answer
 
     return run
@@ -91,7 +91,7 @@ def _to_date(pattern: str) -> Callable[[Datum], Datum]:
 
 
 def _bind_timestamp(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """TO_TIMESTAMP(text, pattern), or of seconds since the epoch."""
+    """TO_TIMESTAMP(text, pattern), or TO_TIMESTAMP(seconds since the epoch)."""
     if len(arguments) == 1:
         return signature(DOUBLE, result=TIMESTAMP_TZ)(name, arguments, position)
     return signature(VARCHAR, VARCHAR, result=TIMESTAMP_TZ)(name, arguments, position)
@@ -136,14 +136,14 @@ _WIDE = Context(prec=400)
 
 
 def _to_number(text: str, pattern: str) -> Decimal:
-    """The digits, the point and the sign; what else the pattern has is left out."""
+    """The number of the digits, the point and the sign in a text; other characters are ignored."""
     char_numbers.number_pattern(pattern)
     negative = "-" in text or (text.strip().startswith("<") and text.strip().endswith(">"))
     digits = "".join(character for character in text if character.isdigit() or character == ".")
     try:
         number = Decimal(digits)
     except InvalidOperation:
-        raise DataError(f"the text '{text[:60]}' is no number") from None
+        raise DataError(f"the text '{text[:60]}' is not a number") from None
     if "V" in pattern.upper():
         number = number.scaleb(-char_numbers.number_pattern(pattern).shift)
     number = number.quantize(Decimal(1).scaleb(-10), rounding=ROUND_HALF_UP, context=_WIDE)

@@ -1,5 +1,6 @@
-"""TO_DATE and TO_TIMESTAMP by a pattern: all texts are taken apart by one regular expression, and
-put together in numpy."""
+"""TO_DATE and TO_TIMESTAMP with a pattern: one regular expression splits all texts into fields, and
+numpy combines the fields.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +32,7 @@ _DIGITS = {
     "SSSS": 5,
     "SSSSS": 5,
 }
+"""The number of digits of the numeric fields that don't have two."""
 _DIGITS |= {f"FF{count}": count for count in range(1, 7)}
 _SHORT_MONTHS = tuple(name[:3] for name in MONTHS)
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -42,19 +44,25 @@ _NAMES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("A.M.", "P.M."), ("A.M.", "P.M.")),
     **dict.fromkeys(("AD", "BC"), ("AD",)),
 }
+"""The words that each field of words accepts."""
 _READABLE = (
     frozenset(_NAMES)
     | frozenset(_DIGITS)
     | {"MM", "DD", "HH", "HH12", "HH24", "MI", "SS", "D", "ID", "Q", "TZH", "TZM", "OF"}
 )
+"""The fields that can be parsed."""
 _SEPARATOR, _SIGN_TOO = r"[^\pL\pN_\s+-]", r"[^\pL\pN_\s]"
+"""What a separator in a pattern matches; if it is + or −, it may be a sign too."""
 _FIRST_DAY, _LAST_DAY = FIRST_US // DAY_US, LAST_US // DAY_US
 _EPOCH_JULIAN = 2_440_588
 
 
 class Reading(NamedTuple):
-    """What texts show: `micros` in local time, and the offset from UTC in seconds where the pattern
-    reads one."""
+    """The parsed texts.
+
+    micros: local time, in µs since the epoch.
+    offsets: the offset from UTC in seconds, if the pattern has one; None otherwise.
+    """
 
     micros: Numbers
     offsets: Numbers | None
@@ -65,7 +73,7 @@ class Reading(NamedTuple):
 
     @property
     def instants(self) -> pa.Array:
-        """In UTC where there is an offset, else in local time."""
+        """Timestamps in UTC if there is an offset, else in local time."""
         micros = self.micros if self.offsets is None else self.micros - self.offsets * 1_000_000
         if ((micros < FIRST_US) | (micros > LAST_US)).any():
             raise DataError("TIMESTAMP overflow")
@@ -77,7 +85,7 @@ class Reading(NamedTuple):
 
 
 def over_distinct(function: Callable[[pa.Array], pa.Array]) -> Callable[[Datum], Datum]:
-    """A kernel over texts that works on each distinct one once; NULL stays NULL."""
+    """A kernel that applies a function of texts once to each distinct text; NULL stays NULL."""
 
     def run(datum: Datum) -> Datum:
         if isinstance(datum, pa.Scalar):
@@ -95,23 +103,25 @@ def reads_offset(pattern: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _regex_of(pattern: str) -> tuple[str, tuple[str, ...]]:
-    """The regular expression of a pattern, with groups g0, g1, …, and the fields that they show."""
-    parts, fields = [r"(?i)\A\s*"], list[str]()
-    pieces = pieces_of(pattern)
-    for place, piece in enumerate(pieces):
-        if not piece.field:
-            parts.append(_plain(piece.text))
+    """The regular expression of a pattern, with groups g0, g1, …, and the field of each group."""
+    groups, fields = [r"(?i)\A\s*"], list[str]()
+    tokens = pieces_of(pattern)
+    for position, token in enumerate(tokens):
+        if not token.field:
+            groups.append(_plain(token.text))
             continue
-        if piece.field not in _READABLE:
-            raise DataError(f"{piece.field} can't be read from a text")
-        following = pieces[place + 1] if place + 1 < len(pieces) else None
-        parts.append(_group(piece, following, f"g{len(fields)}"))
-        fields.append(piece.field)
-    return "".join(parts) + r"\s*\z", tuple(fields)
+        if token.field not in _READABLE:
+            raise DataError(f"{token.field} can't be read from a text")
+        next_token = tokens[position + 1] if position + 1 < len(tokens) else None
+        groups.append(_group(token, next_token, f"g{len(fields)}"))
+        fields.append(token.field)
+    return "".join(groups) + r"\s*\z", tuple(fields)
 
 
 def _plain(text: str) -> str:
-    """Separators match any run of them, as in PostgreSQL."""
+    """The regular expression of plain text. A separator matches any one, with any spaces, as in
+    PostgreSQL.
+    """
     if text.isspace():
         return r"\s*"
     if text.isalnum():
@@ -119,24 +129,28 @@ def _plain(text: str) -> str:
     return rf"\s*{_SEPARATOR if text not in '+-' else _SIGN_TOO}?\s*"
 
 
-def _group(piece: Piece, following: Piece | None, group: str) -> str:
-    names = _NAMES.get(piece.field)
+def _group(token: Piece, next_token: Piece | None, group: str) -> str:
+    """The regular expression of a field."""
+    names = _NAMES.get(token.field)
     if names is not None:
         words = "|".join(name.replace(".", r"\.") for name in sorted(names, key=len, reverse=True))
         return rf"(?P<{group}>{words})\s*"
-    if piece.field == "TZH":
+    if token.field == "TZH":
         return rf"(?P<{group}>[+-]?\d{{1,2}})"
-    if piece.field == "OF":
+    if token.field == "OF":
         return rf"(?P<{group}>[+-]\d{{1,2}}(?::?\d{{2}})?)"
-    width = _DIGITS.get(piece.field, 2)
-    is_open = following is None or not following.field
-    most = 9 if is_open and piece.field in ("YYYY", "J") else width
-    return rf"(?P<{group}>\d{{1,{most}}}){'(?:st|nd|rd|th)' if piece.ending else ''}"
+    width = _DIGITS.get(token.field, 2)
+    is_open = next_token is None or not next_token.field
+    most = 9 if is_open and token.field in ("YYYY", "J") else width
+    return rf"(?P<{group}>\d{{1,{most}}}){'(?:st|nd|rd|th)' if token.ending else ''}"
 
 
 def read(texts: pa.Array, pattern: str) -> Reading:
-    """The moments that texts show; DataError, which shows the first one, for a text that doesn't
-    fit. No text is NULL."""
+    """The timestamps that texts show by a pattern; no text may be NULL.
+
+    Raises DataError, which shows the first such text, for a text that doesn't fit or isn't an
+    existing date.
+    """
     regex, fields = _regex_of(pattern)
     found = _found_at_places(texts, pattern) or _found(texts, pattern, regex, fields)
     shown = np.ones(len(texts), np.bool_)
@@ -145,38 +159,43 @@ def read(texts: pa.Array, pattern: str) -> Reading:
     shown &= micros <= LAST_US
     if not shown.all():
         text = texts[int(np.flatnonzero(~shown)[0])].as_py()
-        raise DataError(f"the text '{text[:60]}' shows no date or time that there is")
+        raise DataError(f"the text '{text[:60]}' is a date or time that does not exist")
     return Reading(micros, _offsets_of(found))
 
 
 def _found(texts: pa.Array, pattern: str, regex: str, fields: tuple[str, ...]) -> Found:
+    """The fields of each text by the regular expression."""
     if not fields:
         regex = f"{regex[:-2]}(?P<nothing>)\\z"
-    parts = pc.extract_regex(texts, regex)
-    if parts.null_count:
-        text = texts.filter(parts.is_null())[0].as_py()
+    groups = pc.extract_regex(texts, regex)
+    if groups.null_count:
+        text = texts.filter(groups.is_null())[0].as_py()
         raise DataError(f"the text '{text[:60]}' doesn't fit the pattern '{pattern}'")
-    return {field: parts.field(place) for place, field in enumerate(fields)}
+    return {field: groups.field(position) for position, field in enumerate(fields)}
 
 
 @lru_cache(maxsize=256)
 def _places_of(
     pattern: str,
 ) -> tuple[tuple[tuple[str, int, int], ...], tuple[tuple[int, int], ...], int] | None:
-    """Where the fields (with their widths) and the characters between them are in a text that has
-    every digit; None where a pattern has more than numbers and single characters."""
+    """The fixed positions of a pattern's fields, if it has only numbers and single characters; None
+    otherwise.
+
+    Returns (the field, position and width of each field), (the position and code of each character
+    between fields), and the length of a text.
+    """
     fields, others, at = [], [], 0
-    for piece in pieces_of(pattern):
-        if piece.field:
-            if piece.field not in _FIXED or piece.ending:
+    for token in pieces_of(pattern):
+        if token.field:
+            if token.field not in _FIXED or token.ending:
                 return None
-            width = _DIGITS.get(piece.field, 2)
-            fields.append((piece.field, at, width))
+            width = _DIGITS.get(token.field, 2)
+            fields.append((token.field, at, width))
         else:
-            width = len(piece.text)
-            if width != 1 or not piece.text.isascii() or piece.text.isdigit():
+            width = len(token.text)
+            if width != 1 or not token.text.isascii() or token.text.isdigit():
                 return None
-            others.append((at, ord(piece.text)))
+            others.append((at, ord(token.text)))
         at += width
     return tuple(fields), tuple(others), at
 
@@ -197,26 +216,35 @@ _FIXED = frozenset(
         *(f"FF{n}" for n in range(1, 7)),
     )
 )
+"""The fields that have a fixed width if they have all their digits."""
 
 
+# For the texts '2024-08' and '2025-01' and the pattern YYYY-MM:
+#     positions  fields (YYYY, 0, 4) and (MM, 5, 2); others (4, ord('-')); width 7
+#     offsets    [0, 7, 14]   every text has 7 bytes
+#     octets     a row of 7 bytes for each text
+#     digits     of MM: [[0, 8], [0, 1]], the columns 5 and 6 less ord('0') = 48
+#     found      MM: digits @ [10, 1] = [8, 1]
+# A byte below ord('0') wraps to a number above 9, so one comparison finds all other characters.
 def _found_at_places(texts: pa.Array, pattern: str) -> Found | None:
-    """The fields where all texts have every digit and the very separators of the pattern, as most
-    do; else None."""
-    places = _places_of(pattern)
-    if places is None or not len(texts):
+    """The fields if all texts have every digit and exactly the pattern's separators, as is usual;
+    else None.
+    """
+    positions = _places_of(pattern)
+    if positions is None or not len(texts):
         return None
-    fields, others, width = places
+    fields, others, width = positions
     offsets = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1, texts.offset * 4)
     if not fields or (np.diff(offsets) != width).any():
         return None
     octets = np.frombuffer(texts.buffers()[2], np.uint8)[offsets[0] : offsets[-1]].reshape(
         len(texts), width
     )
-    if any((octets[:, place] != other).any() for place, other in others):
+    if any((octets[:, position] != other).any() for position, other in others):
         return None
     found: Found = {}
-    for field, place, size in fields:
-        digits = octets[:, place : place + size] - np.uint8(48)
+    for field, position, size in fields:
+        digits = octets[:, position : position + size] - np.uint8(48)
         if (digits > 9).any():
             return None
         found[field] = digits.astype(np.int64) @ 10 ** np.arange(size - 1, -1, -1)
@@ -224,7 +252,7 @@ def _found_at_places(texts: pa.Array, pattern: str) -> Found | None:
 
 
 Found = dict[str, Any]
-"""Of each field what the texts have: texts, or numbers already."""
+"""The values of each field: an Arrow array of texts, or a numpy array of numbers."""
 
 
 def _number(found: Found, field: str) -> Numbers:
@@ -233,7 +261,7 @@ def _number(found: Found, field: str) -> Numbers:
 
 
 def _days_of(found: Found, shown: Mask) -> Numbers:
-    """Days since the epoch; takes the flag of those off that there aren't."""
+    """Days since the epoch; clears the flags in `shown` of dates that don't exist."""
     if "J" in found:
         days = _number(found, "J") - _EPOCH_JULIAN
         shown &= (days >= _FIRST_DAY) & (days <= _LAST_DAY)
@@ -256,8 +284,8 @@ def _days_of(found: Found, shown: Mask) -> Numbers:
     month = np.ones(len(shown), np.int64) if by_year else month
     shown &= (year >= 1) & (year <= 9999) & (month >= 1) & (month <= 12)
     months = np.where(shown, (year - 1970) * 12 + month - 1, 0)
-    first, following = _first_days(months), _first_days(months + (12 if by_year else 1))
-    shown &= (day >= 1) & (day <= following - first)
+    first, next_token = _first_days(months), _first_days(months + (12 if by_year else 1))
+    shown &= (day >= 1) & (day <= next_token - first)
     return first + np.where(shown, day - 1, 0)
 
 
@@ -265,12 +293,13 @@ _MONTH_KEYS = pack([name.lower() for name in _SHORT_MONTHS], VARCHAR)
 
 
 def _first_days(months: Numbers) -> Numbers:
+    """The first day of each month, in days since the epoch."""
     days: Numbers = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
     return days
 
 
 def _full_year(number: Numbers, field: str) -> Numbers:
-    """Years of less than four digits are those nearest to 2020, as in PostgreSQL."""
+    """Years of fewer than four digits are the ones nearest to 2020, as in PostgreSQL."""
     if field in ("YYYY", "IYYY"):
         return number
     if field == "YYY":
@@ -281,7 +310,7 @@ def _full_year(number: Numbers, field: str) -> Numbers:
 
 
 def _time_of(found: Found, shown: Mask) -> Numbers:
-    """µs of the day."""
+    """µs of the day; clears the flags in `shown` of times that don't exist."""
     for field in ("SSSS", "SSSSS"):
         if field in found:
             return _number(found, field) * 1_000_000
@@ -305,6 +334,7 @@ def _time_of(found: Found, shown: Mask) -> Numbers:
 
 
 def _widths(found: Found, field: str) -> Numbers:
+    """The number of digits of a fraction of a second."""
     if isinstance(found[field], np.ndarray):
         return np.full(len(found[field]), _DIGITS[field])
     return numbers(pc.binary_length(found[field]), np.int32).astype(np.int64)
@@ -316,12 +346,12 @@ def _is_afternoon(half: pa.Array) -> Mask:
 
 
 def _offsets_of(found: Found) -> Numbers | None:
-    """Seconds east of UTC."""
+    """Offsets in seconds east of UTC; None if the pattern has none."""
     if "OF" in found:
         text = found["OF"]
-        parts = pc.extract_regex(text, r"^[+-](?P<h>\d{1,2}?):?(?P<m>\d{2})?$")
-        minutes = pc.if_else(pc.equal(parts.field(1), ""), "0", parts.field(1))
-        hours = parts.field(0)
+        groups = pc.extract_regex(text, r"^[+-](?P<h>\d{1,2}?):?(?P<m>\d{2})?$")
+        minutes = pc.if_else(pc.equal(groups.field(1), ""), "0", groups.field(1))
+        hours = groups.field(0)
     elif "TZH" in found:
         text = found["TZH"]
         hours = pc.utf8_ltrim(text, "+-")

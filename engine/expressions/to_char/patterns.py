@@ -1,9 +1,9 @@
-"""The patterns of TO_CHAR, TO_DATE and TO_TIMESTAMP: read into pieces.
+"""The patterns of TO_CHAR, TO_DATE and TO_TIMESTAMP, parsed into tokens.
 
-A pattern is made of PostgreSQL's fields, whose case doesn't matter (MM is the month, MI the minute)
-except for what is written in letters, which comes out as its field is written: Month, MONTH or
-month. FM before a field leaves padding out, TH behind a number adds its ending; text in double
-quotes, and any other character, stands for itself.
+A pattern consists of PostgreSQL's fields. Their case doesn't matter (MM is the month, MI the
+minute), except for fields that are words, whose text has the case of the field: Month, MONTH or
+month. FM before a field omits the padding. TH after a number adds its ordinal ending. Text in
+double quotes, and any other character, stands for itself.
 """
 
 from __future__ import annotations
@@ -21,13 +21,20 @@ FIELDS = (
     *("IDDD", "DDD", "DAY", "DD", "DY", "ID", "D", "IW", "WW", "W", "CC", "J", "Q"),
     *("RM", "RY", "RD", "TZH", "TZM", "TZ", "OF"),
 )
+"""All fields."""
 _BY_LENGTH = sorted(FIELDS, key=len, reverse=True)
 _PREFIXES = ("FM", "FX", "TM")
 
 
 class Piece(NamedTuple):
-    """A part of a pattern: a `field` in upper case as it was `written`, or, where that is empty,
-    plain `text`."""
+    """A token of a pattern: a field, or plain text.
+
+    text: the plain text; empty for a field.
+    field: the field in upper case; empty for plain text.
+    written: the field as the pattern has it.
+    fills: whether the field is padded (no FM before it).
+    ending: TH or th as the pattern has it after the field; empty without one.
+    """
 
     text: str
     field: str = ""
@@ -38,8 +45,8 @@ class Piece(NamedTuple):
 
 @lru_cache(maxsize=256)
 def pieces_of(pattern: str) -> tuple[Piece, ...]:
-    """The pieces of a pattern for dates and times."""
-    pieces: list[Piece] = []
+    """The tokens of a pattern for dates and times."""
+    tokens: list[Piece] = []
     at, fills = 0, True
     upper = pattern.upper()
     while at < len(pattern):
@@ -47,7 +54,7 @@ def pieces_of(pattern: str) -> tuple[Piece, ...]:
             end = pattern.find('"', at + 1)
             if end < 0:
                 raise DataError(f"the pattern '{pattern}' has a quote without an end")
-            pieces.append(Piece(pattern[at + 1 : end]))
+            tokens.append(Piece(pattern[at + 1 : end]))
             at = end + 1
             continue
         prefix = next((word for word in _PREFIXES if upper.startswith(word, at)), None)
@@ -57,20 +64,20 @@ def pieces_of(pattern: str) -> tuple[Piece, ...]:
             continue
         field = next((word for word in _BY_LENGTH if upper.startswith(word, at)), None)
         if field is None:
-            pieces.append(Piece(pattern[at]))
+            tokens.append(Piece(pattern[at]))
             at += 1
             continue
         written = pattern[at : at + len(field)]
         at += len(field)
         ending = pattern[at : at + 2] if upper.startswith("TH", at) else ""
         at += len(ending)
-        pieces.append(Piece("", field, written, fills, ending))
+        tokens.append(Piece("", field, written, fills, ending))
         fills = True
-    return tuple(pieces)
+    return tuple(tokens)
 
 
 def cased(written: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names (given with a capital) in the case in which their field is written."""
+    """Names (passed with a capital) in the case of their field."""
     if written[:2].isupper():
         return tuple(name.upper() for name in names)
     return names if written[:1].isupper() else tuple(name.lower() for name in names)
@@ -115,7 +122,7 @@ def roman(number: int) -> str:
 
 
 def ordinal_ending(number: int) -> str:
-    """th, st, nd or rd."""
+    """The ending of an ordinal number: th, st, nd or rd."""
     if number % 100 in (11, 12, 13):
         return "th"
     return {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")

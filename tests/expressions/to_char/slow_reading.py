@@ -99,7 +99,7 @@ def read_slowly(text: str, pattern: str) -> tuple[datetime, int | None]:
     try:
         moment = _date_of(found) + _time_of(found)
     except (ValueError, OverflowError):
-        raise DataError(f"the text '{text[:60]}' shows no date or time that there is") from None
+        raise DataError(f"the text '{text[:60]}' is a date or time that does not exist") from None
     return moment, _offset_of(found)
 
 
