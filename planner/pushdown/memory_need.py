@@ -7,6 +7,7 @@ large still runs, on operators that write to files what they have no room for.
 
 from __future__ import annotations
 
+from runnel.expressions.aggregates.registry import SPREADS
 from runnel.planner.estimates import estimate, literal_count
 from runnel.relation.nodes import (
     LEFT_ONLY,
@@ -41,28 +42,9 @@ _OTHER_WIDTH = 8
 
 _SMALL_STATES = frozenset(
     {
-        *(
-            "count_star",
-            "count",
-            "sum",
-            "avg",
-            "min",
-            "max",
-            "every",
-            "bool_and",
-            "bool_or",
-            "any_value",
-        ),
-        *(
-            "stddev_pop",
-            "stddev_samp",
-            "var_pop",
-            "var_samp",
-            "bit_and",
-            "bit_or",
-            "bit_xor",
-            "product",
-        ),
+        *("count_star", "count", "sum", "avg", "min", "max", "product"),
+        *("every", "bool_and", "bool_or", "any_value", "bit_and", "bit_or", "bit_xor"),
+        *SPREADS,
     }
 )
 """Aggregates that keep a few numbers per group. Groups of these are the one thing that DuckDB puts

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
-import pkgutil
-import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -16,6 +13,7 @@ from typing import Any, NamedTuple
 from runnel.planner.physical import nodes as physical
 from runnel.planner.physical import stream_nodes
 from runnel.relation import nodes as logical
+from tests.product_modules import defines, file_of, members, modules
 
 ABSTRACT = frozenset(
     {
@@ -40,8 +38,8 @@ class Dispatch(NamedTuple):
 
 
 def subclasses(base: type) -> frozenset[type]:
-    """All classes below `base`, without abstract bases."""
-    found = base.__subclasses__()
+    """All classes of the product below `base`, without abstract bases."""
+    found = [item for item in base.__subclasses__() if item.__module__.startswith("runnel.")]
     return frozenset(found).union(*map(subclasses, found)) - ABSTRACT
 
 
@@ -52,7 +50,7 @@ def is_node(value: object) -> bool:
 
 @cache
 def _nodes() -> frozenset[type]:
-    _modules()  # a class exists once its module is loaded
+    modules(*PACKAGES)  # a class exists once its module is loaded
     return subclasses(logical.Relation) | subclasses(physical.Physical)
 
 
@@ -122,42 +120,10 @@ def _nodes_of(value: Any) -> tuple[type, ...]:
 def dispatches() -> list[Dispatch]:
     """The tables of two node classes or more, and the functions that test for at least four."""
     found = []
-    for module in _modules():
-        for name, value in _members(module):
+    for module in modules(*PACKAGES):
+        for name, value in members(module):
             is_function = isinstance(value, FunctionType)
             classes = tested_in(value) if is_function else classes_in(value)
-            if len(classes) >= (4 if is_function else 2) and _defines(module, name):
+            if len(classes) >= (4 if is_function else 2) and defines(module, name):
                 found.append(Dispatch(f"{file_of(module)}::{name}", value))
     return found
-
-
-def _defines(module: ModuleType, name: str) -> bool:
-    """Whether a module defines a name, rather than imports it."""
-    return (
-        "." in name or re.search(rf"^(def )?{name}\b", inspect.getsource(module), re.M) is not None
-    )
-
-
-@cache
-def _modules() -> tuple[ModuleType, ...]:
-    parents = [importlib.import_module(f"runnel.{package}") for package in PACKAGES]
-    return tuple(
-        importlib.import_module(item.name)
-        for parent in parents
-        for item in pkgutil.walk_packages(parent.__path__, f"{parent.__name__}.")
-    )
-
-
-def _members(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    for name, value in vars(module).items():
-        if isinstance(value, type) and not is_node(value):
-            if value.__module__ == module.__name__:
-                yield from ((f"{name}.{key}", item) for key, item in vars(value).items())
-        elif not isinstance(value, FunctionType) or value.__module__ == module.__name__:
-            yield name, value
-
-
-def file_of(module: ModuleType) -> str:
-    """The path of a module in the repository."""
-    path = module.__name__.removeprefix("runnel.").replace(".", "/") + ".py"
-    return path if path.startswith(("planner/", "connectors/")) else f"engine/{path}"

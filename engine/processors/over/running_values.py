@@ -35,6 +35,13 @@ class Going:
     combine: Callable[[Values, Values, Mask, EvaluationContext], tuple[pa.Array, Values]]
 
 
+_EXTREMES = {
+    **dict.fromkeys(("max", "bool_or"), "greatest"),
+    **dict.fromkeys(("min", "bool_and", "every"), "least"),
+}
+"""The function that combines the value so far with the next one: false < true."""
+
+
 def going(call: WindowCall) -> Going:
     """How a call goes on whose frame is all rows up to the current one."""
     function = call.call.function
@@ -50,9 +57,7 @@ def going(call: WindowCall) -> Going:
         return Going((call,), _first_known if call.ignore_nulls else _first)
     if function == "last_value":
         return Going((call,), _last_known if call.ignore_nulls else _last)
-    return Going(
-        (call,), _extreme("greatest" if function in ("max", "bool_or") else "least", call.call.type)
-    )
+    return Going((call,), _extreme(_EXTREMES[function], call.call.type))
 
 
 def _row_number(call: WindowCall) -> WindowCall:

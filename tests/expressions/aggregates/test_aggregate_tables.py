@@ -1,0 +1,270 @@
+"""Each table of aggregates names every aggregate function: in the table, or here among those that
+it leaves out on purpose."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Mapping
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import pytest
+
+from runnel.expressions.aggregates import states
+from runnel.expressions.aggregates.registry import AGGREGATES, SPREADS, WITHIN_GROUP
+from runnel.planner.event_time import ordered_windows
+from runnel.planner.pushdown import memory_need, partial_aggregation
+from runnel.planner.rules.decorrelation import correlation
+from runnel.processors.over import running_values
+from runnel.processors.time_windows import dense_states
+from runnel.rendering.duckdb import aggregates as duckdb
+from runnel.rendering.spark import aggregates as spark
+from runnel.rendering.spark import windows as spark_windows
+from runnel.statements import functions as show_functions
+from tests.product_modules import defines, file_of, members, modules
+from tests.snapshots.named_states import FOLDER
+
+PAIRS = {"corr", "covar_pop", "covar_samp", *(name for name in AGGREGATES if "regr_" in name)}
+MOMENTS = {"skewness", "kurtosis", "kurtosis_pop", *PAIRS}
+QUANTILES = {"percentile_cont", "percentile_disc"}
+CHOICES = {"first", "last", "arg_min", "arg_max", "mode"}
+LISTS = {"array_agg", "string_agg"}
+ESTIMATES = {"approx_distinct"}
+BITS = {"bit_and", "bit_or", "bit_xor"}
+COUNTS = {"count", "count_star"}
+EXTREMES = {"min", "max", "bool_and", "every", "bool_or"}
+SUMS = {"sum", "avg"}
+
+OWN = "no other engine computes the same value: Runnel does it itself"
+SLOWER = "without an entry the plan is slower, not wrong"
+
+
+class Table(NamedTuple):
+    """What lists aggregates.
+
+    purpose: what an entry does, for the message.
+    sites: the tables and functions that together name aggregates.
+    left_out: by reason, the names that no site has.
+    """
+
+    purpose: str
+    sites: tuple[Any, ...]
+    left_out: Mapping[str, set[str]]
+
+
+TABLES = [
+    Table(
+        "rendering for DuckDB",
+        (duckdb.AGGREGATES,),
+        {OWN: {"product", *MOMENTS, *QUANTILES, *CHOICES, *ESTIMATES}},
+    ),
+    Table(
+        "rendering for Spark",
+        (spark.AGGREGATES,),
+        {OWN: {"product", "any_value", *MOMENTS, *QUANTILES, *CHOICES, *LISTS, *ESTIMATES}},
+    ),
+    Table(
+        "rendering of OVER for Spark",
+        (spark_windows.AGGREGATES,),
+        {
+            "Spark's rendering refuses it OVER a window": {
+                "product",
+                "any_value",
+                *SPREADS,
+                *BITS,
+                *MOMENTS,
+                *QUANTILES,
+                *CHOICES,
+                *LISTS,
+                *ESTIMATES,
+            }
+        },
+    ),
+    Table(
+        "running OVER on streams",
+        (ordered_windows.RUNNING_AGGREGATES,),
+        {
+            "a stream refuses it OVER a frame that grows": {
+                "product",
+                "any_value",
+                *SPREADS,
+                *BITS,
+                *MOMENTS,
+                *QUANTILES,
+                *CHOICES,
+                *LISTS,
+                *ESTIMATES,
+            }
+        },
+    ),
+    Table(
+        "aggregates over parts of the rows",
+        (partial_aggregation._AS_THEY_ARE, partial_aggregation._split),
+        {
+            SLOWER: {"product", "any_value", *SPREADS, *MOMENTS},
+            "its value doesn't follow from values of parts": {*QUANTILES, *CHOICES, *ESTIMATES},
+            "the order of its rows spans the parts": LISTS,
+        },
+    ),
+    Table(
+        "aggregates to which repeated rows are one",
+        (partial_aggregation._TWICE_OR_ONCE,),
+        {
+            "a repeated row changes it": {
+                "product",
+                "bit_xor",
+                *COUNTS,
+                *SUMS,
+                *SPREADS,
+                *MOMENTS,
+                *QUANTILES,
+                *LISTS,
+                *(CHOICES & {"mode"}),
+            },
+            SLOWER: {"any_value", *ESTIMATES, *(CHOICES - {"mode"})},
+        },
+    ),
+    Table(
+        "aggregates with a state of a few numbers",
+        (memory_need._SMALL_STATES,),
+        {
+            "DuckDB doesn't run it": {*MOMENTS, *QUANTILES, *CHOICES, *ESTIMATES},
+            "it keeps all its arguments": LISTS,
+        },
+    ),
+    Table(
+        "values of no rows",
+        (correlation._NULL_WITHOUT_ROWS, correlation._value_of_no_rows),
+        {SLOWER: set(AGGREGATES) - {"any_value", "min", "max", *SUMS, *COUNTS}},
+    ),
+    Table(
+        "arguments in SHOW FUNCTIONS",
+        (show_functions._ARGUMENTS,),
+        {
+            "it has the argument x": {
+                "any_value",
+                "product",
+                "skewness",
+                "kurtosis",
+                "kurtosis_pop",
+                *SUMS,
+                *EXTREMES,
+                *SPREADS,
+                *BITS,
+                *ESTIMATES,
+            },
+            "it has the arguments y and x": PAIRS,
+            "SHOW FUNCTIONS has it as COUNT": {"count_star"},
+        },
+    ),
+    Table(
+        "WITHIN GROUP",
+        (WITHIN_GROUP,),
+        {
+            "SQL has no WITHIN GROUP for it": set(AGGREGATES)
+            - {"mode", "percentile_cont", "percentile_disc", *LISTS}
+        },
+    ),
+]
+
+FAMILIES = {
+    "engine/expressions/aggregates/ordered.py::_FUNCTIONS",
+    "engine/expressions/aggregates/quantiles.py::_FUNCTIONS",
+    "engine/expressions/aggregates/registry.py::AGGREGATES",
+    "engine/expressions/aggregates/registry.py::SPREADS",
+    "engine/expressions/aggregates/registry.py::_SQL_NAMES",
+    "engine/expressions/aggregates/statistics.py::_PAIRS",
+    "engine/processors/grouping/numpy_groups.py::_ACCUMULATED",
+    "engine/processors/grouping/numpy_groups.py::_FUNCTIONS",
+    "engine/processors/over/running_values.py::_EXTREMES",
+}
+"""Tables that define aggregates, or have names of Arrow's; the last is tested below."""
+
+
+def names_in(site: Any) -> frozenset[str]:
+    """The aggregates that a table has, or that a function names."""
+    if not isinstance(site, FunctionType):
+        return frozenset(name for name in site if isinstance(name, str)) & AGGREGATES.keys()
+    tree = ast.parse(textwrap.dedent(inspect.getsource(site)))
+    constants = {part.value for part in ast.walk(tree) if isinstance(part, ast.Constant)}
+    return frozenset(name for name in AGGREGATES if name in constants)
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.purpose)
+def test_a_table_names_every_aggregate(table: Table) -> None:
+    named = frozenset().union(*map(names_in, table.sites))
+    left_out = frozenset().union(*table.left_out.values())
+    missing = sorted(AGGREGATES.keys() - named - left_out)
+    assert not missing, (
+        f"{table.purpose}: {missing} have no entry in {places(table)}. Add one; if there is "
+        f'nothing to do, add them to `left_out` of Table("{table.purpose}") in '
+        "tests/expressions/aggregates/test_aggregate_tables.py, under the reason"
+    )
+    both = sorted(named & left_out)
+    assert not both, f"{table.purpose}: {both} have entries: take them out of `left_out`"
+
+
+def places(table: Table) -> str:
+    """Where the entries of a table stand."""
+    return " or ".join(
+        place for place, value in tables() if any(value is site for site in table.sites)
+    )
+
+
+def tables() -> list[tuple[str, Any]]:
+    """The tables that consist of names of aggregates, three or more."""
+    packages = ("expressions.aggregates", "planner", "processors", "rendering", "statements")
+    return [
+        (f"{file_of(module)}::{name}", value)
+        for module in modules(*packages)
+        for name, value in members(module)
+        if isinstance(value, Mapping | tuple | frozenset | set)
+        and len(found := names_in(value)) > 2
+        and len(found) * 2 > len(value)
+        and defines(module, name)
+    ]
+
+
+def test_every_table_of_aggregates_is_listed() -> None:
+    known = {id(site) for table in TABLES for site in table.sites}
+    unknown = [name for name, value in tables() if id(value) not in known]
+    assert set(unknown) <= FAMILIES, (
+        f"{sorted(set(unknown) - FAMILIES)} list aggregates: add a Table for each to "
+        "tests/expressions/aggregates/test_aggregate_tables.py"
+    )
+
+
+def test_extremes_go_on() -> None:
+    """Each running aggregate that isn't a count, a sum or an average has its function of two."""
+    others = ordered_windows.RUNNING_AGGREGATES - COUNTS - SUMS
+    assert running_values._EXTREMES.keys() == others, (
+        "running aggregates of planner/event_time/ordered_windows.py go on by `going` in "
+        "engine/processors/over/running_values.py"
+    )
+
+
+def test_states_of_numeric_panes() -> None:
+    """How a state is added to and deducted from, for windows that overlap."""
+    numeric = {"Count", "SumInteger", "SumDecimal", "SumDouble", "Extreme"}
+    general = {
+        *("First", "Moments", "Items", "Rows", "Best"),
+        *("Comoments", "HigherMoments", "Folded", "Sketch"),
+    }
+    modules("expressions.aggregates")  # a state exists once its module is loaded
+    kinds = [kind for kind in states.State.__subclasses__() if "runnel." in kind.__module__]
+    known = {kind.__name__ for kind in kinds}
+    assert known == numeric | general, (
+        "a new state needs a rule in dense_state of engine/processors/time_windows/"
+        "dense_states.py, or its name in `general` here: then windows use general states"
+    )
+    source = inspect.getsource(dense_states.dense_state)
+    assert all(f"{name})" in source for name in numeric)
+
+
+def test_identities_of_aggregates_are_pinned() -> None:
+    pinned = (FOLDER / "functions.txt").read_text("utf-8")
+    names = AGGREGATES.keys() - {"count_star"}
+    missing = [name for name in sorted(names) if f"{name.upper()}(" not in pinned]
+    assert not missing, f"add the lines of {missing} to tests/snapshots/stored_names/functions.txt"
