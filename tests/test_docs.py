@@ -224,7 +224,7 @@ def with_code(text: str) -> str:
 
     def block(match: re.Match[str]) -> str:
         path, names = match[1], match[2].split(", ")
-        found = "\n\n".join(source_of(ROOT / path, name) for name in names)
+        found = "\n\n\n".join(source_of(ROOT / path, name) for name in names)
         return f"<!-- code: {path}::{match[2]} -->\n```python\n{found}\n```\n"
 
     return _CODE.sub(block, text)
@@ -277,21 +277,26 @@ def missing(page: Path) -> Iterator[str]:
             yield line
         elif symbol is not None and symbol not in names_in(path):
             yield f"{line}::{symbol}"
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text):
+        if not (page.parent / link).exists():
+            yield f"{page.name}: {link}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_paths_and_names_in_pages_exist(page: Path) -> None:
+def test_paths_names_and_links_in_pages_exist(page: Path) -> None:
     assert list(missing(page)) == []
 
 
-def test_a_path_that_does_not_exist_is_found(tmp_path: Path) -> None:
+def test_a_path_name_or_link_without_a_target_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
         "`engine/cursor.py::Cursor.execute`, `engine/runtime/`, `planner/rules/*.py`, `setup.cfg`\n"
         "`engine/gone.py`, `engine/cursor.py::Cursor.gone`, `gone.py`, `SELECT 1`\n"
+        "[here](page.md#top), [there](gone.md), [outside](https://example.org/gone.md)\n"
     )
     assert list(missing(page)) == [
         "page.md:2: engine/gone.py",
         "page.md:2: engine/cursor.py::Cursor.gone",
         "page.md:2: gone.py",
+        "page.md: gone.md",
     ]
