@@ -1,4 +1,4 @@
-"""Waiting in a coroutine for what threads bring about, without a thread that waits."""
+"""Lets a coroutine wait for a condition that other threads fulfil, without a waiting thread."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ Wake = Callable[[], None]
 async def until(
     condition: Callable[[], bool], subscribe: Callable[[Wake], Callable[[], object]]
 ) -> None:
-    """Waits until the condition holds; other coroutines run meanwhile. `subscribe` has what it is
-    given called, from any thread, whenever the condition may have come about; it gives what ends
-    that."""
-    # Loaded here: it takes 20 ms, and a program that awaits has it anyway.
+    """Wait until the condition holds; other coroutines run meanwhile.
+
+    condition: is evaluated in the thread of the event loop.
+    subscribe: registers a callback, which any thread may call whenever the condition may have
+        become true; returns the function that cancels the registration.
+    """
+    # Imported here: asyncio takes 20 ms to load, and a program that awaits has loaded it already.
     from asyncio import Event, get_running_loop
 
     loop, news = get_running_loop(), Event()
 
     def wake() -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed, so no coroutine waits
             loop.call_soon_threadsafe(news.set)
 
     forget = subscribe(wake)

@@ -1,5 +1,7 @@
-"""The names of error classes and codes in files and messages. They are stored: a renamed class or
-code keeps its name here."""
+"""The names of error classes and codes in files and messages.
+
+The names are stored: a class or code that is renamed keeps its name here.
+"""
 
 from __future__ import annotations
 
@@ -57,11 +59,13 @@ _CODE_NAMES = {code: name for name, code in CODES.items()}
 
 
 def class_name(error: Error) -> str:
-    """The stored name of an error's class; any other subclass has the name of its nearest class of
-    PEP 249."""
+    """Return the stored name of an error's class.
+
+    A subclass that has no stored name gets the name of its nearest PEP 249 base class.
+    """
     return next(_CLASS_NAMES[kind] for kind in type(error).__mro__ if kind in _CLASS_NAMES)
 
 
 def code_name(code: ErrorCode) -> str:
-    """The stored name of a code."""
+    """Return the stored name of a code."""
     return _CODE_NAMES[code]

@@ -1,17 +1,17 @@
-"""What a forked process does with the connections that its parent opened: nothing.
+"""Disables, in a forked process, the connections that its parent opened.
 
-After `os.fork()` the child has copies of all objects, but no thread besides the one that forked. A
-lock that another thread held stays locked, files and sockets are shared with the parent, and
-finalizers would end what the parent still uses. So in the child:
+After `os.fork()` the child has copies of all objects, but only the thread that forked. A lock that
+another thread held stays locked, files and sockets are shared with the parent, and finalizers would
+release resources that the parent still uses. Therefore in the child:
 
-- each watched object is told by `leave`: it takes no lock, closes the descriptors that the child
-  must not share, and refuses calls from then on;
-- each watched object is pinned: neither it nor what it refers to is ever collected, so that no
-  destructor runs (DuckDB's writes a checkpoint and joins threads, a buffered file writes what the
-  parent writes too);
-- what was registered by `finalizer` isn't called.
+- `leave` is called for each watched object: it acquires no lock, closes the descriptors that the
+  child must not share, and makes the object refuse calls from then on;
+- each watched object is pinned: neither the object nor anything that it refers to is ever
+  collected, so that no destructor runs (the destructor of DuckDB writes a checkpoint and joins
+  threads; a buffered file would write data that the parent writes too);
+- functions that were registered by `finalizer` are not called.
 
-A child opens connections of its own. Nothing of this costs anything in a process that doesn't fork.
+A child opens connections of its own. A process that doesn't fork pays nothing for this.
 """
 
 from __future__ import annotations
@@ -31,15 +31,21 @@ T = TypeVar("T")
 
 
 class Watched(Protocol):
-    """What belongs to the process that made it."""
+    """An object that belongs to the process that created it."""
 
     def leave(self) -> None:
-        """Called in a forked child, and in a child of that: no call may touch the parent's threads,
-        files or sockets from here on. Takes no lock, and doesn't fail."""
+        """Called in a forked child, and in each child of that child.
+
+        From then on no call may touch the threads, files or sockets of the parent. Must not acquire
+        a lock, and must not fail.
+        """
 
 
 class Origin:
-    """The process in which something was made. `is_left`: this process is a child of that one."""
+    """The process in which an object was created.
+
+    is_left: whether the current process is a child of that process.
+    """
 
     __slots__ = ("is_left",)
 
@@ -47,22 +53,21 @@ class Origin:
         self.is_left = False
 
     def check(self) -> None:
-        """InterfaceError in a child of the process."""
+        """Raise InterfaceError in a child of the process."""
         if self.is_left:
             raise closed_error(self)
 
 
 class SharedLock:
-    """A PatientLock for all connections of a process. A forked child has one of its own, which is
-    free."""
+    """A PatientLock that all connections of a process share; in a forked child it is free."""
 
-    def __init__(self, held: str) -> None:
-        self._held = held
-        self._lock = PatientLock(held)
+    def __init__(self, waiting_for: str) -> None:
+        self._waiting_for = waiting_for
+        self._lock = PatientLock(waiting_for)
         watch(self)
 
     def leave(self) -> None:
-        self._lock = PatientLock(self._held)
+        self._lock = PatientLock(self._waiting_for)
 
     def __enter__(self) -> None:
         self._lock.__enter__()
@@ -72,12 +77,12 @@ class SharedLock:
 
 
 def here() -> Origin:
-    """This process."""
+    """Return the current process."""
     return _origins[-1]
 
 
 def closed_error(origin: Origin) -> InterfaceError:
-    """The error of a call on a connection that is closed, or that another process opened."""
+    """Return the error of a call on a connection that is closed or that another process opened."""
     if origin.is_left:
         return InterfaceError(
             "the connection is closed: it belongs to the process that this one was forked from",
@@ -87,23 +92,27 @@ def closed_error(origin: Origin) -> InterfaceError:
 
 
 def watch(item: Watched) -> None:
-    """Has `item.leave` called in a forked child, while the item exists, and the item pinned
-    there."""
-    # Loaded here, in the parent: a child must not wait for an import that a thread of the parent
-    # had begun.
+    """Register an object: a forked child calls `item.leave` and pins the item.
+
+    The registration ends when the item is collected.
+    """
+    # Imported here, in the parent, for `pin`: a child must not wait for an import that a thread of
+    # the parent had begun.
     import ctypes  # noqa: F401
 
     _watched.add(item)
 
 
 def finalizer(owner: T, function: Callable[..., Any], *arguments: Any) -> weakref.finalize[..., T]:
-    """A `weakref.finalize` that a forked child doesn't call."""
+    """Return a `weakref.finalize` whose function a forked child doesn't call."""
     return weakref.finalize(owner, _call_here, here(), function, arguments)
 
 
 def pin(item: object) -> None:
-    """Keeps an object, and what it refers to, until the process ends, and beyond: its destructor
-    never runs."""
+    """Keep an object, and all that it refers to, alive so that no destructor ever runs.
+
+    The destructor doesn't run at the end of the process either.
+    """
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(item))
@@ -115,20 +124,24 @@ def _call_here(origin: Origin, function: Callable[..., Any], arguments: tuple[An
 
 
 def _finish_imports() -> None:
-    """Before a fork: waits for modules of ours that other threads import just now, and for what
-    they import in turn."""
+    """Before a fork: wait for the modules of Runnel that other threads are importing.
+
+    That includes the modules that these import in turn.
+    """
     for _ in range(_MOST_IMPORTS):
         names = _half_imported()
         if not names:
             return
         for name in names:
-            with suppress(Exception):  # it is raised where it was asked for
+            with suppress(Exception):  # the thread that began the import raises it
                 import_module(name)
 
 
 def _forget_imports() -> None:
-    """In the child: what was begun after that look is to be imported again, by nobody's lock.
-    Python leaves it locked."""
+    """In the child: forget the imports that began after `_finish_imports` looked for them.
+
+    Such a module is imported again. Python leaves its import lock locked, so the lock is removed.
+    """
     for name in _half_imported():
         del sys.modules[name]
     locks: dict[str, object] = getattr(_bootstrap, "_module_locks", {})
@@ -152,23 +165,23 @@ def _enter_child() -> None:
     _origins.append(Origin())
     items = list(_watched)
     for item in items:
-        # First, so that nothing of it is destroyed whatever happens after that.
+        # Pinned first, so that it isn't destroyed even if a `leave` fails.
         pin(item)
     failure: BaseException | None = None
     for item in items:
         try:
             item.leave()
-        except BaseException as error:  # one that fails must not keep the others from leaving
+        except BaseException as error:  # a failure must not keep other items from leaving
             failure = failure or error
     if failure is not None:
-        raise failure  # Python reports it, and goes on
+        raise failure  # Python prints it and continues
 
 
 _MOST_IMPORTS = 100
-"""A fork waits for so many imports, one after the other."""
+"""Maximum number of rounds in which a fork waits for imports, as each may start further ones."""
 
 _origins = [Origin()]
-"""This process, after those that it was forked from."""
+"""The processes that this one descends from, outermost first, and this process last."""
 _watched: weakref.WeakSet[Watched] = weakref.WeakSet()
 
 if hasattr(os, "register_at_fork"):

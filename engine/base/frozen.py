@@ -1,10 +1,11 @@
 """`frozen`: frozen dataclasses that are quick to define.
 
 The engine has more than 300 small value classes, and about 200 of them are defined before the first
-statement runs. The standard decorator with `frozen=True` compiles six functions per class, which
-came to a third of the processor time between `import runnel` and the answer to `SELECT 1`. Here
-only `__init__` is compiled per class; the other methods are written once, below, and shared. What
-comes out is a dataclass to `dataclasses.replace`, `dataclasses.fields`, `match` and type checkers.
+statement runs. The standard decorator with `frozen=True` compiles six functions per class. That was
+a third of the processor time between `import runnel` and the answer to `SELECT 1`. This decorator
+compiles only `__init__` per class; all classes share the other methods, which are written once,
+below. For `dataclasses.replace`, `dataclasses.fields`, `match` and type checkers the result is a
+dataclass.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ def frozen(*, kw_only: bool = False) -> Callable[[_Class], _Class]: ...
 def frozen(cls: Any = None, /, *, kw_only: bool = False) -> Any:
     """The decorator of value classes, used like `@dataclass(frozen=True, kw_only=…)`.
 
-    Fields are written as for the standard decorator, but `init`, `hash`, InitVar and
-    `__post_init__` are not provided for: the fields that are compared are those that are hashed. A
-    method that the class itself defines is kept. A subclass takes the decorator too. No attribute
-    can be set or deleted after `__init__`: FrozenInstanceError. Instances of a class with the class
-    variable `keeps_hash` compute their hash once: that of a tree is asked for at each of its nodes.
-    They are not for other processes.
+    Fields are written as for the standard decorator. `init`, `hash`, InitVar and `__post_init__`
+    are not supported: exactly the fields that are compared are hashed. A method that the class
+    itself defines is kept. A subclass needs the decorator too. Setting or deleting an attribute
+    after `__init__` raises FrozenInstanceError.
+
+    A class with the class variable `keeps_hash` computes the hash of an instance once, since the
+    hash of a tree is requested at each of its nodes. Don't send such instances to other processes:
+    the stored hash isn't valid there.
     """
 
     def decorate(cls: type) -> type:
@@ -48,7 +51,7 @@ def frozen(cls: Any = None, /, *, kw_only: bool = False) -> Any:
 
 
 def _initializer(cls: type) -> Callable[..., None]:
-    """`__init__`, made of source text so that a call costs no more than one written by hand."""
+    """Compile `__init__` from source text, so that a call is as fast as handwritten code."""
     scope: dict[str, Any] = {"set_field": object.__setattr__, "MISSING": MISSING}
     positional: list[str] = ["self"]
     by_name: list[str] = []
@@ -72,7 +75,7 @@ def _initializer(cls: type) -> Callable[..., None]:
 
 
 def _compared(cls: type) -> Callable[[Any], Any]:
-    """What gives the values of an instance's fields that take part in equality."""
+    """Return a function that returns the compared fields' values of an instance."""
     names = [item.name for item in fields(cls) if item.compare]
     return attrgetter(*names) if names else _nothing
 
@@ -93,10 +96,10 @@ def _hash(self: Any) -> int:
 
 
 def _kept_hash(self: Any) -> int:
-    kept: int | None = self.__dict__.get("_hash")
-    if kept is None:
-        kept = self.__dict__["_hash"] = _hash(self)
-    return kept
+    cached: int | None = self.__dict__.get("_hash")
+    if cached is None:
+        cached = self.__dict__["_hash"] = _hash(self)
+    return cached
 
 
 def _represent(self: Any) -> str:

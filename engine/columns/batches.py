@@ -1,13 +1,12 @@
-"""Record batches and numpy: views of Arrow columns as numpy arrays and back, without a copy and
-without pandas.
+"""Record batches, and views of Arrow columns as numpy arrays and back, without a copy.
 
-pyarrow imports pandas, where it is installed, in its own conversions (`to_numpy`,
-`pa.array(ndarray)`); these don't.
+The conversions of pyarrow itself (`to_numpy`, `pa.array(ndarray)`) import pandas if it is
+installed. The functions of this module do not.
 
 A batch without columns still has a number of rows (`SELECT COUNT(*)` needs nothing else).
-`RecordBatch.from_arrays([])` would lose it; a batch made of a struct array keeps it, also through
-`filter`, `take`, `slice`, `select` and `concat_batches`. So batches are made by `make_batch`, which
-takes care of that.
+`RecordBatch.from_arrays([])` loses that number. A batch that is made from a struct array keeps it,
+also through `filter`, `take`, `slice`, `select` and `concat_batches`. Therefore all batches are
+made by `make_batch`, which handles this case.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MAX_ROWS = 65_536
-"""The most rows that an operator puts in one batch."""
+"""Maximum number of rows that an operator puts into one batch."""
 
 Numbers: TypeAlias = "npt.NDArray[Any]"
 Indexes: TypeAlias = "npt.NDArray[np.int64]"
@@ -32,14 +31,14 @@ _NO_COLUMNS = pa.struct([])
 
 
 def make_batch(columns: Sequence[pa.Array], schema: pa.Schema, num_rows: int) -> pa.RecordBatch:
-    """A batch of `num_rows` rows; the columns have the schema's types."""
+    """Make a batch of `num_rows` rows; the columns must have the types of `schema`."""
     if not columns:
         return empty_columns(num_rows)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def empty_columns(num_rows: int) -> pa.RecordBatch:
-    """A batch of rows without columns."""
+    """Make a batch of `num_rows` rows without columns."""
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(_NO_COLUMNS, num_rows, [None]))
 
 
@@ -49,23 +48,23 @@ def no_rows(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def slices(batch: pa.RecordBatch, size: int = MAX_ROWS) -> Iterator[pa.RecordBatch]:
-    """The batch in pieces of at most `size` rows, nothing copied."""
+    """Divide the batch into slices of at most `size` rows, without copying."""
     for start in range(0, batch.num_rows, size):
         yield batch.slice(start, size)
 
 
 def join_batches(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """All rows of one or more batches of one schema in one batch."""
+    """Concatenate one or more batches of the same schema."""
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def join_arrays(arrays: Sequence[pa.Array]) -> pa.Array:
-    """One or more arrays of one type in one array."""
+    """Concatenate one or more arrays of the same type."""
     return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
 
 def validity(array: pa.Array) -> Mask | None:
-    """Which values are not NULL; None where all are."""
+    """Return a mask of the values that are not NULL; None if there is no NULL."""
     if not array.null_count:
         return None
     if pa.types.is_null(array.type):
@@ -74,7 +73,9 @@ def validity(array: pa.Array) -> Mask | None:
 
 
 def bits(buffer: pa.Buffer, offset: int, length: int) -> Mask:
-    """A bitmap as one byte per bit."""
+    """Expand `length` bits of a bitmap, from bit `offset` on, to one byte per bit."""
+    # Example: offset 10, length 3. The bits 10 to 12 lie in byte 1, which is unpacked to the bits
+    # 8 to 15; 10 - 8 * 1 = 2 of these are skipped, and three remain.
     start = offset // 8
     packed = np.frombuffer(buffer, np.uint8)[start : (offset + length + 7) // 8]
     unpacked = np.unpackbits(packed, bitorder="little")[offset - 8 * start :]
@@ -82,8 +83,7 @@ def bits(buffer: pa.Buffer, offset: int, length: int) -> Mask:
 
 
 def numbers(array: pa.Array, dtype: npt.DTypeLike) -> Numbers:
-    """The values of a fixed-width column as they lie in memory, read-only; what stands under a NULL
-    is arbitrary."""
+    """View the values of a fixed-width column, read-only. The value under a NULL is arbitrary."""
     item = np.dtype(dtype)
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
@@ -92,31 +92,35 @@ def numbers(array: pa.Array, dtype: npt.DTypeLike) -> Numbers:
 
 
 def flags(array: pa.Array) -> Mask:
-    """The values of a BOOLEAN column; arbitrary under a NULL."""
+    """Return the values of a BOOLEAN column. The value under a NULL is arbitrary."""
     return bits(array.buffers()[1], array.offset, len(array))
 
 
 def true_flags(array: pa.Array) -> Mask:
-    """Where a BOOLEAN column is true; NULL is not."""
+    """Return a mask of the rows where a BOOLEAN column is true; NULL counts as false."""
     values = flags(array)
     valid = validity(array)
     return values if valid is None else values & valid
 
 
 def from_numbers(values: Numbers, arrow: pa.DataType, valid: Mask | None = None) -> pa.Array:
-    """A fixed-width column over numpy values (shared, not copied): `values` must have the width of
-    `arrow`."""
+    """Make a fixed-width column that shares the memory of `values`.
+
+    values: its items must have the width of `arrow`.
+    arrow: the type of the column.
+    valid: False for the rows that are NULL; None if no row is.
+    """
     contiguous = np.ascontiguousarray(values)
     return pa.Array.from_buffers(arrow, len(contiguous), [_bitmap(valid), pa.py_buffer(contiguous)])
 
 
 def from_flags(values: Mask, valid: Mask | None = None) -> pa.Array:
-    """A BOOLEAN column."""
+    """Make a BOOLEAN column; `valid` is False for the rows that are NULL."""
     return pa.Array.from_buffers(pa.bool_(), len(values), [_bitmap(valid), _bitmap(values)])
 
 
 def indexes(values: npt.NDArray[np.integer[Any]], valid: Mask | None = None) -> pa.Array:
-    """Row numbers for `take`; those not valid take NULL."""
+    """Make the argument of `take` from row numbers; rows that are not `valid` become NULL."""
     return from_numbers(values.astype(np.int64, copy=False), pa.int64(), valid)
 
 
@@ -125,12 +129,12 @@ def _bitmap(values: Mask | None) -> pa.Buffer | None:
 
 
 def one_value(scalar: pa.Scalar) -> pa.Array:
-    """A column of one row."""
+    """Make a column of one row."""
     return repeated(scalar, 1)
 
 
 def repeated(scalar: pa.Scalar, count: int) -> pa.Array:
-    """A column of one value, `count` times."""
+    """Make a column of `count` rows with the same value."""
     if not scalar.is_valid or count == 0:
         return pa.nulls(count, scalar.type)
     return pa.repeat(scalar, count)

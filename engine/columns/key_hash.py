@@ -1,7 +1,7 @@
-"""The hash of keys: which partition a row belongs to. Stable for ever, because snapshots depend on
-it.
+"""The hash of keys, which determines the partition of a row.
 
-The rule, all arithmetic modulo 2^64:
+The hash must never change, because snapshots depend on it. Its definition, with all arithmetic
+modulo 2^64:
 
 - `mix(x)` is the finaliser of SplitMix64 (Steele, Lea, Flood 2014): x ^= x >> 30; x *=
   0xBF58476D1CE4E5B9; x ^= x >> 27; x *= 0x94D049BB133111EB; x ^= x >> 31.
@@ -10,16 +10,16 @@ The rule, all arithmetic modulo 2^64:
   BOOLEAN: as 0 or 1.
 - REAL and DOUBLE: as the 64 bits of the DOUBLE, −0 as 0 and every NaN as 0x7FF8000000000000.
 - DECIMAL: the unscaled value as two 64-bit words w0 (low) and w1: mix(mix(w0 + NULL's hash) ^ w1).
-- VARCHAR, JSON, VARBINARY of at most 64 bytes: h = mix(length + NULL's hash); then for each 8
-  bytes, little-endian, the last padded with zeros: h = mix(h ^ word). Longer ones: BLAKE2b with an
-  8-byte digest, little-endian.
+- VARCHAR, JSON, VARBINARY of at most 64 bytes: h = mix(length + NULL's hash); then for each word
+  of 8 bytes, little-endian, the last word padded with zeros: h = mix(h ^ word). Of more than 64
+  bytes: BLAKE2b with a digest of 8 bytes, little-endian.
 - ARRAY and MAP: mix(Σ mix(hash of item i + i) + length + NULL's hash); a MAP's items are ROWs of
   key and value.
 - ROW and several columns: h = 0; for each field h = mix(h ^ hash). A key of one column is the
   column's own hash.
 
-Values that are equal as keys of one SQL type hash equal. A partition is the hash modulo the number
-of partitions.
+Values of one SQL type that are equal as keys have the same hash. The partition is the hash modulo
+the number of partitions.
 """
 
 from __future__ import annotations
@@ -39,20 +39,25 @@ Hashes: TypeAlias = "npt.NDArray[np.uint64]"
 
 NULL_HASH = 0x9E3779B97F4A7C15
 LONG_TEXT = 64
+"""Length in bytes above which a text is hashed by BLAKE2b."""
 
 KEY_METADATA = b"runnel.state.key"
-"""The metadata of a batch of state that names its key columns, one per line."""
+"""Metadata key of a batch of state: the names of its key columns, one per line."""
 
 SAVER_METADATA = b"runnel.state.saver"
-"""The metadata of a batch of state that says which processor has saved it, as in "0/2"."""
+"""Metadata key of a batch of state: the processor that saved it, such as "0/2"."""
 
 RUN_METADATA = b"runnel.state.run"
-"""The metadata of a batch of groups that names what it is a part of: all of that together has each
-group at most once."""
+"""Metadata key of a batch of groups: the name of the run that the batch belongs to.
+
+The batches of one run together contain each group at most once.
+"""
 
 RECOMBINED = b"runnel.state.recombined"
-"""The metadata of a batch of state that was made of state for other windows: it may have several
-rows of one group, and groups that are over."""
+"""Metadata key of a batch of state that was recombined from the state of other windows.
+
+Such a batch may contain several rows of one group, and groups that have ended.
+"""
 
 _NULL = np.uint64(NULL_HASH)
 _MULTIPLY_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -63,7 +68,7 @@ _WIDTHS: dict[int, Any] = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 
 def mix(values: Hashes) -> Hashes:
-    """The finaliser of SplitMix64; a bijection of 64-bit numbers. Works in place on `values`."""
+    """Apply the finaliser of SplitMix64, a bijection of 64-bit numbers, to `values` in place."""
     values ^= values >> _SHIFT_1
     values *= _MULTIPLY_1
     values ^= values >> _SHIFT_2
@@ -73,8 +78,10 @@ def mix(values: Hashes) -> Hashes:
 
 
 def hash_columns(arrays: Sequence[pa.Array]) -> Hashes:
-    """One hash per row of the key columns (at least one), which have equal lengths and canonical
-    Arrow types."""
+    """Return one hash per row of one or more key columns.
+
+    The columns must have equal lengths and canonical Arrow types.
+    """
     if len(arrays) == 1:
         return hash_column(arrays[0])
     result = np.zeros(len(arrays[0]), np.uint64)
@@ -85,7 +92,7 @@ def hash_columns(arrays: Sequence[pa.Array]) -> Hashes:
 
 
 def hash_column(array: pa.Array) -> Hashes:
-    """One hash per value."""
+    """Return one hash per value."""
     arrow = array.type
     if pa.types.is_null(arrow):
         return np.full(len(array), _NULL)
@@ -110,7 +117,7 @@ def hash_column(array: pa.Array) -> Hashes:
 
 
 def _words(array: pa.Array) -> Hashes:
-    """The values of a numeric, boolean or temporal column as 64-bit words."""
+    """Return the values of a numeric, boolean or temporal column as 64-bit words."""
     arrow = array.type
     if pa.types.is_boolean(arrow):
         return flags(array).astype(np.uint64)
@@ -124,6 +131,15 @@ def _words(array: pa.Array) -> Hashes:
     return signed.view(np.uint64)
 
 
+# Example of `_hash_texts`: the column ["ab", "", "abcdefghij"].
+#
+#   text     the bytes "ababcdefghij"; offsets [0, 2, 2, 12]; starts [0, 2, 2]; lengths [2, 0, 10]
+#   words    words[i] is the 8 bytes of the text from byte i on, as one number
+#   round 1  more = [0, 2]: the rows that have bytes left; at = [0, 2], left = [2, 10].
+#            Row 0 uses only 2 of the 8 bytes: shifting left and right by unused = 64 - 8 * 2 = 48
+#            bits clears the other 6 ("ab"); unused is 0 for row 2 ("abcdefgh").
+#   round 2  at = [8, 10], left = [-6, 2], so more = [1]: only row 2 has bytes left ("ij").
+#   round 3  no row has bytes left.
 def _hash_texts(array: pa.Array) -> Hashes:
     count = len(array)
     offsets = (
@@ -135,8 +151,8 @@ def _hash_texts(array: pa.Array) -> Hashes:
     data = array.buffers()[2]
     text = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     hashes = mix(lengths.astype(np.uint64) + _NULL)
-    # Every 8 bytes of the data, wherever they begin, as one word; the end is padded so that the
-    # last ones exist.
+    # `words` overlap: one begins at each byte. The padding makes the words of the last bytes
+    # possible.
     first = int(offsets[0])
     padded = np.concatenate((text[first : int(offsets[-1])], np.zeros(8, np.uint8)))
     words = np.ndarray((len(padded) - 7,), np.dtype("<u8"), padded, strides=(1,))
@@ -164,8 +180,7 @@ def _hash_texts(array: pa.Array) -> Hashes:
 
 
 def _hash_long_texts(texts: list[bytes]) -> Hashes:
-    # Loaded on first use: hashlib brings OpenSSL with it, which a process without long keys has no
-    # need of.
+    # Imported on first use: hashlib loads OpenSSL, which a process without long keys doesn't need.
     from hashlib import blake2b
 
     return np.frombuffer(
@@ -173,6 +188,13 @@ def _hash_long_texts(texts: list[bytes]) -> Hashes:
     ).astype(np.uint64)
 
 
+# Example of `_hash_lists`: the column [[7, 8], [], [9]].
+#
+#   offsets    [0, 2, 2, 3]; lengths [2, 0, 1]
+#   positions  [0, 1, 0]: the index of each item in its list
+#   hashes     [h0, h1, h2]: mix(hash of the item + its index)
+#   sums       [0, h0, h0 + h1, h0 + h1 + h2]: running sums modulo 2^64
+#   result     mix of [sums[2] - sums[0], sums[2] - sums[2], sums[3] - sums[2]] + length + NULL's
 def _hash_lists(array: pa.Array) -> Hashes:
     count = len(array)
     offsets = (
@@ -186,10 +208,10 @@ def _hash_lists(array: pa.Array) -> Hashes:
     else:
         items = array.values
     lengths = np.diff(offsets)
-    places = np.arange(end - start, dtype=np.int64) - np.repeat(
+    positions = np.arange(end - start, dtype=np.int64) - np.repeat(
         offsets[:-1].astype(np.int64) - start, lengths
     )
-    hashes = mix(hash_column(items.slice(start, end - start)) + places.view(np.uint64))
+    hashes = mix(hash_column(items.slice(start, end - start)) + positions.view(np.uint64))
     sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(hashes, dtype=np.uint64)))
     edges = offsets - start
     return mix(sums[edges[1:]] - sums[edges[:-1]] + lengths.astype(np.uint64) + _NULL)
@@ -198,14 +220,21 @@ def _hash_lists(array: pa.Array) -> Hashes:
 def partition(
     batch: pa.RecordBatch, key_columns: Sequence[int], count: int
 ) -> list[pa.RecordBatch]:
-    """The rows of `batch` divided over `count` partitions by the hash of the key columns; rows keep
-    their order."""
+    """Divide the rows among `count` partitions by the hash of the key columns.
+
+    The result has one batch per partition, some of them possibly empty. The rows of a partition
+    keep their order.
+    """
     if count == 1:
         return [batch]
+    # Example: three rows whose hashes are [5, 4, 9], and two partitions. targets = [1, 0, 1],
+    # order = [1, 0, 2] (the rows by partition), bounds = [0, 1, 3]: partition 0 is the first of
+    # the reordered rows, partition 1 the next two.
     hashes = hash_columns([batch.column(i) for i in key_columns])
-    places = (hashes % np.uint64(count)).astype(np.uint16 if count <= 0xFFFF else np.int64)
-    order = np.argsort(places, kind="stable")
-    bounds = np.concatenate(([0], np.cumsum(np.bincount(places, minlength=count))))
+    targets = (hashes % np.uint64(count)).astype(np.uint16 if count <= 0xFFFF else np.int64)
+    order = np.argsort(targets, kind="stable")
+    bounds = np.concatenate(([0], np.cumsum(np.bincount(targets, minlength=count))))
+    # All rows belong to one partition: nothing needs to be copied.
     if batch.num_rows in (bounds[1:] - bounds[:-1]):
         return [batch if size == batch.num_rows else batch.slice(0, 0) for size in np.diff(bounds)]
     rows = batch.take(indexes(order))
@@ -213,5 +242,5 @@ def partition(
 
 
 def keyed_state(batch: pa.RecordBatch, *keys: str) -> pa.RecordBatch:
-    """Rows of state that belong to keys: marks the columns that hold them."""
+    """Mark the columns of a batch of state that contain the keys of its rows."""
     return batch.replace_schema_metadata({KEY_METADATA: "\n".join(keys).encode()})

@@ -31,7 +31,7 @@ KINDS: Mapping[str, Kind] = {
     "TIMESTAMP_TZ": Kind.TIMESTAMP_TZ,
     "UUID": Kind.UUID,
 }
-"""The kinds of types by stored name, which stays as it is when a kind is renamed."""
+"""The kinds of types by stored name. A stored name never changes, even if a kind is renamed."""
 
 KIND_NAMES: Mapping[Kind, str] = {kind: name for name, kind in KINDS.items()}
 """The stored name of each kind."""
@@ -46,8 +46,10 @@ _SPELLINGS = {
 
 
 def type_spelling(item: SqlType) -> str:
-    """The type as SQL text, as it is stored with the state of jobs: it never changes, whatever
-    error messages show."""
+    """Return the type as SQL text, in the form that is stored with the state of jobs.
+
+    The text must never change, whatever error messages show.
+    """
     if item.kind is Kind.DECIMAL:
         return f"DECIMAL({item.precision}, {item.scale})"
     if item.kind is Kind.ARRAY and item.element is not None:
@@ -64,7 +66,7 @@ def type_spelling(item: SqlType) -> str:
 
 
 def type_record(sql_type: SqlType) -> dict[str, Any]:
-    """The type as a JSON value."""
+    """Encode the type as a JSON value."""
     record: dict[str, Any] = {"kind": KIND_NAMES[sql_type.kind]}
     if sql_type.kind is Kind.DECIMAL:
         record |= {"precision": sql_type.precision, "scale": sql_type.scale}
@@ -78,8 +80,10 @@ def type_record(sql_type: SqlType) -> dict[str, Any]:
 
 
 def type_of(record: dict[str, Any]) -> SqlType:
-    """The type that `type_record` gave a value for; KeyError, TypeError or AttributeError where it
-    didn't."""
+    """Decode a value of `type_record`.
+
+    Raises KeyError, TypeError or AttributeError for any other value.
+    """
     return SqlType(
         KINDS[record["kind"]],
         record.get("precision", 0),

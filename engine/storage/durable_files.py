@@ -1,5 +1,4 @@
-"""Making files safe on the disk: what these functions have returned for survives a loss of
-power."""
+"""Durable files: once a function of this module has returned, its effect survives a power loss."""
 
 from __future__ import annotations
 
@@ -10,18 +9,24 @@ from pathlib import Path
 from runnel.errors import ErrorCode, OperationalError
 
 OWN_FILE, OWN_FOLDER = 0o600, 0o700
-"""The modes of what only its owner may read: options of mappings and arguments of jobs may hold
-passwords."""
+"""The modes of files and folders that only their owner may read.
+
+Options of mappings and arguments of jobs may contain passwords.
+"""
 
 
 def own_file(path: str, flags: int) -> int:
-    """An `opener` of files that only their owner can read."""
+    """The `opener` argument of `open` for files that only their owner can read."""
     return os.open(path, flags, OWN_FILE)
 
 
 class Held:
-    """A file that is kept open, to tell whether its path still leads to it. `what` names to the
-    user what is gone otherwise."""
+    """Checks that the path of an open file still leads to this file.
+
+    path: the path by which the file was opened.
+    descriptor: the open file.
+    what: the name of the file in the error.
+    """
 
     __slots__ = ("_identity", "_path", "_what")
 
@@ -29,12 +34,14 @@ class Held:
         self._path = path
         self._what = what
         status = os.fstat(descriptor)
-        # No other file has these numbers while it is open.
+        # No other file has the same device and inode numbers while this one is open.
         self._identity = (status.st_dev, status.st_ino)
 
     def check(self) -> None:
-        """OperationalError where it was removed, renamed or replaced: what is written to it would
-        be lost."""
+        """Raise OperationalError if the file was removed, renamed or replaced.
+
+        Anything that is written to it would be lost.
+        """
         try:
             status = self._path.stat()
         except OSError:
@@ -49,19 +56,19 @@ class Held:
 
 
 def sync_file(descriptor: int) -> None:
-    """Waits until a file's content is on the disk."""
+    """Wait until the content of a file is on the disk."""
     if sys.platform == "darwin":
         import fcntl
 
         # On macOS fsync leaves the data in the drive's cache.
         fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
     else:
-        # Where there is one, it spares writing the time stamps.
+        # fdatasync, where it exists, doesn't write the file's timestamps.
         getattr(os, "fdatasync", os.fsync)(descriptor)
 
 
 def sync_folder(path: str | Path) -> None:
-    """Waits until created, renamed and removed names in a folder are on the disk."""
+    """Wait until created, renamed and removed names in a folder are on the disk."""
     if os.name == "nt":
         return
     descriptor = os.open(path, os.O_RDONLY)
@@ -72,8 +79,10 @@ def sync_folder(path: str | Path) -> None:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Has a file, which only its owner can read, hold a text: all of it, or what it held before,
-    whatever is cut short."""
+    """Replace the content of a file atomically; only its owner can read the file.
+
+    After a crash the file has either the new text or its old content, never a mixture.
+    """
     unfinished = path.with_name(f".{path.name}.new")
     with open(unfinished, "w", encoding="utf-8", opener=own_file) as file:
         file.write(text)

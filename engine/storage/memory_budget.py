@@ -1,11 +1,10 @@
-"""The memory that the operators of one connection may hold together, and the files they put the
-rest in.
+"""The memory budget that the operators of one connection share, and their spill files.
 
-An operator that keeps rows says how many bytes it holds (`Reservation`), and is told when it should
-let go of them (`must_spill`). That is when all operators together hold more than their share of the
-limit, of which the rest is for what they need while they work on what they hold, and for batches on
-their way. One that holds next to nothing goes on, so that it gets anywhere when others, which can't
-let go just now, hold the rest.
+An operator with buffered rows reports the number of their bytes (`Reservation`), and asks whether
+it should spill them (`must_spill`). It should when all operators together hold more than their
+share of the limit. The rest of the limit is for working memory and for batches in queues. An
+operator that holds very little isn't asked to spill, so that it makes progress even if other
+operators hold the rest and can't spill at the time.
 """
 
 from __future__ import annotations
@@ -25,21 +24,27 @@ if TYPE_CHECKING:
     from runnel.storage.spill import SpillFile
 
 HELD_SHARE = 0.4
-"""Which part of the limit operators may hold at rest."""
+"""The fraction of the limit that operators may hold as buffered rows and state."""
 
 LEAST_SHARE = 16
-"""An operator isn't asked to spill while it holds less than this part (one in so many) of what all
-may hold."""
+"""An operator isn't asked to spill while it holds less than 1/LEAST_SHARE of the allowed bytes."""
 
 LEAST_BYTES = 1 << 16
+"""An operator isn't asked to spill while it holds less than this, if that much is allowed."""
+
 SMALL_BYTES = 1 << 16
-"""What the buffers of a batch hold at most for their size to be taken for that of the batch."""
+"""Up to this size in bytes, the size of a batch is taken to be that of its buffers."""
 
 
 class Memory:
-    """The budget of one connection. Safe for threads. A `limit` of 0 is none; `directory` None is
-    the system's, and one that is `owned` is made when it is needed; `is_shared` says whether DuckDB
-    runs beside the operators, and has half of the limit."""
+    """The memory budget of one connection. Safe for threads.
+
+    limit: maximum number of bytes; 0: no limit.
+    directory: the folder of spill files; None: the temporary folder of the system.
+    owned: whether `directory` is created when it is needed.
+    is_shared: returns whether DuckDB runs next to the operators; it then gets half of the limit.
+    spilled_bytes: the number of bytes that were written to spill files.
+    """
 
     def __init__(
         self,
@@ -57,41 +62,47 @@ class Memory:
 
     @property
     def used(self) -> int:
-        """How many bytes the operators say they hold."""
+        """The number of bytes that the operators report to hold."""
         return self._used
 
     @property
     def allowed(self) -> int:
-        """How many bytes they may hold."""
+        """The number of bytes that the operators may hold."""
         limit = self.limit // 2 if self._is_shared() else self.limit
         return int(limit * HELD_SHARE)
 
     def reserve(self, change: int) -> None:
+        """Add `change` bytes, which may be negative, to the memory in use."""
         with self._lock:
             self._used += change
 
     def spilled(self, count: int) -> None:
-        """So many bytes were written to a file."""
+        """Count `count` bytes as written to a spill file."""
         with self._lock:
             self.spilled_bytes += count
 
     def file(self) -> SpillFile:
-        """A new file for rows that are let go."""
-        # Loaded on first use: few queries need it.
+        """Make a file for spilled rows."""
+        # Imported on first use: few queries need it.
         from runnel.storage.spill import SpillFile
 
         return SpillFile(self)
 
     def mapped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The same rows in a file."""
+        """Copy the rows to a file, and return a batch that reads them from there."""
         from runnel.storage.spill import mapped
 
         return mapped(batch, self)
 
 
 class Reservation:
-    """What one operator holds. `memory` None: without a limit, and without a place to spill to.
-    `weight`: how many times what it holds it needs while it works on it, beyond the usual."""
+    """The bytes that one operator holds.
+
+    memory: the budget of the connection; None: no limit, and no folder to spill to.
+    weight: factor by which the reported bytes are multiplied, for an operator that needs more
+        working memory than usual for the rows that it holds.
+    bytes: the bytes in the budget at present, multiplied by the weight.
+    """
 
     __slots__ = ("_memory", "_weight", "bytes")
 
@@ -110,8 +121,10 @@ class Reservation:
         return self._memory
 
     def is_trifle(self, count: int) -> bool:
-        """Whether so many bytes needn't be told: next to nothing, as light jobs hold. None were
-        told before."""
+        """Whether `count` bytes are too few to report, as in most light jobs.
+
+        False if the operator has reported bytes before.
+        """
         if self.bytes or count > SMALL_BYTES:
             return False
         return (
@@ -121,18 +134,19 @@ class Reservation:
         )
 
     def set(self, count: int) -> None:
-        """The operator holds so many bytes now."""
+        """Report that the operator holds `count` bytes now."""
         count *= self._weight
         if self._memory is not None and count != self.bytes:
             self._memory.reserve(count - self.bytes)
             self.bytes = count
 
     def release(self) -> None:
+        """Report that the operator holds nothing."""
         self.set(0)
 
     @property
     def must_spill(self) -> bool:
-        """Whether the operator should let go of what it holds."""
+        """Whether the operator should spill the rows that it holds."""
         if self._memory is None or not self._memory.limit:
             return False
         allowed = self._memory.allowed
@@ -142,14 +156,20 @@ class Reservation:
 
 
 def size_of(data: pa.RecordBatch | pa.Array | pa.ChunkedArray) -> int:
-    """About how many bytes a batch or column takes. To count what a part of larger buffers takes
-    costs 30 µs and more, which is too much where the buffers are small anyway."""
+    """Return about how many bytes a batch or column occupies.
+
+    Computing the share of a slice in its buffers (`nbytes`) costs 30 µs and more, which is too much
+    for small buffers. For these the result is the size of the buffers.
+    """
     buffers = int(data.get_total_buffer_size())
     return buffers if buffers <= SMALL_BYTES else int(data.nbytes)
 
 
 def too_large(what: str, memory: Memory) -> OperationalError:
-    """Of rows that must be in memory together, and for which there is no room."""
+    """Return the error of rows that must be in memory together but exceed the limit.
+
+    what: the subject of the message, in the plural.
+    """
     return OperationalError(
         f"{what} need more than the memory_limit of {memory.limit:,} bytes",
         hint="raise memory_limit: SET memory_limit = '4GB'",
@@ -159,28 +179,34 @@ def too_large(what: str, memory: Memory) -> OperationalError:
 def state_too_large(
     what: str, vertex: str, state: tuple[int, int], memory: tuple[int, int]
 ) -> OperationalError:
-    """Of what an operator on a stream keeps, with its rows and bytes, for which there is no room:
-    it must be in memory.
-    `memory`: what is used of it by all, and its limit."""
+    """Return the error of a streaming operator whose state must be in memory but exceeds the limit.
+
+    what: the subject of the message, in the plural.
+    vertex: the name of the operator's vertex.
+    state: the number of rows and of bytes of the operator's state.
+    memory: the number of bytes that all operators use, and the limit.
+    """
     rows, size = state
     used, limit = memory
     others = used - size
     return OperationalError(
         f"{what} need more than the memory_limit of {limit:,} bytes",
         code=ErrorCode.OUT_OF_MEMORY,
-        detail=f'vertex "{vertex}" keeps {rows:,} rows in {size:,} bytes'
-        + (f"; others hold {others:,}" if others > 0 else ""),
+        detail=f'vertex "{vertex}" holds {rows:,} rows in {size:,} bytes'
+        + (f"; other operators hold {others:,}" if others > 0 else ""),
         hint=(
-            "let the query keep less, with narrower bounds of time, smaller windows, "
-            "fewer columns or keys (EXPLAIN (STATE) "
-            "tells what it keeps, and until when); or raise memory_limit: SET memory_limit = '4GB'"
+            "reduce the state of the query with narrower time bounds, smaller windows, "
+            "fewer columns or keys (EXPLAIN (STATE) shows the state and how long it is retained); "
+            "or raise memory_limit: SET memory_limit = '4GB'"
         ),
     )
 
 
 def default_limit() -> int:
-    """Six tenths of what this process may use: of the machine's memory, or of its control
-    group's."""
+    """Return 60% of the memory that this process may use; 0 if that is unknown.
+
+    That is the memory of the machine, or the limit of the process's control group if it is lower.
+    """
     found = []
     with suppress(OSError, ValueError, AttributeError):
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

@@ -1,5 +1,4 @@
-"""JSON in files with a checksum as its last member, so that what a fault of the disk changed isn't
-read as something else."""
+"""JSON files with a checksum as the last member, so that a disk fault is detected on reading."""
 
 from __future__ import annotations
 
@@ -14,15 +13,17 @@ _SEAL = re.compile(rb',\n "checksum": "([0-9a-f]{8})"\n}\Z')
 
 
 def sealed(content: Mapping[str, Any]) -> str:
-    """An object that isn't empty, as text with its checksum."""
+    """Encode a JSON object, which must not be empty, as text with its checksum."""
     text = json.dumps(content, ensure_ascii=False, indent=1).removesuffix("\n}")
     return f'{text},\n "{_CHECKSUM}": "{crc32(text.encode()):08x}"\n}}'
 
 
 def unsealed(data: bytes, since: int) -> Any:
-    """The value of a text; ValueError where it isn't what was written. One of the "format" `since`
-    must have a checksum. The formats before it had none; whether others can be read is for the
-    caller to say."""
+    """Decode a text; raises ValueError if it differs from the text that was written.
+
+    since: the "format" of an object that must have a checksum. Objects of earlier formats have
+        none. The caller decides which other formats it can read.
+    """
     seal = _SEAL.search(data)
     if seal is not None and seal[1] != b"%08x" % crc32(data[: seal.start()]):
         raise ValueError("its checksum is wrong: it was changed or cut short")

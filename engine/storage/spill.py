@@ -1,8 +1,8 @@
-"""Files for rows that memory has no room for.
+"""Temporary files for rows that exceed the memory limit.
 
-A file has no name: it is gone when it is closed, also when the process is killed. A `SpillFile` is
-written bit by bit and read from the first row on. What is kept to be looked into again and again is
-`mapped` instead: it stays a batch like any other, whose columns lie in the file.
+A file has no name: it disappears when it is closed, also when the process is killed. A `SpillFile`
+is written batch by batch and read from the first row on. Rows that need random access are `mapped`
+instead: the result is an ordinary batch whose columns lie in a memory-mapped file.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from runnel.columns.batches import slices
 from runnel.errors import OperationalError
 
 SPILLED_ROWS = 1 << 14
-"""The most rows of one batch in a file, so that reading a file needs little memory."""
+"""Maximum number of rows of a batch in a file, so that reading a file needs little memory."""
 
 SPILLED_BYTES = 1 << 20
-"""About the most bytes of one batch in a file."""
+"""Maximum size of a batch in a file, in bytes, approximately."""
 
 
 class SpillSpace(Protocol):
-    """Where spilled rows go, and what counts their bytes.
+    """The folder of spill files, and the count of their bytes.
 
-    directory: the folder of the files; None for the system's.
-    owned: whether the folder is made on first use.
+    directory: the folder of the files; None: the temporary folder of the system.
+    owned: whether the folder is created on first use.
     """
 
     directory: str | None
@@ -43,8 +43,11 @@ class SpillSpace(Protocol):
 
 
 class SpillFile:
-    """Batches of one schema on disk: written, then read, any number of times, in the order in which
-    they were written."""
+    """Batches of one schema on disk: first written, then read any number of times, in order.
+
+    rows: the number of rows written.
+    bytes: the size of these rows in memory.
+    """
 
     def __init__(self, space: SpillSpace) -> None:
         self._space = space
@@ -54,7 +57,7 @@ class SpillFile:
         self.bytes = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Appends a batch, in pieces of few rows."""
+        """Append a batch, in slices of at most SPILLED_ROWS rows."""
         if not batch.num_rows:
             return
         size = batch.nbytes
@@ -63,8 +66,8 @@ class SpillFile:
             if self._file is None:
                 self._file = _opened(self._space)
                 self._writer = pa.ipc.new_stream(self._file, batch.schema)
-            for piece in slices(batch, rows):
-                self._writer.write_batch(piece)
+            for part in slices(batch, rows):
+                self._writer.write_batch(part)
         except OSError as error:
             self.close()
             raise _unwritable(self._space, error) from error
@@ -73,8 +76,10 @@ class SpillFile:
         self._space.spilled(size)
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """The batches, from the first one on; nothing is written afterwards. Only one reader at a
-        time."""
+        """Yield the batches from the first one on; one reader at a time.
+
+        After the first call nothing can be written.
+        """
         if self._file is None:
             return
         try:
@@ -93,7 +98,7 @@ class SpillFile:
             raise _unwritable(self._space, error) from error
 
     def close(self) -> None:
-        """Gives the file up. Once is enough."""
+        """Delete the file; further calls have no effect."""
         self._writer = None
         file, self._file = self._file, None
         if file is not None:
@@ -102,8 +107,11 @@ class SpillFile:
 
 
 def mapped(batch: pa.RecordBatch, space: SpillSpace) -> pa.RecordBatch:
-    """The same rows in a file, from which the system reads what is looked at. The file goes when
-    nothing refers to them any more. Its columns can't be changed in place."""
+    """Copy the rows to a memory-mapped file, and return a batch of them there.
+
+    The operating system reads only the pages that are accessed. The file disappears when
+    nothing refers to the batch. The columns can't be changed in place.
+    """
     size = batch.nbytes
     try:
         with _opened(space) as file:
@@ -118,11 +126,10 @@ def mapped(batch: pa.RecordBatch, space: SpillSpace) -> pa.RecordBatch:
 
 
 def _mapping(descriptor: int) -> pa.Buffer:
-    """A file's content in the address space, which stays when the file is closed."""
+    """Map the content of a file into memory; the mapping remains when the file is closed."""
     path = Path(f"/proc/self/fd/{descriptor}")
     if path.exists():
-        # Arrow gives the descriptor back, Python's mmap keeps one for as long as the mapping is
-        # there.
+        # Arrow's mapping keeps no descriptor open; Python's mmap keeps one as long as it exists.
         with pa.memory_map(str(path)) as file:
             return file.read_buffer()
     import mmap
@@ -137,9 +144,14 @@ def _opened(space: SpillSpace) -> IO[bytes]:
 
 
 class PrivateFolder:
-    """A folder of this process's own within `base` (None: the system's), for what can't do without
-    named files. It goes with `close`; one that a killed process left behind goes when the next one
-    is made."""
+    """A temporary folder of this process, for users that need named files.
+
+    `close` removes the folder. The folder of a killed process is removed when the next folder in
+    the same base folder is made.
+
+    base: the folder in which it is made; None: the temporary folder of the system.
+    path: the path of the folder.
+    """
 
     def __init__(self, base: str | None) -> None:
         self.path = mkdtemp(prefix=_PREFIX, dir=base)
@@ -148,7 +160,7 @@ class PrivateFolder:
         watch(self)
 
     def leave(self) -> None:
-        """A forked child leaves the folder to its parent, and doesn't keep its lock."""
+        """In a forked child: leave the folder to the parent, and close the copy of its lock."""
         self._give_up_lock()
 
     def close(self) -> None:
@@ -166,14 +178,13 @@ _LOCK = "owner.lock"
 
 
 def _locked(folder: Path) -> int | None:
-    """Takes the lock of a folder, which ends with the process; None where another process has
-    it."""
+    """Acquire the lock of a folder, which ends with the process; None if another process has it."""
     descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         import fcntl
 
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except ImportError:  # Windows removes nothing that is open
+    except ImportError:  # Windows doesn't remove open files
         return descriptor
     except OSError:
         os.close(descriptor)
@@ -183,7 +194,7 @@ def _locked(folder: Path) -> int | None:
 
 def _remove_stale(own: Path) -> None:
     for folder in own.parent.glob(f"{_PREFIX}*"):
-        # A folder without a lock is being made just now.
+        # A folder without a lock file is just being made.
         if folder == own or not (folder / _LOCK).exists():
             continue
         with suppress(OSError):
@@ -194,9 +205,9 @@ def _remove_stale(own: Path) -> None:
 
 
 def _unwritable(space: SpillSpace, error: OSError) -> OperationalError:
-    place = space.directory or gettempdir()
+    folder = space.directory or gettempdir()
     return OperationalError(
-        f'rows beyond memory_limit can\'t be kept in "{place}"',
+        f'rows beyond memory_limit can\'t be written to "{folder}"',
         detail=os.strerror(error.errno) if error.errno else str(error),
-        hint="make room there, set temp_directory to another place, or raise memory_limit",
+        hint="free space there, set temp_directory to another folder, or raise memory_limit",
     )

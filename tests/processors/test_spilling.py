@@ -259,7 +259,7 @@ def test_a_build_side_of_too_much_text_is_divided(monkeypatch: pytest.MonkeyPatc
 def test_a_folder_that_is_not_there(tmp_path: Any) -> None:
     memory = Memory(LIMIT, str(tmp_path / "missing"))
     with pytest.raises(
-        OperationalError, match=r"rows beyond memory_limit can't be kept in .*missing"
+        OperationalError, match=r"rows beyond memory_limit can't be written to .*missing"
     ) as caught:
         check_join(
             JoinKind.INNER, "i", (60, 900), with_condition=False, snapshots=False, memory=memory
