@@ -17,7 +17,7 @@ async def until(
     subscribe: registers a callback, which any thread may call whenever the condition may have
         become true; returns the function that cancels the registration.
     """
-    # Imported here: asyncio takes 20 ms to load, and a program that awaits has loaded it already.
+    # Imported here: loading asyncio costs 20 ms, and a program that awaits has loaded it already.
     from asyncio import Event, get_running_loop
 
     loop, news = get_running_loop(), Event()

@@ -1,9 +1,9 @@
-"""Fragments: relational sub-plans that an engine other than our own operators runs, giving back
-only its result.
+"""Fragments: subplans that another engine runs and of which it returns only the result.
 
-DuckDB and Spark are such engines. The planner offers an engine the largest sub-plan whose tables it
-can read; the engine renders it as its own SQL, in which nothing of the user's text stands, or says
-what it can't render: then a smaller sub-plan is offered, and our operators do the rest.
+DuckDB and Spark are such engines. The planner offers an engine the largest subplan whose tables the
+engine can read. The engine renders the subplan as its own SQL, which contains no text of the user,
+or raises `Unrenderable`. Then the planner offers a smaller subplan, and Runnel's operators run the
+rest.
 """
 
 from __future__ import annotations
@@ -31,8 +31,13 @@ if TYPE_CHECKING:
 
 
 class Unrenderable(Exception):
-    """What an engine can't run with our meaning: `what` names it ("function TO_CHAR", "type JSON").
-    It stays in the planner."""
+    """Raised for an expression or node that an engine can't run with Runnel's semantics.
+
+    Only the planner handles it; it never reaches the user.
+
+    `what`: a description such as "function TO_CHAR" or "type JSON".
+    position: where it stands in the statement; None if unknown.
+    """
 
     def __init__(self, what: str, position: Position | None = None) -> None:
         super().__init__(what)
@@ -41,50 +46,68 @@ class Unrenderable(Exception):
 
 
 class FragmentSource(Source):
-    """A source whose rows are the result of a sub-plan, in its order if it is sorted and then in
-    one partition. `text` is the engine's SQL, for EXPLAIN. `split` fixes what the fragment sees and
-    binds the arguments of `context.evaluation`; closing a partition early cancels the engine's
-    work. Reading gives batches in canonical types; a failure is one of our errors with the engine's
-    text as detail, and the position of the clause."""
+    """A source whose rows are the result of a subplan.
+
+    If the subplan is sorted, the rows come in its order and in one partition. `split` fixes the
+    version of the data that the fragment reads, and binds the arguments of `context.evaluation`.
+    Closing a partition early cancels the work of the engine. The batches have canonical types. A
+    failure is an error of Runnel with the engine's text as its detail and the position of the
+    clause.
+    """
 
     cooperative = False
-    """True where a partition's `read` never waits, as it has its own thread and wakes its
-    reader."""
+    """Whether `read` of a partition never waits, as the partition reads in a thread of its own and
+    wakes its reader."""
 
     engine: str
+    """The name of the engine."""
     text: str
+    """The SQL of the engine, for EXPLAIN."""
     reason = ""
-    """Why the engine prefers to run it, for EXPLAIN."""
+    """Why the engine prefers to run the subplan, for EXPLAIN."""
     differs = ""
-    """What of it isn't quite the same there as on our operators, for EXPLAIN."""
+    """The known differences between the engine's result and the result of Runnel's operators, for
+    EXPLAIN."""
 
     def can_narrow(self, keys: Sequence[Expression]) -> bool:
-        """Whether it can leave out rows whose `keys`, expressions over its columns, aren't among
-        those that are wanted."""
+        """Whether a dynamic filter by `keys`, expressions over the source's columns, is possible.
+
+        It leaves out rows whose keys aren't requested.
+        """
         return False
 
     def prepare(self, context: JobContext) -> NarrowableRows:
-        """As `split`, but for what isn't known before the job runs: which rows are wanted. Only
-        where `can_narrow`."""
+        """Like `split`, except for the dynamic filters, which are known only while the job runs.
+
+        Called only if `can_narrow` returns true.
+        """
         raise TypeError(f"{type(self).__name__} can't be narrowed")
 
 
 class NarrowableRows(ABC):
-    """The rows of a fragment for one execution, before it is known which of them are wanted."""
+    """The rows of a fragment for one execution, before its dynamic filters are known."""
 
     @abstractmethod
     def partitions(
-        self, wanted: Sequence[tuple[tuple[Expression, ...], WantedKeys]]
+        self, filters: Sequence[tuple[tuple[Expression, ...], WantedKeys]]
     ) -> Sequence[SourcePartition]:
-        """The partitions of the rows whose keys are among those wanted, for each pair of keys and
-        what is wanted of them. More rows may come. Called once; never waits."""
+        """Return the partitions of the rows that pass all filters. Called once; never waits.
+
+        The partitions may contain more rows than that.
+
+        filters: pairs of key expressions and the requested values of these keys.
+        """
 
 
 @frozen(kw_only=True)
 class Fragment(Relation):
-    """A sub-plan, `relation`, that another engine runs, reading back the rows of `source`.
-    `stopped` says why the plan above isn't part of it: what the engine can't render, or nothing
-    at the end of the plan."""
+    """A subplan that another engine runs.
+
+    source: reads the rows of the result.
+    relation: the subplan.
+    stopped: the name of the first node or expression above that the engine can't render, for
+        EXPLAIN; "" if the subplan is the whole plan.
+    """
 
     source: FragmentSource
     relation: Relation
@@ -96,43 +119,50 @@ class Fragment(Relation):
 
 
 class FragmentEngine(TableEngine):
-    """An engine of one connection. Safe for threads; starts nothing before a fragment of it is
-    split."""
+    """An engine of one connection. Safe for threads.
+
+    It starts nothing before one of its fragments is split.
+    """
 
     is_apart = False
-    """Whether rows take long to come over, so that it is worth it to make few of them there."""
+    """Whether transferring rows is slow, so that reducing their number in the engine pays."""
 
     @property
     def memory(self) -> int | None:
-        """How many bytes it may hold of what it works on; None: that isn't ours to say, or there is
-        no limit."""
+        """The memory limit of the engine in bytes; None: no limit, or Runnel doesn't control it."""
         return None
 
     @abstractmethod
     def can_read(self, table: Table) -> bool:
-        """Whether a Scan of the table can be part of a fragment."""
+        """Whether a fragment can contain a Scan of the table."""
 
     def can_take(self, table: Table) -> bool:
-        """Whether the rows of a small table that it can't read may travel to it, for a sub-plan
-        with tables of its own; they are read when the fragment is split."""
+        """Whether the rows of a small table that the engine can't read may be sent to it.
+
+        The rows are read when the fragment is split. The subplan must also read tables of the
+        engine.
+        """
         return False
 
     @abstractmethod
     def prefers(self, relation: Relation) -> bool:
-        """Whether running the sub-plan here wins over our own operators, judged by where its tables
-        are and by their size. It can be rendered, or that is found out by `fragment`."""
+        """Whether this engine should run the subplan instead of Runnel's operators.
+
+        The decision depends on the location and the size of the tables. Whether the engine can
+        render the subplan is decided later, by `fragment`.
+        """
 
     @abstractmethod
     def fragment(self, relation: Relation) -> FragmentSource:
-        """The source of a bounded sub-plan's rows; raises Unrenderable."""
+        """Return the source of the rows of a bounded subplan, or raise Unrenderable."""
 
     @property
     def job_runtime(self) -> JobRuntime | None:
-        """What runs whole jobs over the engine's tables; None where nothing does."""
+        """The runtime for whole jobs over the engine's tables; None if the engine has none."""
         return None
 
     def close(self) -> None:
-        """Ends what runs and gives everything back."""
+        """End all running fragments and release all resources."""
 
 
 def engine_of(table: Table) -> FragmentEngine | None:
@@ -143,8 +173,11 @@ def engine_of(table: Table) -> FragmentEngine | None:
 
 
 def place_of(relation: Relation, error: Error) -> Position | None:
-    """Where a statement says what an engine failed at while it ran a sub-plan, as far as that can
-    be told: an expression that can fail in this way, for bad data; else the clause."""
+    """Guess the position in the statement of the expression or clause at which an engine failed.
+
+    For bad data it is the position of an expression that can fail in this way; else the position of
+    the clause. None if no position is known.
+    """
     if error.code in (ErrorCode.CANCELLED, ErrorCode.TIMEOUT):
         return None
     if error.message.startswith("more than one row"):
@@ -168,7 +201,7 @@ def place_of(relation: Relation, error: Error) -> Position | None:
         ]
         likely = [part for part in failing if _is_cause(part, error.message)] or failing
         if likely:
-            # Of two in one another the inner one is the cause more often, and it is visited later.
+            # The inner one of nested expressions is more often the cause, and it is visited later.
             return likely[-1].position
     clauses = (node.position for node in walk(relation))
     parts = (part.position for part in _expressions(relation) if can_fail(part))
@@ -176,15 +209,15 @@ def place_of(relation: Relation, error: Error) -> Position | None:
 
 
 def _is_of_sum(error: Error) -> bool:
-    """Whether an aggregate failed, not its operand: no expression adds in 128 bits, but sums do."""
-    told = f"{error.message} {error.detail or ''}"
+    """Whether an aggregate failed and not its operand: only sums add in 128 bits."""
+    report = f"{error.message} {error.detail or ''}"
     return any(
-        text in told for text in ("overflow in SUM", "HUGEINT addition", "Type INT128 with value")
+        text in report for text in ("overflow in SUM", "HUGEINT addition", "Type INT128 with value")
     )
 
 
 def _aggregates(relation: Relation) -> Iterator[AggregateCall]:
-    """All calls of aggregates in a plan, with OVER and without."""
+    """Yield all aggregate calls of a plan, with and without OVER."""
     for node in walk(relation):
         if isinstance(node, Aggregate):
             yield from node.aggregates
@@ -193,14 +226,14 @@ def _aggregates(relation: Relation) -> Iterator[AggregateCall]:
 
 
 def _expressions(relation: Relation) -> Iterator[Expression]:
-    """All expressions of a plan, those within others too."""
+    """Yield all expressions of a plan, including nested expressions."""
     for node in walk(relation):
         for expression in node.own_expressions:
             yield from parts_of(expression)
 
 
 def _is_cause(part: Expression, message: str) -> bool:
-    """Whether a failure with this message is what the expression itself would cause."""
+    """Whether this expression itself could fail with this message."""
     if message == "division by zero":
         return isinstance(part, Call) and part.function in ("divide", "remainder")
     if "convert" in message or "cast" in message:
@@ -210,8 +243,11 @@ def _is_cause(part: Expression, message: str) -> bool:
 
 @frozen(kw_only=True)
 class InputRows(Relation):
-    """Inside a plan that the processor `on_duckdb` runs: the rows that come in on its input
-    `number`."""
+    """The rows that arrive on an input of the processor `on_duckdb`, as a leaf of its plan.
+
+    number: the number of the input.
+    columns: the fields of the rows.
+    """
 
     number: int
     columns: tuple[Field, ...]

@@ -1,9 +1,9 @@
 """Job runtimes: engines that run the query of a named job as a whole, from its sources to its sink.
 
-The job stays ours: its name, record, status, failures and restarts. The engine plans the query once
-for each execution, or says what of it it can't run with our meaning; and it runs it, in batches
-that it commits one by one. How far it has come is kept in the job's folder, so that a later
-execution goes on there.
+Runnel manages the job: its name, record, status, failures and restarts. The engine plans the query
+once for each execution, or reports the part that it can't run with Runnel's semantics. It runs the
+query in batches that it commits one by one. The progress is stored in the job's folder, so that a
+later execution resumes there.
 """
 
 from __future__ import annotations
@@ -22,12 +22,18 @@ from runnel.processor import Guarantee
 from runnel.relation.nodes import Relation
 
 TASKLETS = "tasklets"
-"""The name of our own runtime."""
+"""The name of Runnel's own runtime."""
 
 
 @frozen(kw_only=True)
 class JobWrite:
-    """What a job does: the rows of `relation` go to `columns` of `table`."""
+    """The write of a job.
+
+    relation: the query.
+    table: the table that gets the rows.
+    mode: how the rows are written.
+    columns: the indexes of the table's columns that the fields of `relation` are written to.
+    """
 
     relation: Relation
     table: WritableTable
@@ -37,8 +43,13 @@ class JobWrite:
 
 @frozen
 class Commit:
-    """A batch is committed: its number, from 1 on; how many ns it took; and what is kept of the
-    input after it."""
+    """A committed batch.
+
+    number: its number, from 1 on.
+    duration: in nanoseconds.
+    state_rows: the number of rows in the state after the batch.
+    state_bytes: the size of the state in bytes after the batch.
+    """
 
     number: int
     duration: int
@@ -48,8 +59,17 @@ class Commit:
 
 @frozen
 class RuntimeProgress:
-    """How far an execution is. `watermark` is in µs of event time; `batches` are those of this
-    execution."""
+    """The progress of an execution.
+
+    rows_in: rows that were read.
+    rows_out: rows that were written.
+    late_rows: rows that arrived late.
+    batches: the number of batches of this execution.
+    rows_per_second: the rate of input; None if unknown.
+    watermark: in microseconds of event time; None if there is none.
+    state_rows: the number of rows in the state.
+    state_bytes: the size of the state in bytes.
+    """
 
     rows_in: int = 0
     rows_out: int = 0
@@ -63,10 +83,15 @@ class RuntimeProgress:
 
 @frozen(kw_only=True)
 class ReadSoFar:
-    """What a job over streams has read by a batch that is written, of number `batch`, from 1 on.
-    `inputs` give it again, by the place of the stream's Scan among all of the job's relation.
-    `watermark` (µs of event time) is that by which the batch gave results. `close` is called when
-    the inputs are read."""
+    """The input that a job over streams has read up to a written batch.
+
+    batch: the number of the batch, from 1 on.
+    watermark: the watermark with which the batch emitted results, in microseconds of event time;
+        None if there was none.
+    inputs: tables that return this input again, by the index of the stream's Scan among all Scans
+        of the job's relation.
+    close: is called after the inputs were read.
+    """
 
     batch: int
     watermark: int | None
@@ -76,13 +101,20 @@ class ReadSoFar:
 
 @frozen(kw_only=True)
 class JobStart:
-    """What an execution is told. `owner` is the job's id and `place` its folder for the runtime,
-    both the same in all executions; `interval`: milliseconds between batches of a stream.
-    `on_commit` hears of each batch and `on_end` once of the end, each on any thread."""
+    """The parameters of an execution.
+
+    owner: the id of the job, the same in all executions.
+    name: the name of the job.
+    folder: the folder of the job for the runtime, the same in all executions.
+    evaluation: the arguments and settings of the statement.
+    interval: milliseconds between the batches of a stream.
+    on_commit: is called for each committed batch, on any thread.
+    on_end: is called once, at the end of the execution, on any thread.
+    """
 
     owner: str
     name: str
-    place: Path
+    folder: Path
     evaluation: EvaluationContext
     interval: int
     on_commit: Callable[[Commit], object]
@@ -90,62 +122,68 @@ class JobStart:
 
 
 class RuntimeExecution(ABC):
-    """One execution. Safe for threads."""
+    """One execution of a job. Safe for threads."""
 
     error: Error | None = None
-    """Why it failed, once it has ended."""
+    """After a failure, its error."""
     is_stopped = False
-    """Whether it ended because it was told to, and would have had more to do."""
+    """Whether the execution ended because of `stop` or `cancel`, before the end of its input."""
 
     @abstractmethod
     def progress(self) -> RuntimeProgress:
-        """How far it is, or was at its end."""
+        """Return the current progress, or the final one after the end."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Has it end behind a committed batch; waits for nothing."""
+        """Request the end after a committed batch, without waiting for it."""
 
     @abstractmethod
     def cancel(self) -> None:
-        """Has it end as soon as may be; waits for nothing. What is committed stays."""
+        """Request the end as soon as possible, without waiting. Committed batches remain."""
 
     @contextmanager
     def between_batches(self) -> Iterator[None]:
-        """Waits for the batch that runs; inside, none is written."""
+        """Wait for the running batch; no batch is written while the context is open."""
         yield
 
 
 class RuntimePlan(ABC):
-    """A job's query as the runtime would run it. Making one starts nothing."""
+    """The plan of a job's query in the runtime. Creating it starts nothing."""
 
     text: str
-    """The engine's own text, for EXPLAIN."""
+    """The engine's own text of the plan, for EXPLAIN."""
     state_text: str
-    """What is equal for two plans that may go on from each other's state."""
+    """The identity of the state: plans with equal texts can resume from each other's state."""
     notes: Sequence[str] = ()
-    """What holds at the ends, for EXPLAIN."""
+    """Notes on the sources and the sink, for EXPLAIN."""
     guarantee: Guarantee
-    """What it can promise from end to end."""
+    """The guarantee from the sources to the sink."""
 
     def has_state_of(self, state_text: str) -> bool:
-        """Whether the plan may use the state that was stored with that `state_text`."""
+        """Whether the plan can use the state that was stored with that `state_text`."""
         return state_text == self.state_text
 
     @abstractmethod
     def start(self, start: JobStart) -> RuntimeExecution:
-        """Begins, where the last execution of the owner stopped. Raises what keeps it from that,
-        and then nothing runs."""
+        """Start an execution where the last execution of the owner stopped.
+
+        If that is impossible, raises the error, and nothing runs.
+        """
 
     @abstractmethod
-    def settle(self, owner: str, place: Path) -> None:
-        """The owner runs no more: commits what its last batch has staged, and removes what else it
-        has in the sink."""
+    def settle(self, owner: str, folder: Path) -> None:
+        """Finish the writes of an owner that no longer runs.
 
-    def read_so_far(self, place: Path) -> ReadSoFar | None:
-        """What the executions in that folder have read by their last batch, of a query over
-        streams; None where there was no batch yet. While none is written."""
+        Commits the staged rows of its last batch, and removes its other data in the sink.
+        """
+
+    def read_input(self, folder: Path) -> ReadSoFar | None:
+        """Return the input that the executions in a folder have read up to their last batch.
+
+        None if there was no batch yet. For a query over streams; no batch may be written meanwhile.
+        """
         raise NotSupportedError(
-            "how far the job has read is not known", hint="VERIFY it when it has ended"
+            "the read position of the job is unknown", hint="run VERIFY after the job has ended"
         )
 
 
@@ -159,25 +197,32 @@ class JobRuntimeConnector(ABC):
 
 
 class JobRuntime(ABC):
-    """Runs jobs of one connection. Safe for threads; starts nothing before a job does."""
+    """Runs jobs of one connection. Safe for threads; starts nothing before a job is started."""
 
     name: str
 
     @abstractmethod
     def plan(self, write: JobWrite) -> RuntimePlan:
-        """The plan; raises `fragment.Unrenderable` with the first part that it can't run with our
-        meaning."""
+        """Return the plan of a job.
+
+        Raises `fragment.Unrenderable` for the first expression or node that the runtime can't run
+        with Runnel's semantics.
+        """
 
     @abstractmethod
     def has(self, table: Table) -> bool:
-        """Whether the table's rows are where the runtime works."""
+        """Whether the rows of the table are stored in the engine of the runtime."""
 
     def takes(self, table: Table) -> bool:
-        """Whether it may read a table of another connector in that one's place, where a job asks
-        for this runtime."""
+        """Whether the runtime can read a table of another connector instead of that connector.
+
+        It does so only if a job requests this runtime.
+        """
         return False
 
     @abstractmethod
     def rows(self, tables: Sequence[Table]) -> int | None:
-        """About how many rows these tables have together; None where nobody knows. May start the
-        engine to find out."""
+        """Return about how many rows the tables have together; None if that is unknown.
+
+        May start the engine.
+        """

@@ -163,7 +163,7 @@ class ForeignRun:
         start = JobStart(
             owner=str(self._record.id),
             name=self._record.name,
-            place=self._folder,
+            folder=self._folder,
             evaluation=self._evaluation,
             interval=self._record.options.snapshot_interval,
             on_commit=self._committed,

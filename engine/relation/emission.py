@@ -1,5 +1,4 @@
-"""When a query on streams emits results, and where its late rows go: clauses that relational nodes
-carry."""
+"""Clauses of queries on streams that relational nodes carry: emission and late output."""
 
 from __future__ import annotations
 
@@ -13,15 +12,19 @@ from runnel.expressions.nodes import Change, Expression, Literal, mapped
 
 @frozen(kw_only=True)
 class Emission:
-    """EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO of a SELECT: when, and for how long, its
-    aggregation by windows gives results. Over an input that ends it means nothing.
+    """EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO of a SELECT.
 
-    `every`: microseconds of processing time between early results (None: only when the watermark
-        completes a window).
-    `lateness`: a literal, how long in event time a completed window still takes rows and gives its
-    result again. `late_table` gets rows that are too late: the values of `late`, over the
-    aggregation's input, go to its columns `late_columns`. Of an ORDER BY, or a window, only the
-    late rows are told.
+    It controls when and for how long an aggregation by windows emits results. For an ORDER BY or an
+    OVER only the late output applies. It has no effect over a bounded input.
+
+    every: microseconds of processing time between early results; None: a result is emitted only
+        when the watermark completes a window.
+    lateness: a literal: how long in event time a completed window still accepts rows and emits its
+        result again.
+    late_table: the table for rows that are too late; None: they are dropped.
+    late_columns: the indexes of the columns of `late_table` that are written.
+    late: the values of these columns, over the input of the operator.
+    position: where the clause stands in the statement.
     """
 
     every: int | None
@@ -37,9 +40,14 @@ class Emission:
 
 @frozen(kw_only=True)
 class LateSides:
-    """LATE DATA INTO of a join of streams: the columns `columns` of `table` get the values of
-    `left`, over the left side's columns, for late rows of that side, and those of `right`, over the
-    right side's *own* columns. () for a side whose late rows go nowhere."""
+    """LATE DATA INTO of a join of streams.
+
+    table: the table for late rows.
+    columns: the indexes of its columns that are written.
+    left: the values for a late left row, over the columns of the left side; () to drop such rows.
+    right: the values for a late right row, over the *own* columns of the right side, numbered from
+        0; () to drop such rows.
+    """
 
     table: Table
     columns: tuple[int, ...]
@@ -52,9 +60,9 @@ class LateSides:
 
     @property
     def turned(self) -> LateSides:
-        """The same where the sides have changed places."""
+        """The late output after the sides of the join were exchanged."""
         return replace(self, left=self.right, right=self.left)
 
     def mapped(self, left: Change, right: Change) -> LateSides:
-        """The same with the expressions of each side changed."""
+        """Return the late output with the expressions of each side changed."""
         return replace(self, left=mapped(self.left, left), right=mapped(self.right, right))

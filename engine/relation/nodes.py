@@ -1,8 +1,8 @@
 """Relational nodes: a query as values, shared by the planner, fragments and connectors.
 
-A node is frozen and knows the fields of its result. Expressions in it refer to the columns of its
-input by index; for a join, the right side's columns follow the left side's. Nothing here knows SQL
-text, DAGs or processors.
+A node is frozen and knows the fields of its result. Its expressions refer to the columns of its
+input by index; in a join, the columns of the right side follow those columns of the left side.
+This module knows nothing of SQL text, DAGs or processors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 
 class Field(NamedTuple):
-    """A column of a result. Names may repeat, as in `SELECT a.x, b.x`."""
+    """A column of a result.
+
+    name: need not be unique, as in `SELECT a.x, b.x`.
+    type: the SQL type.
+    """
 
     name: str
     type: SqlType
@@ -34,13 +38,16 @@ class Field(NamedTuple):
 
 @frozen(kw_only=True)
 class Relation:
-    """The base of all relational nodes."""
+    """The base class of all relational nodes.
+
+    position: where the clause stands in the statement; None if unknown.
+    state_name: the name that a hint assigns to the state of the node.
+    """
 
     keeps_hash: ClassVar[bool] = True
 
     position: Position | None = field(default=None, compare=False, repr=False)
     state_name: str | None = field(default=None, repr=False)
-    """The name that a hint gives to what the node keeps."""
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -51,19 +58,20 @@ class Relation:
         return ()
 
     def with_inputs(self, inputs: tuple[Relation, ...]) -> Relation:
-        """The same node over other inputs."""
+        """Return the same node with other inputs."""
         assert not inputs
         return self
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:
-        """The expressions of the node itself, in the order in which `map_expressions` visits
-        them."""
+        """The expressions of the node itself, in the order of `map_expressions`."""
         return ()
 
     def map_expressions(self, change: Change) -> Relation:
-        """The node with `change` applied to each of its own expressions as a whole; itself where
-        none changes."""
+        """Return the node with `change` applied to each of its own expressions as a whole.
+
+        Returns the node itself if no expression changes.
+        """
         assert not self.own_expressions, f"{type(self).__name__} doesn't map its expressions"
         return self
 
@@ -74,23 +82,23 @@ class Relation:
 
     @property
     def is_unbounded(self) -> bool:
-        """Whether the result has no end that is known beforehand."""
+        """Whether no end of the result is known beforehand."""
         return any(item.is_unbounded for item in self.inputs)
 
     @cached_property
     def never_ends(self) -> bool:
-        """Whether the rows have no end: there is an unbounded input, and no LIMIT above it."""
+        """Whether the rows have no end: an input is unbounded, and no LIMIT is above it."""
         return any(item.never_ends for item in self.inputs) if self.inputs else self.is_unbounded
 
     @cached_property
     def recurs(self) -> bool:
-        """Whether it is other rows in each round of a recursion."""
+        """Whether the rows differ in each round of a recursion."""
         return any(item.recurs for item in self.inputs)
 
 
 @frozen(kw_only=True)
 class Single(Relation):
-    """A relation of one input."""
+    """A relation with one input."""
 
     input: Relation
 
@@ -108,8 +116,10 @@ class Single(Relation):
 
 @frozen(kw_only=True)
 class Pair(Relation):
-    """A relation of two inputs. Its fields are kept: those of a chain of joins would be put
-    together again at each of them."""
+    """A relation with two inputs.
+
+    The fields are computed once, since each join of a chain needs the fields of the joins below it.
+    """
 
     left: Relation
     right: Relation
@@ -138,11 +148,15 @@ class Divert:
 
 @frozen(kw_only=True)
 class Scan(Relation):
-    """Rows of a table: of its columns, those at `columns`, in that order.
+    """Rows of a table.
 
-    `predicate` (BOOLEAN, over the *table's* columns, not over `columns`) keeps the rows for which
-    it is true; `limit` is a bound on the rows needed, or None. `divert`: where records go that
-    can't be read."""
+    table: the table that is read.
+    columns: the indexes of the columns that the scan returns, in this order.
+    predicate: BOOLEAN over all columns of the *table*, not over `columns`; the scan returns the
+        rows for which it is true.
+    limit: the number of rows that are needed at most; None: all.
+    divert: the output for malformed records; None: such a record is an error.
+    """
 
     table: Table
     columns: tuple[int, ...]
@@ -170,8 +184,11 @@ class Scan(Relation):
 
 @frozen(kw_only=True)
 class Values(Relation):
-    """Literal rows; every expression is free of columns. One row of no columns is the input of a
-    SELECT without FROM."""
+    """Literal rows. The input of a SELECT without FROM is one row without columns.
+
+    rows: the expressions of each row, which refer to no columns.
+    columns: the fields of the result.
+    """
 
     rows: tuple[tuple[Expression, ...], ...]
     columns: tuple[Field, ...]
@@ -190,8 +207,14 @@ class Values(Relation):
 
 @frozen(kw_only=True)
 class Generate(Relation):
-    """A table function without an input: "generate_series" (start, stop, step) or "generate_stream"
-    (rate). The arguments are free of columns."""
+    """A table function without an input.
+
+    function: "generate_series", with the arguments start, stop and step, or "generate_stream",
+        with the argument rate.
+    arguments: expressions that refer to no columns.
+    columns: the fields of the result.
+    unbounded: whether the rows have no end.
+    """
 
     function: str
     arguments: tuple[Expression, ...]
@@ -230,7 +253,11 @@ class Filter(Single):
 
 @frozen(kw_only=True)
 class Project(Single):
-    """One column per expression, called by `names`."""
+    """One column per expression.
+
+    expressions: over the columns of the input.
+    names: the names of the columns.
+    """
 
     expressions: tuple[Expression, ...]
     names: tuple[str, ...]
@@ -251,15 +278,20 @@ class Project(Single):
 
 @frozen(kw_only=True)
 class Aggregate(Single):
-    """Groups by `keys` (any expressions) and aggregates: first the keys, then the aggregates,
-    called by `names`.
-    Without keys there is exactly one row; without aggregates it is DISTINCT."""
+    """GROUP BY: one row per group, with the keys first and then the aggregates.
+
+    Without keys the result is exactly one row; without aggregates it is DISTINCT.
+
+    keys: any expressions over the input.
+    aggregates: the aggregate calls.
+    names: the names of all columns of the result.
+    emission: when the results over an unbounded input are emitted; None if the SELECT doesn't say.
+    """
 
     keys: tuple[Expression, ...]
     aggregates: tuple[AggregateCall, ...]
     names: tuple[str, ...]
     emission: Emission | None = None
-    """When results of an input without end come, where the SELECT says so."""
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:
@@ -280,13 +312,15 @@ class Aggregate(Single):
 
 
 class JoinKind(Enum):
-    """How a join pairs rows. The first four and CROSS give the columns of both sides; SEMI and ANTI
-    the left side's.
+    """How a join pairs rows.
 
-    MARK gives the left side's columns and a BOOLEAN: whether the left row has a match, NULL where
-    that is unknown (the value of `x IN (SELECT …)`). EXISTS_MARK is MARK without the unknown.
-    NULL_ANTI is `x NOT IN (SELECT …)`: the rows for which MARK would be false. SINGLE is LEFT, but
-    a second match of a left row is a DataError (a scalar subquery).
+    INNER, LEFT, RIGHT, FULL, CROSS: as in SQL, with the columns of both sides.
+    SEMI, ANTI: the left rows with or without a match, with the columns of the left side.
+    NULL_ANTI: `x NOT IN (SELECT …)`: the left rows for which MARK would be false.
+    MARK: all left rows with a further BOOLEAN column: whether the row has a match, or NULL if that
+        is unknown (the value of `x IN (SELECT …)`).
+    EXISTS_MARK: MARK without the unknown case: the value is never NULL.
+    SINGLE: LEFT, but a second match of a left row is a DataError (a scalar subquery).
     """
 
     INNER = "inner"
@@ -303,17 +337,24 @@ class JoinKind(Enum):
 
 
 LEFT_ONLY = (JoinKind.SEMI, JoinKind.ANTI, JoinKind.NULL_ANTI)
+"""The kinds of which the result has the columns of the left side only."""
+
 MARKS = (JoinKind.MARK, JoinKind.EXISTS_MARK)
+"""The kinds of which the result has the columns of the left side and a BOOLEAN."""
 
 
 @frozen(kw_only=True)
 class Join(Pair):
     """Pairs of left and right rows with equal keys for which `condition` is true.
 
-    `left_keys[i]` is an expression over the left side's columns, `right_keys[i]` over the right
-    side's *own* columns, of the same type; NULL keys never match, but for those whose number is in
-    `null_safe`: they match by IS NOT DISTINCT FROM. `condition` is over the columns of both, the
-    left side's first.
+    kind: how the rows are paired, and the columns of the result.
+    left_keys: expressions over the columns of the left side.
+    right_keys: expressions over the *own* columns of the right side, numbered from 0;
+        `right_keys[i]` has the type of `left_keys[i]`.
+    condition: over the columns of both sides, first the left side's; None: true.
+    null_safe: the indexes of the keys that match by IS NOT DISTINCT FROM; other keys never match
+        if they are NULL.
+    late: the output for late rows of unbounded inputs; None if the SELECT has none.
     """
 
     kind: JoinKind
@@ -322,7 +363,6 @@ class Join(Pair):
     condition: Expression | None = None
     null_safe: tuple[int, ...] = ()
     late: LateSides | None = None
-    """Where late rows of inputs without end go, where the SELECT says so."""
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:
@@ -351,11 +391,14 @@ class Join(Pair):
 
 @frozen(kw_only=True)
 class Sort(Single):
-    """The rows in order; equal rows in any order."""
+    """The rows in order; rows with equal keys in any order.
+
+    keys: the sort keys, most significant first.
+    emission: the output for late rows of an unbounded input; None if the SELECT has none.
+    """
 
     keys: tuple[SortKey, ...]
     emission: Emission | None = None
-    """Where late rows of an input without end go, where the SELECT says so."""
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:
@@ -371,8 +414,11 @@ class Sort(Single):
 
 @frozen(kw_only=True)
 class Limit(Single):
-    """After leaving out `offset` rows, at most `count` rows (None: all). Both are BIGINT literals
-    or parameters."""
+    """At most `count` rows after the first `offset` rows.
+
+    count: a BIGINT literal or parameter; None: all rows.
+    offset: a BIGINT literal or parameter; None: 0.
+    """
 
     count: Expression | None
     offset: Expression | None
@@ -394,8 +440,10 @@ class Limit(Single):
 
 @frozen(kw_only=True)
 class Union(Relation):
-    """The rows of all parts, repeated ones too (UNION ALL). The parts' fields have the same
-    types."""
+    """The rows of all branches, including duplicates (UNION ALL).
+
+    parts: the branches, whose fields have the same types.
+    """
 
     parts: tuple[Relation, ...]
 
@@ -413,8 +461,11 @@ class Union(Relation):
 
 @frozen(kw_only=True)
 class SetOperation(Pair):
-    """INTERSECT or EXCEPT, with ALL (by count) or without; NULLs are equal here. (UNION is
-    Aggregate over Union.)"""
+    """INTERSECT or EXCEPT; NULLs are equal to each other. (UNION is an Aggregate over a Union.)
+
+    operation: "intersect" or "except".
+    all: whether duplicates are counted (ALL) or removed.
+    """
 
     operation: str
     all: bool
@@ -426,9 +477,15 @@ class SetOperation(Pair):
 
 @frozen(kw_only=True)
 class Expand(Single):
-    """Each input row once per list of `projections`: one column per expression, called by `names`.
-    GROUPING SETS are an Aggregate over it: one list per set, the keys outside the set NULL, and the
-    number of the set as a column (`of_sets`)."""
+    """Each input row once per list of `projections`.
+
+    GROUPING SETS are an Aggregate over an Expand: one list per set, in which the keys outside the
+    set are NULL, and a column with the number of the set.
+
+    projections: lists of expressions of the same types, one expression per column.
+    names: the names of the columns.
+    of_sets: whether the last column is the number of a grouping set.
+    """
 
     projections: tuple[tuple[Expression, ...], ...]
     names: tuple[str, ...]
@@ -451,9 +508,14 @@ class Expand(Single):
 
 @frozen(kw_only=True)
 class Unnest(Single):
-    """Each input row once per element of `array` (over the input's columns), the element as a last
-    column `name`. With `outer` a row whose array is NULL or empty comes once, with NULL. With
-    `ordinality` a BIGINT from 1 follows."""
+    """Each input row once per element of an array, with the element as an additional column.
+
+    array: an expression over the columns of the input.
+    name: the name of the element's column.
+    outer: whether a row whose array is NULL or empty is returned once, with NULL as the element.
+    ordinality: the name of a further BIGINT column that numbers the elements from 1; None: no
+        such column.
+    """
 
     array: Expression
     name: str
@@ -476,7 +538,7 @@ class Unnest(Single):
 
 
 def walk(relation: Relation) -> Iterator[Relation]:
-    """The relation and all below it, outermost first (not into subqueries)."""
+    """Yield the relation and all relations below it, outermost first, without subqueries."""
     waiting = [relation]
     while waiting:
         yield (node := waiting.pop())
@@ -484,8 +546,10 @@ def walk(relation: Relation) -> Iterator[Relation]:
 
 
 def transform(relation: Relation, change: Callable[[Relation], Relation]) -> Relation:
-    """A copy with `change` applied to every node, innermost first; nodes that stay as they are are
-    shared."""
+    """Return a copy with `change` applied to every node, innermost first.
+
+    The copy shares the nodes that don't change.
+    """
     inputs = relation.inputs
     changed = tuple(transform(item, change) for item in inputs)
     if any(new is not old for new, old in zip(changed, inputs, strict=True)):
@@ -494,7 +558,7 @@ def transform(relation: Relation, change: Callable[[Relation], Relation]) -> Rel
 
 
 def references(fields: tuple[Field, ...], offset: int = 0) -> tuple[Column, ...]:
-    """One column expression per field, as they stand."""
+    """Return one column expression per field, in order; the first index is `offset`."""
     return tuple(
         Column(index=offset + i, name=item.name, type=item.type) for i, item in enumerate(fields)
     )

@@ -1,8 +1,8 @@
-"""OVER: window functions as a relational node.
+"""Window functions (OVER) as a relational node.
 
 A window call computes one value for each row from the rows of its partition, in an order, within a
-frame. The semantics are PostgreSQL's; NULL is the smallest value in an order unless the key says
-otherwise.
+frame. The semantics are PostgreSQL's, except that NULL is the smallest value in an order unless the
+sort key specifies otherwise.
 """
 
 from __future__ import annotations
@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 
 
 class FrameUnit(Enum):
-    """What the bounds of a frame count: rows, values of the one ORDER BY key, or groups of equal
-    rows."""
+    """The unit of a frame's bounds.
+
+    ROWS: rows.
+    RANGE: values of the only ORDER BY key.
+    GROUPS: groups of peers, the rows that are equal in the order.
+    """
 
     ROWS = "ROWS"
     RANGE = "RANGE"
@@ -30,7 +34,7 @@ class FrameUnit(Enum):
 
 
 class BoundKind(Enum):
-    """Where a frame begins or ends."""
+    """The kind of a frame's start or end."""
 
     UNBOUNDED_PRECEDING = "UNBOUNDED PRECEDING"
     PRECEDING = "PRECEDING"
@@ -40,7 +44,7 @@ class BoundKind(Enum):
 
 
 class Exclusion(Enum):
-    """Which rows of a frame are left out."""
+    """The rows that a frame excludes: none, the current row, its peers and itself, or its peers."""
 
     NO_OTHERS = "NO OTHERS"
     CURRENT_ROW = "CURRENT ROW"
@@ -50,13 +54,17 @@ class Exclusion(Enum):
 
 @frozen
 class Bound:
-    """One end of a frame; `offset` (free of columns) for PRECEDING and FOLLOWING."""
+    """One end of a frame.
+
+    kind: the kind of the bound.
+    offset: for PRECEDING and FOLLOWING, an expression that refers to no columns; else None.
+    """
 
     kind: BoundKind
     offset: Expression | None = None
 
     def mapped(self, change: Change) -> Bound:
-        """The bound with `change` applied to its offset."""
+        """Return the bound with `change` applied to its offset."""
         return self if self.offset is None else replace(self, offset=change(self.offset))
 
     def __str__(self) -> str:
@@ -65,7 +73,7 @@ class Bound:
 
 @frozen
 class Frame:
-    """The rows around a row that a call sees."""
+    """The rows around a row from which a call computes the row's value."""
 
     unit: FrameUnit
     start: Bound
@@ -74,11 +82,11 @@ class Frame:
 
     @property
     def offsets(self) -> tuple[Expression, ...]:
-        """The offsets that there are."""
+        """The offsets of the bounds that have one."""
         return tuple(bound.offset for bound in (self.start, self.end) if bound.offset is not None)
 
     def mapped(self, change: Change) -> Frame:
-        """The frame with `change` applied to its offsets."""
+        """Return the frame with `change` applied to its offsets."""
         return (
             replace(self, start=self.start.mapped(change), end=self.end.mapped(change))
             if self.offsets
@@ -97,18 +105,25 @@ class Frame:
 WHOLE_PARTITION = Frame(
     FrameUnit.ROWS, Bound(BoundKind.UNBOUNDED_PRECEDING), Bound(BoundKind.UNBOUNDED_FOLLOWING)
 )
+"""The default frame without ORDER BY."""
+
 UP_TO_PEERS = Frame(
     FrameUnit.RANGE, Bound(BoundKind.UNBOUNDED_PRECEDING), Bound(BoundKind.CURRENT_ROW)
 )
-"""What a call without a frame sees: the whole partition without ORDER BY, else all rows up to the
-current one's peers."""
+"""The default frame with ORDER BY: all rows up to the peers of the current row."""
 
 
 @frozen(kw_only=True)
 class WindowCall:
-    """One `f(…) OVER (…)`. `call.function` is a key of `window_functions.WINDOW_FUNCTIONS` or of
-    `aggregates.AGGREGATES`; `frame` is always given. `ignore_nulls` is for LAG, LEAD, FIRST_VALUE,
-    LAST_VALUE and NTH_VALUE."""
+    """One `f(…) OVER (…)`.
+
+    call: the function and its arguments; `call.function` is a key of
+        `window_functions.WINDOW_FUNCTIONS` or of `registry.AGGREGATES`.
+    partition: the PARTITION BY expressions.
+    order: the ORDER BY keys.
+    frame: the frame, explicit or default.
+    ignore_nulls: IGNORE NULLS of LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE.
+    """
 
     call: AggregateCall
     partition: tuple[Expression, ...] = ()
@@ -118,13 +133,15 @@ class WindowCall:
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """All expressions, in the order in which `map_expressions` visits them; the frame's offsets
-        are free of columns."""
+        """All expressions, in the order of `map_expressions`.
+
+        The offsets of the frame, which refer to no columns, are last.
+        """
         keys = (key.expression for key in self.order)
         return (*self.call.expressions, *self.partition, *keys, *self.frame.offsets)
 
     def map_expressions(self, change: Change) -> WindowCall:
-        """The call with `change` applied to each of its expressions as a whole."""
+        """Return the call with `change` applied to each of its expressions as a whole."""
         return replace(
             self,
             call=self.call.map_expressions(change),
@@ -148,12 +165,16 @@ class WindowCall:
 
 @frozen(kw_only=True)
 class Window(Single):
-    """The input's columns, then one per call, called by `names`. Rows come in any order."""
+    """The columns of the input, then one column per call. The rows come in any order.
+
+    calls: the window calls.
+    names: the names of the calls' columns.
+    emission: the output for late rows of an unbounded input; None if the SELECT has none.
+    """
 
     calls: tuple[WindowCall, ...]
     names: tuple[str, ...]
     emission: Emission | None = None
-    """Where late rows of an input without end go, where the SELECT says so."""
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:

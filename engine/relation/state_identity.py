@@ -1,5 +1,8 @@
-"""What a vertex of a job is for, as it is kept beside its state: so that another query knows
-whether it may have that state."""
+"""The state signature: the description of a vertex's computation that is stored with its state.
+
+Another query compares it with the signatures of its own vertices to decide whether it can use the
+state.
+"""
 
 from __future__ import annotations
 
@@ -16,25 +19,32 @@ from runnel.errors import ErrorCode, OperationalError
 from runnel.relation.streams import WindowKind, WindowShape
 
 VERSION = 1
-"""The version of an encoded meaning: of its names, and of the texts in it. The first one isn't
-written."""
+"""The version of an encoded signature: of its member names and of the texts in it.
+
+Version 1 isn't written.
+"""
 
 
 _NOTES = re.compile(
     r"\A(Fragment on \w+ \((?:only: .*?; )?)(?:(?:chosen for|differs|stopped by): .*?; )+(?=sql: )",
     re.DOTALL,
 )
-"""The notes in the text of a fragment that tell people why another engine runs it."""
+"""Matches the notes in a fragment's text that explain to the user why another engine runs it."""
 _MESSAGES = re.compile(r"'\[data error\] (?:[^']|'')*'(?:, (?:'[^']*'|char\(\d+\)))*")
-"""The messages of errors that the SQL of a fragment may raise."""
+"""Matches the messages of errors that the SQL of a fragment may raise."""
 
 
 class Form(Enum):
-    """What the state of a vertex consists of. GROUPS: states of windows that lie side by side;
-    FRAMES: states of the pieces of time that windows are made of; WINDOWS: a state for each of the
-    windows that overlap; SESSIONS: states of sessions;
-    SESSION_ROWS: the rows of sessions; ROWS: rows of the inputs; OTHER: something that doesn't
-        depend on windows of its own."""
+    """The kind of rows that the state of a vertex consists of. The values are stored.
+
+    OTHER: state that doesn't depend on windows of the vertex.
+    GROUPS: aggregate states of windows that don't overlap.
+    FRAMES: aggregate states of the panes of overlapping windows.
+    WINDOWS: aggregate states of overlapping windows, one for each window.
+    SESSIONS: aggregate states of sessions.
+    SESSION_ROWS: the rows of sessions.
+    ROWS: rows of the inputs.
+    """
 
     OTHER = "other"
     GROUPS = "groups"
@@ -47,10 +57,17 @@ class Form(Enum):
 
 @frozen(kw_only=True)
 class Windows:
-    """The windows that states are of. `keys` are the other keys that they are grouped by, as texts;
-    `places` say what the key columns of the state are: the number of one of `keys`, or −1, −2, −3
-    for window_time, window_end and window_start. `bound` is the Arrow type of these. `every` and
-    `lateness` are as in physical_streams.TimedAggregate. Of sessions `shape.size` is the gap."""
+    """The windows to which aggregate states belong.
+
+    shape: the windows; the size of a session window is its gap.
+    is_integer: whether the event time is an integer column, not a temporal one.
+    keys: the other grouping keys, as texts.
+    places: for each key column of the state, the index of its key in `keys`, or −1, −2, −3 for
+        window_time, window_end and window_start.
+    bound: the Arrow type of window_time, window_end and window_start.
+    every: EMIT EVERY in microseconds of processing time; None without.
+    lateness: ALLOWED LATENESS in units of event time.
+    """
 
     shape: WindowShape
     is_integer: bool
@@ -61,7 +78,7 @@ class Windows:
     lateness: int = 0
 
     def span(self, units: int) -> str:
-        """A distance in event time as people read it."""
+        """Format a distance in event time for messages."""
         return str(units) if self.is_integer else str(timedelta(microseconds=units))
 
     def __str__(self) -> str:
@@ -76,15 +93,21 @@ class Windows:
 
 @frozen(kw_only=True)
 class Meaning:
-    """`text`: the identity of a vertex (`planner.identity_nodes`), with the windows below it.
-    `same`: what of that may not change, part by part,
-    where it keeps state. `reads`: the tables that its rows are from. `watermarks`: by their
-    numbers, what they are of.
-    `windows`: for all forms but OTHER. `name`: what a hint calls it. One that an earlier version
-        made has only the text.
-    `columns`: where the state consists of rows of the inputs, the columns of each input, with their
-    types, and `column_names` what these are called in its batches.
-    `holds`: the tables without end whose rows the state is made of."""
+    """The state signature of a vertex. A signature of an earlier version has only the text.
+
+    text: the identity of the vertex (`planner/identity/nodes.py`), with the windows below it.
+    name: the name that a hint assigns to the state; "" without a hint.
+    form: the kind of rows that the state consists of.
+    keeps: whether the vertex retains state.
+    same: if the vertex retains state, the properties that must not change, by name.
+    reads: the tables that the rows come from.
+    watermarks: a description of each watermark, by its number.
+    windows: the windows, for all forms except OTHER.
+    columns: if the state consists of rows of the inputs, the columns of each input with their
+        types.
+    column_names: the names of these columns in the batches of the state.
+    holds: the unbounded tables whose rows the state was made from.
+    """
 
     text: str
     name: str = ""
@@ -100,11 +123,11 @@ class Meaning:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is more than the text."""
+        """Whether the signature has more than the text."""
         return bool(self.same)
 
     def encode(self) -> str:
-        """As a text, for `decode`."""
+        """Encode the signature as a text for `decode`."""
         if not self.is_known:
             return self.text
         value = {
@@ -124,7 +147,11 @@ class Meaning:
 
     @staticmethod
     def decode(text: str) -> Meaning:
-        """What was encoded; a text that wasn't is what an earlier version kept."""
+        """Decode a text of `encode`.
+
+        Any other text is the whole signature as an earlier version stored it. Raises
+        OperationalError for a signature of a later version.
+        """
         if not text.startswith("{"):
             return Meaning(text=text)
         value = json.loads(text)
@@ -155,8 +182,10 @@ class Meaning:
 
 
 def _without_prose(text: str) -> str:
-    """The text of a fragment without the words for people in it, on which no state depends; any
-    other text as it is."""
+    """Remove the notes and messages from the text of a fragment, as no state depends on them.
+
+    Any other text is returned unchanged.
+    """
     if not text.startswith("Fragment on "):
         return text
     return _MESSAGES.sub("''", _NOTES.sub(r"\1", text))

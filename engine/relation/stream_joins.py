@@ -1,9 +1,8 @@
-"""Joins of streams: what a condition says of the times of both sides, and what follows for the rows
-that wait.
+"""Joins of streams: the time bounds of a join condition, and how long buffered rows wait.
 
 All times are in units of event time (see `runnel.relation.streams`). A pair of rows matches a
-`TimeLink` if `low <= right time - left time <= high`. This and the bounds of the columns determine
-the watermark of the other side after which a row can't find a match (`WaitingSide`).
+`TimeLink` if `low <= right time - left time <= high`. From this and the bounds of the columns
+follows the watermark of the other side after which a row can't find a match (`WaitingSide`).
 """
 
 from __future__ import annotations
@@ -17,8 +16,13 @@ from runnel.relation.streams import TimeBound
 
 @frozen
 class TimeLink:
-    """Of each pair, low ≤ right column `right` − left column `left` ≤ high; None: no limit. The
-    columns are each side's own."""
+    """The time bounds of a join: low ≤ value of `right` − value of `left` ≤ high for each pair.
+
+    left: the index of a column of the left side.
+    right: the index of a column of the right side, numbered from 0.
+    low: the lower limit in units of event time; None: no limit.
+    high: the upper limit in units of event time; None: no limit.
+    """
 
     left: int
     right: int
@@ -28,12 +32,15 @@ class TimeLink:
 
 @frozen(kw_only=True)
 class WaitingSide:
-    """How long rows of one side wait for the other's.
+    """How long the rows of one side wait for rows of the other side.
 
-    A row waits until the watermark `watermark` of the *other* side exceeds one of the row's
-    `expiry`: a column's event time plus an offset each (`watermark` None: it waits for ever).
-    `bounds` are the bounds of the side's own columns: what is promised of them further on is held
-    back by rows that wait.
+    A row waits until the watermark of the *other* side exceeds one of the row's expiry times.
+
+    watermark: the number of that watermark; None: the row waits indefinitely.
+    expiry: pairs of a column index and an offset; the sum of the column's event time and the offset
+        is an expiry time of the row.
+    bounds: the bounds of the side's own columns, as pairs of a column index and a bound. Waiting
+        rows hold back the watermarks that the join emits for them.
     """
 
     watermark: int | None = None
@@ -48,36 +55,51 @@ class WaitingSide:
 
 @frozen(kw_only=True)
 class IntervalShape:
-    """`link` is what rows are searched by; `condition` (over the columns of both sides) says
-    exactly what `link` says, for times too large to search by; None where there is no link."""
+    """How an interval join searches and waits.
 
-    link: TimeLink | None
+    time_bounds: the time bounds by which matches are searched; None: the condition has none.
+    condition: the same time bounds as an expression over the columns of both sides, for times that
+        are too large for the search; None without `time_bounds`.
+    left: how long left rows wait.
+    right: how long right rows wait.
+    emits_late: for each side, whether its late rows are emitted too, on the outputs from 1 on.
+    tie: the number of a watermark of the right side, and the number of a watermark of the left
+        side: the join emits the lesser of the two as the left one. None: no such pair.
+    """
+
+    time_bounds: TimeLink | None
     condition: Expression | None
     left: WaitingSide
     right: WaitingSide
-    told: tuple[bool, bool] = (False, False)
-    """Of which sides late rows go on as well, by the operator's outputs from 1 on."""
+    emits_late: tuple[bool, bool] = (False, False)
     tie: tuple[int, int] | None = None
-    """The number of a watermark of the right side that is promised as one of the left side, whose
-    number follows: the lesser of the two."""
 
 
 @frozen(kw_only=True)
 class TimedShape:
-    """A join whose condition has right column = left column + a constant, both bounded (`link`,
-    with equal low and high): the rows of a value are complete when both watermarks have passed it.
-    `bounds` are those of all columns of each side."""
+    """A join by right column = left column + a constant, where both columns are bounded.
 
-    link: TimeLink
+    The rows of a value are complete when both watermarks have passed it.
+
+    time_bounds: the two columns; `low` and `high` are equal.
+    bounds: for each side, pairs of a column index and its bound, for all bounded columns.
+    """
+
+    time_bounds: TimeLink
     bounds: tuple[tuple[tuple[int, TimeBound], ...], tuple[tuple[int, TimeBound], ...]]
 
 
 @frozen(kw_only=True)
 class AsOfShape:
-    """How an as-of join picks and waits; `strict`, `forward` and `outer` as in `streams.AsOfJoin`.
-    `version` is the bound of the right time (None: the right side ends, and is read first), `due`
-    that of the left time, behind which versions are forgotten and left rows too late (None: neither
-    is ever so), `bounds` are those of all left columns."""
+    """How an as-of join chooses the right row and waits.
+
+    outer, strict, forward: as in `streams.AsOfJoin`.
+    version: the bound of the right time; None: the right side ends and is read first.
+    due: the bound of the left time, below which versions are removed and left rows are late; None:
+        versions are never removed and left rows are never late.
+    bounds: pairs of a column index and its bound, for all bounded columns of the left side.
+    emits_late: as in IntervalShape.
+    """
 
     outer: bool
     strict: bool
@@ -85,15 +107,16 @@ class AsOfShape:
     version: TimeBound | None = None
     due: TimeBound | None = None
     bounds: tuple[tuple[int, TimeBound], ...] = ()
-    told: tuple[bool, bool] = (False, False)
-    """As with IntervalShape."""
+    emits_late: tuple[bool, bool] = (False, False)
 
 
 def divided_by(
     left_keys: Sequence[Expression], right_keys: Sequence[Expression]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The columns of each side by whose hash rows may be divided among processors: keys that are
-    columns of both sides."""
+    """Return the columns of each side by whose hash rows can be partitioned among processors.
+
+    These are the keys that are plain columns on both sides.
+    """
     pairs = [
         (first.index, second.index)
         for first, second in zip(left_keys, right_keys, strict=True)

@@ -1,15 +1,14 @@
-"""What is special about queries on streams: event time, windows and when results come out.
+"""Relational nodes for streams: event time, time windows and the emission of results.
 
-Event time is an integer: the number itself for an integer column, microseconds since 1970 for
-temporal ones (a DATE counts from midnight). A watermark of a query has a number
-(`Watermark.column`), since a join of streams has several; each `ImposeOrder` is the origin of one.
+Event time is an integer: the value of an integer column, or microseconds since 1970 for a temporal
+column (a DATE counts from midnight). A watermark of a query has a number (`Watermark.column`),
+since a join of streams has several; each `ImposeOrder` generates one.
 
-A column has a `TimeBound` (watermark, offset) where later rows can't hold less than the watermark's
-time plus the offset. All operators on streams rest on that one notion: a group, a partition or a
-buffered row is complete when its bounded column is below watermark + offset, and late when it
-arrives after that. Windows only make columns with bounds:
-of a row at time t in a window of a given size, window_start > t − size, window_end > t and
-window_time ≥ t.
+A column has a `TimeBound` (watermark, offset) if its value in later rows is at least the
+watermark's time plus the offset. All operators on streams rest on this notion: a group, a partition
+or a buffered row is complete when its bounded column is below watermark + offset, and late when it
+arrives after that. Windows only add columns with bounds: for a row at time t in a window of a
+given size, window_start > t − size, window_end > t and window_time ≥ t.
 """
 
 from __future__ import annotations
@@ -30,23 +29,30 @@ WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
 
 @frozen
 class TimeBound:
-    """Every later row has a value of at least (time of watermark `watermark`) + `offset`, or
-    NULL."""
+    """A lower bound of a column: the watermark's time + `offset`; later rows may also be NULL.
+
+    watermark: the number of the watermark in the query.
+    offset: in units of event time.
+    """
 
     watermark: int
     offset: int = 0
 
     def moved(self, by: int) -> TimeBound:
-        """The bound of a column that holds the value plus `by`."""
+        """Return the bound of a column that contains the value plus `by`."""
         return TimeBound(self.watermark, self.offset + by)
 
 
 @frozen(kw_only=True)
 class ImposeOrder(Single):
-    """The input's rows, and a watermark: its time is the greatest event time seen in the column at
-    `time` less `lag`. `watermark` is its number in the query; `idle_timeout` is the milliseconds
-    without a row after which a partition of the source doesn't hold it back (None: a second; 0: it
-    always does). Over an input that ends it does nothing."""
+    """The rows of the input, and a watermark; over a bounded input, only the rows.
+
+    time: the index of the column of event time.
+    lag: the difference between the greatest observed event time and the watermark.
+    watermark: the number of the watermark in the query.
+    idle_timeout: milliseconds without a row after which a partition of the source no longer holds
+        back the watermark; None: a second; 0: a partition always holds it back.
+    """
 
     time: int
     lag: int
@@ -55,9 +61,13 @@ class ImposeOrder(Single):
 
 
 class WindowKind(Enum):
-    """TUMBLE: windows of `size`, one after the other. HOP: windows of `size`, a new one each `step`
-    (at most `size`). CUMULATE: windows that begin each `size` and end each `step` after that, up to
-    `size`. SESSION: rows of a partition whose closed intervals [t, t + size] touch."""
+    """A kind of time window.
+
+    TUMBLE: windows of one size, one after another.
+    HOP: windows of one size, of which a new one starts every `step` (at most the size).
+    CUMULATE: windows that start every `size`, and end every `step` after that, up to `size`.
+    SESSION: the rows of a partition whose closed intervals [t, t + size] overlap or touch.
+    """
 
     TUMBLE = "tumble"
     HOP = "hop"
@@ -67,8 +77,12 @@ class WindowKind(Enum):
 
 @frozen
 class WindowShape:
-    """A kind of window in units of event time; all positive but `offset`, which moves the windows'
-    starts off 0 (1970)."""
+    """The shape of time windows, in units of event time.
+
+    size: the size of a window, positive; of a session, its gap.
+    step: the step of HOP and CUMULATE, positive; else 0.
+    offset: a start of a window, instead of 0 (1970); may be negative.
+    """
 
     kind: WindowKind
     size: int
@@ -78,10 +92,15 @@ class WindowShape:
 
 @frozen(kw_only=True)
 class AssignWindows(Single):
-    """The input's rows, each once per window that it is in, with the columns window_start,
-    window_end and window_time (the window's last instant, window_end − 1). `time` is a column of
-    the input, `partition` (SESSION only) are expressions over it. A row whose time is NULL comes
-    once, with NULL in all three."""
+    """Each row of the input once per window that contains it, with three additional columns.
+
+    These are window_start, window_end and window_time (the last instant of the window,
+    window_end − 1). A row whose time is NULL is returned once, with NULL in all three.
+
+    shape: the windows.
+    time: a column of the input.
+    partition: the PARTITION BY expressions of SESSION.
+    """
 
     shape: WindowShape
     time: Column
@@ -96,7 +115,7 @@ class AssignWindows(Single):
 
     @property
     def bound_type(self) -> SqlType:
-        """The type of the three columns: the time column's, a TIMESTAMP for a DATE."""
+        """The type of the three columns: the type of the time column, but TIMESTAMP for a DATE."""
         return TIMESTAMP if self.time.type.kind is Kind.DATE else self.time.type
 
     @property
@@ -105,7 +124,7 @@ class AssignWindows(Single):
 
 
 def event_time_type(relation: Relation) -> SqlType | None:
-    """The type of the first event time of a query; None where it has none."""
+    """Return the type of the first event time of a query; None if it has none."""
     return next(
         (item.fields[item.time].type for item in walk(relation) if isinstance(item, ImposeOrder)),
         None,
@@ -114,13 +133,17 @@ def event_time_type(relation: Relation) -> SqlType | None:
 
 @frozen(kw_only=True)
 class AsOfJoin(Pair):
-    """Each left row with the one right row of equal keys that was the last at its time: of those
-    with `right_time` at most `left_time` (`strict`: less) the one with the greatest, of equal times
-    the last that came. `forward`: the next one instead, with `right_time` at least `left_time` and
-    the least. Without one the left row is dropped, or (`outer`) comes alone.
+    """Each left row with the one right row of equal keys that is valid at the left row's time.
 
-    Keys are as in `relation.Join`; times are integers or temporal values of one type, NULL is no
-    time.
+    That is the row with the greatest `right_time` of at most `left_time`; of rows with equal times,
+    the row that arrived last.
+
+    left_keys, right_keys: as in `nodes.Join`.
+    left_time, right_time: integers or temporal values of one type; NULL matches nothing.
+    outer: whether a left row without a match is returned with NULLs instead of being dropped.
+    strict: whether `right_time` must be less than `left_time` (or greater, with `forward`).
+    forward: whether the match is the row with the least `right_time` of at least `left_time`.
+    late: the output for late rows; None if the SELECT has none.
     """
 
     left_keys: tuple[Expression, ...]

@@ -1,9 +1,10 @@
-"""Subqueries, correlation, common tables, recursion: what the binder makes of them. The rule
-"subqueries to joins" takes the subqueries apart.
+"""Nodes for subqueries, correlation, common tables and recursion, as the binder produces them.
 
-A subquery stands as an expression, or as the right side of a `DependentJoin` (LATERAL). Inside it
-an `OuterColumn` refers to the query around: `depth` 1 is the query that the subquery directly
-stands in, 2 the one around that, and so on.
+The rule "subqueries to joins" replaces the subqueries by joins.
+
+A subquery is an expression, or the right side of a `DependentJoin` (LATERAL). Inside it an
+`OuterColumn` refers to an enclosing query: `depth` 1 is the query that directly contains the
+subquery, 2 the query that contains that query, and so on.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from runnel.sqltypes import BIGINT
 
 @frozen(kw_only=True)
 class ScalarSubquery(Expression):
-    """`(SELECT …)` as a value: NULL without a row, a DataError with a second one."""
+    """`(SELECT …)` as a value: NULL if it has no row, a DataError if it has a second one."""
 
     relation: Relation
 
@@ -31,8 +32,11 @@ class ScalarSubquery(Expression):
 
 @frozen(kw_only=True)
 class InSubquery(Expression):
-    """`operands IN (SELECT …)`: BOOLEAN by three-valued logic; the relation has as many columns as
-    there are operands, of the same types. NOT IN is a `not` call around it."""
+    """`operands IN (SELECT …)`: BOOLEAN by three-valued logic. NOT IN is a `not` call around it.
+
+    operands: one or more values.
+    relation: the subquery, with one column per operand, of the same types.
+    """
 
     operands: tuple[Expression, ...]
     relation: Relation
@@ -60,18 +64,18 @@ class Exists(Expression):
 
 @frozen(kw_only=True)
 class OuterValue(Expression):
-    """A value of a query around a subquery, `depth` levels out."""
+    """A value of the query that encloses a subquery, `depth` levels out."""
 
     depth: int = 1
 
     def at_depth(self, depth: int) -> OuterValue:
-        """The same value as it stands at another depth."""
+        """Return the same value as referred to from another depth."""
         return replace(self, depth=depth)
 
 
 @frozen(kw_only=True)
 class OuterColumn(OuterValue):
-    """The column at `index` of a query around a subquery."""
+    """The column at `index` of a query that encloses a subquery."""
 
     index: int
     name: str
@@ -82,9 +86,13 @@ class OuterColumn(OuterValue):
 
 @frozen(kw_only=True)
 class DependentJoin(Pair):
-    """LATERAL: for each left row the right side, in which `OuterColumn`s of depth 1 are that row's
-    columns. `kind` is INNER, LEFT or CROSS; `condition` (over the columns of both sides) pairs the
-    rows."""
+    """LATERAL: evaluates the right side for each left row.
+
+    In the right side, `OuterColumn`s of depth 1 are the columns of the left row.
+
+    kind: INNER, LEFT or CROSS.
+    condition: over the columns of both sides; pairs the rows.
+    """
 
     kind: JoinKind
     condition: Expression | None = None
@@ -99,16 +107,21 @@ class DependentJoin(Pair):
 
 @frozen(kw_only=True)
 class CommonRows(Relation):
-    """The rows of a common table that is planned and run once for all who read it; those with the
-    same `number` are the same. To all that looks at relations it is a leaf: `relation` is planned
-    by itself. `rows` is an estimate of their number."""
+    """The rows of a common table that is planned and run once for all its readers.
+
+    It is a leaf for all code that walks relations, as `relation` is planned on its own.
+
+    number: identifies the common table; equal numbers are the same rows.
+    relation: the query of the common table.
+    rows: the estimated number of rows; None if unknown.
+    """
 
     number: int
     relation: Relation = field(repr=False)
     rows: int | None = None
 
     def __eq__(self, other: object) -> bool:
-        """By the relation's identity: to compare it would take as long as its copies are many."""
+        """Compare the relations by identity: comparing them by value would visit every copy."""
         return (
             isinstance(other, CommonRows)
             and self.number == other.number
@@ -125,9 +138,13 @@ class CommonRows(Relation):
 
 @frozen(kw_only=True)
 class GroupLimit(Single):
-    """LIMIT within groups: of the rows with the same `keys` (NULL is the same as NULL), in the
-    order of `order`, `count` rows (None: all) after leaving out `offset`. Both are BIGINT literals
-    or parameters."""
+    """LIMIT within groups: of each group at most `count` rows after the first `offset` rows.
+
+    keys: the rows with equal keys are a group; NULLs are equal.
+    order: the order of the rows in a group.
+    count: a BIGINT literal or parameter; None: all rows.
+    offset: a BIGINT literal or parameter; None: 0.
+    """
 
     keys: tuple[Expression, ...]
     order: tuple[SortKey, ...]
@@ -150,9 +167,14 @@ class GroupLimit(Single):
 
 @frozen(kw_only=True)
 class Series(Single):
-    """Each input row once per value of GENERATE_SERIES(start, stop, step), the value as a last
-    column `name`; the three `arguments` are over the input's columns. With `outer` a row whose
-    series is empty comes once, with NULL. With `ordinality` a BIGINT from 1 follows."""
+    """Each input row once per value of GENERATE_SERIES, with the value as an additional column.
+
+    arguments: start, stop and step, over the columns of the input.
+    name: the name of the value's column.
+    outer: whether a row whose series is empty is returned once, with NULL as the value.
+    ordinality: the name of a further BIGINT column that numbers the values from 1; None: no such
+        column.
+    """
 
     arguments: tuple[Expression, ...]
     name: str
@@ -174,9 +196,15 @@ class Series(Single):
 
 @frozen(kw_only=True)
 class UnnestTogether(Single):
-    """Like `relation.Unnest`, of several arrays side by side: as many rows as the longest has
-    elements, NULL behind the end of the shorter ones. The elements are last columns called by
-    `names`."""
+    """Like `nodes.Unnest`, for several arrays in parallel.
+
+    Each input row is returned as often as its longest array has elements; the elements of shorter
+    arrays are followed by NULLs.
+
+    arrays: expressions over the columns of the input.
+    names: the names of the elements' columns.
+    outer, ordinality: as in `nodes.Unnest`.
+    """
 
     arrays: tuple[Expression, ...]
     names: tuple[str, ...]
@@ -207,10 +235,13 @@ OuterChange = Callable[[Expression, int], Expression | None]
 
 
 def map_outer(relation: Relation, change: OuterChange, nesting: int = 0) -> Relation:
-    """The relation with expressions in it changed, those of its subqueries too, from the outside
-    in: where `change(expression, nesting)` gives one, that takes the expression's place as a whole.
-    `nesting` says how many levels inside the relation the expression stands: an `OuterValue` there
-    is from outside the relation if it is deeper."""
+    """Replace expressions of the relation and of its subqueries, from the outside in.
+
+    change: is called with an expression and its nesting. If it returns an expression, that replaces
+        the whole expression; if it returns None, the operands are visited.
+    nesting: how many levels of subqueries are between the original relation and this one. An
+        `OuterValue` refers to a query outside of the original relation if its depth is greater.
+    """
     if isinstance(relation, DependentJoin):
         left = map_outer(relation.left, change, nesting)
         inputs: tuple[Relation, ...] = (left, map_outer(relation.right, change, nesting + 1))
@@ -222,7 +253,7 @@ def map_outer(relation: Relation, change: OuterChange, nesting: int = 0) -> Rela
 
 
 def map_outer_in(expression: Expression, change: OuterChange, nesting: int = 0) -> Expression:
-    """Like `map_outer`, for an expression that stands `nesting` levels inside."""
+    """Like `map_outer`, for an expression at `nesting` levels of subqueries."""
     changed = change(expression, nesting)
     if changed is not None:
         return changed
@@ -238,8 +269,10 @@ def map_outer_in(expression: Expression, change: OuterChange, nesting: int = 0) 
 
 
 def outer_columns(relation: Relation) -> list[OuterColumn]:
-    """The columns from outside of the relation, each with its depth as seen from the relation
-    itself."""
+    """Return the columns of enclosing queries that the relation refers to.
+
+    The depth of each is as seen from the relation itself.
+    """
     found: list[OuterColumn] = []
 
     def note(item: Expression, nesting: int) -> Expression | None:
@@ -252,7 +285,7 @@ def outer_columns(relation: Relation) -> list[OuterColumn]:
 
 
 def deepened(relation: Relation, by: int) -> Relation:
-    """The relation as it stands `by` levels further inside (or outside, where negative)."""
+    """Return the relation as moved `by` levels further inside (if negative, outside)."""
 
     def change(item: Expression, nesting: int) -> Expression | None:
         if isinstance(item, OuterValue) and item.depth > nesting:
@@ -264,9 +297,16 @@ def deepened(relation: Relation, by: int) -> Relation:
 
 @frozen(kw_only=True)
 class Recursion(Relation):
-    """WITH RECURSIVE: the rows of `anchor`, then those of `step` over the rows of the round before
-    (a `WorkingTable` of the same `name` inside it), until a round gives none. With `distinct`
-    (UNION) rows that were there before are dropped."""
+    """WITH RECURSIVE: the rows of `anchor`, then the rows of `step` round by round.
+
+    In each round `step` reads the rows of the round before, by a `WorkingTable` of the same name.
+    The recursion ends with the first round that produces no rows.
+
+    name: the name of the common table.
+    anchor: the query of the first rows.
+    step: the query of each round.
+    distinct: whether rows that an earlier round produced are dropped (UNION instead of UNION ALL).
+    """
 
     name: str
     anchor: Relation
@@ -287,7 +327,7 @@ class Recursion(Relation):
 
 @frozen(kw_only=True)
 class WorkingTable(Relation):
-    """Inside the step of the Recursion called `name`: the rows that the round before gave."""
+    """Inside the step of the Recursion called `name`: the rows that the round before produced."""
 
     name: str
     columns: tuple[Field, ...]

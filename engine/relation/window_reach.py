@@ -1,4 +1,7 @@
-"""How far around a row OVER looks for the row's value, where rows come in order of event time."""
+"""The reach of a window call: how far the rows are that the value of a row depends on.
+
+It applies to OVER on streams, where rows are processed in order of event time.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,14 @@ from runnel.base.frozen import frozen
 
 @frozen
 class Reach:
-    """What the value of a call depends on beside the row itself: rows that are up to `span` of
-    event time before it (−1: none), `rows` rows or `groups` groups of peers; rows up to `lead` of
-    event time behind it; or (`is_running`) all before it."""
+    """The rows, in addition to the row itself, that the value of a call depends on.
+
+    span: the preceding rows within this distance in event time; −1: none.
+    rows: the number of preceding rows.
+    groups: the number of preceding groups of peers.
+    lead: the following rows within this distance in event time.
+    is_running: whether it depends on all preceding rows.
+    """
 
     span: int = -1
     rows: int = 0
@@ -21,12 +29,12 @@ class Reach:
 
     @property
     def is_bounded_in_time(self) -> bool:
-        """Whether what is kept for it is forgotten as time goes on."""
+        """Whether the watermark bounds the state: rows are removed as event time advances."""
         return not (self.is_running or self.rows or self.groups)
 
 
 def furthest(reaches: Sequence[Reach]) -> Reach:
-    """As far as the furthest of several."""
+    """Return the reach that covers all of several reaches."""
     return Reach(
         max(item.span for item in reaches),
         max(item.rows for item in reaches),

@@ -25,7 +25,7 @@ class Held:
 
     path: the path by which the file was opened.
     descriptor: the open file.
-    what: the name of the file in the error.
+    `what`: the name of the file in the error.
     """
 
     __slots__ = ("_identity", "_path", "_what")

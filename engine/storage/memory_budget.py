@@ -33,7 +33,7 @@ LEAST_BYTES = 1 << 16
 """An operator isn't asked to spill while it holds less than this, if that much is allowed."""
 
 SMALL_BYTES = 1 << 16
-"""Up to this size in bytes, the size of a batch is taken to be that of its buffers."""
+"""Up to this number of bytes, the size of the buffers counts as the size of a batch."""
 
 
 class Memory:

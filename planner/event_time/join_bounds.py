@@ -187,7 +187,7 @@ def interval_shape(
     chosen = min(pairs.values(), key=_width, default=None)
     if chosen is None:
         return IntervalShape(
-            link=None, condition=None, left=left, right=right, tie=tie
+            time_bounds=None, condition=None, left=left, right=right, tie=tie
         ), node.condition
     said = [
         part
@@ -198,7 +198,7 @@ def interval_shape(
         part for part in conjuncts(node.condition) if not any(part is item for item in said)
     )
     return IntervalShape(
-        link=chosen, condition=conjunction(said), left=left, right=right, tie=tie
+        time_bounds=chosen, condition=conjunction(said), left=left, right=right, tie=tie
     ), rest
 
 
@@ -235,7 +235,7 @@ def timed_shape(node: Join, bounds: tuple[Bounds, Bounds]) -> TimedShape | None:
             and link.right in right
         ):
             return TimedShape(
-                link=link, bounds=(tuple(sorted(left.items())), tuple(sorted(right.items())))
+                time_bounds=link, bounds=(tuple(sorted(left.items())), tuple(sorted(right.items())))
             )
     return None
 

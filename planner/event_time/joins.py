@@ -178,7 +178,7 @@ def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
         right_keys=node.right_keys,
         condition=rest,
         null_safe=node.null_safe,
-        times=replace(shape, told=_told(late)),
+        times=replace(shape, emits_late=_told(late)),
         late=late,
     )
 
@@ -346,7 +346,7 @@ def choose_as_of_join(node: AsOfJoin, choose: Choose) -> Physical:
         # All versions of a table are kept, so no row is too late for them.
         due=None if version is None else bound_of(node.left_time, left),
         bounds=tuple(sorted(left.items())),
-        told=_told(late),
+        emits_late=_told(late),
     )
     return physical_streams.AsOfJoin(
         fields=node.fields,

@@ -128,7 +128,7 @@ def _moved(units: int, time: SqlType) -> str:
 
 
 def _timed_join(node: physical_streams.TimedJoin) -> str:
-    link = node.times.link
+    link = node.times.time_bounds
     left, right = node.left.fields[link.left].name, node.right.fields[link.right].name
     return (
         "the rows of both sides until both watermarks are past their "

@@ -55,7 +55,7 @@ def _late(late: physical_streams.LateRows | None) -> Properties:
 
 
 def _stream_join(node: physical_streams.IntervalJoin | physical_streams.TimedJoin) -> Description:
-    link = node.times.link
+    link = node.times.time_bounds
     how = (
         " of streams"
         if isinstance(node, physical_streams.IntervalJoin)

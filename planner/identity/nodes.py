@@ -232,7 +232,7 @@ def _assign_windows(node: physical_streams.AssignWindows) -> Identity:
 
 
 def _stream_join(node: physical_streams.IntervalJoin | physical_streams.TimedJoin) -> Identity:
-    link = node.times.link
+    link = node.times.time_bounds
     complete = "" if isinstance(node, physical_streams.IntervalJoin) else ", when complete"
     return f"{_JOINS[node.kind]} of streams{complete}", {
         "on": _pairs(node.left_keys, node.right_keys, node.null_safe),

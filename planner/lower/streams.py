@@ -50,7 +50,7 @@ def lower_timed_join(to: Lowering, node: physical_streams.TimedJoin) -> Output:
 
     left, right = to.lower(node.left), to.lower(node.right)
     names = column_names(node.fields)
-    link = node.times.link
+    link = node.times.time_bounds
     is_same = (
         not link.low and node.left.fields[link.left].type == node.right.fields[link.right].type
     )

@@ -104,7 +104,7 @@ class BatchPlan(RuntimePlan):
 
         spark = self._owner.get()
         frame = self._fragment.frame(spark, start.evaluation)
-        sink = JobSink(spark, self._write, start.owner, start.place)
+        sink = JobSink(spark, self._write, start.owner, start.folder)
         execution = BatchExecution(spark, start, frame, sink)
         execution.begin()
         return execution

@@ -83,7 +83,7 @@ class StreamPlan(RuntimePlan):
         _check_checkpoint(start)
         spark = self._owner.get()
         execution = StreamExecution(
-            spark, start, JobSink(spark, self._write, start.owner, start.place)
+            spark, start, JobSink(spark, self._write, start.owner, start.folder)
         )
         try:
             with ExitStack() as stack:
@@ -98,7 +98,7 @@ class StreamPlan(RuntimePlan):
     def settle(self, owner: str, place: Path) -> None:
         JobSink(self._owner.get(), self._write, owner, place).close()
 
-    def read_so_far(self, place: Path) -> ReadSoFar | None:
+    def read_input(self, place: Path) -> ReadSoFar | None:
         return read_so_far(self._write.relation, place / CHECKPOINT, written_batch(place))
 
     def _frame(
@@ -172,7 +172,7 @@ class StreamExecution(RuntimeExecution):
     def begin(self, frame: Any) -> None:
         """Starts it."""
         logging.getLogger("py4j.clientserver").addFilter(NOT_TOLD)
-        place = self._start.place / CHECKPOINT
+        place = self._start.folder / CHECKPOINT
         with spark_errors():
             writer = frame.writeStream.outputMode("append").queryName(f"job {self._start.owner}")
             writer = writer.option("checkpointLocation", self._spark.checkpoint(place))
@@ -342,7 +342,7 @@ def _check_checkpoint(start: JobStart) -> None:
     """OperationalError where Spark has forgotten batches that were written. It would count from
     there again, and rows of new batches would be left out, as those of batches that come twice
     are."""
-    checkpoint, written = start.place / CHECKPOINT, written_batch(start.place)
+    checkpoint, written = start.folder / CHECKPOINT, written_batch(start.folder)
     if (checkpoint / CHECKPOINT_ELSEWHERE).exists():
         return  # that of Spark Connect is where its server can reach it
     numbers = (int(item.name) for item in (checkpoint / "offsets").glob("*") if item.name.isdigit())

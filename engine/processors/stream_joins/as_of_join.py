@@ -131,7 +131,7 @@ class AsOfJoin(WaitingProcessor):
             None if due is None else due.watermark,
             None if version is None else version.watermark,
         )
-        super().__init__(plan.unit, (plan.numbers, ()), pair, plan.shape.told)
+        super().__init__(plan.unit, (plan.numbers, ()), pair, plan.shape.emits_late)
         self._plan = plan
         self._left_rows, self._versions = self.buffers
         self._kept = 0

@@ -38,7 +38,10 @@ class IntervalJoin(WaitingProcessor):
     def __init__(self, plan: IntervalPlan) -> None:
         left, right = plan.waiting
         super().__init__(
-            plan.unit, (left.numbers, right.numbers), (right.watermark, left.watermark), plan.told
+            plan.unit,
+            (left.numbers, right.numbers),
+            (right.watermark, left.watermark),
+            plan.emits_late,
         )
         self._plan = plan
         self.tied = plan.tied

@@ -49,7 +49,7 @@ class Matching:
     def _sought(self, run: Run, other: Run) -> tuple[Sought, bool]:
         """What is sought among the other side's rows, in the order of the run; and whether it is
         sought by time."""
-        rows, order, link = run.rows, run.order, self._plan.link
+        rows, order, link = run.rows, run.order, self._plan.time_bounds
         hashes = None if rows.hashes is None else rows.hashes[order]
         if link is None or rows.times is None or run.is_wild or other.is_wild:
             return Sought(rows.count, hashes, None, None), False
@@ -93,7 +93,7 @@ class Matching:
 
     def _within(self, run: Run, rows: Indexes, other: Run, others: Indexes) -> Mask:
         """The pairs within the link, where a search by rounded times has found too many."""
-        link = self._plan.link
+        link = self._plan.time_bounds
         assert link is not None and run.rows.times is not None and other.rows.times is not None
         apart = other.rows.times[others] - run.rows.times[rows]
         if self._side == RIGHT:

@@ -59,9 +59,9 @@ class IntervalPlan:
         join, times = shape
         self.kind = join.kind
         self.rows = JoinPlan(join, keys, fields, names)
-        self.link = times.link
+        self.time_bounds = times.time_bounds
         self.waiting = (times.left, times.right)
-        self.told = times.told
+        self.emits_late = times.emits_late
         self.tied = {} if times.tie is None else dict([times.tie])
         self.divided_by = divided_by(*keys)
         self.by_time: Evaluator | None = (
@@ -96,9 +96,9 @@ class IntervalPlan:
         valid = all_valid(keys, self.rows.null_safe)
         waiting = self.waiting[side]
         times = expiry = None
-        if self.link is not None:
+        if self.time_bounds is not None:
             times, there = times_of(
-                batch.column(self.link.left if side == LEFT else self.link.right)
+                batch.column(self.time_bounds.left if side == LEFT else self.time_bounds.right)
             )
             valid = _both(valid, there)
         for column, offset in waiting.expiry:

@@ -55,7 +55,7 @@ class TimedPlan:
         names: tuple[str, ...],
     ) -> None:
         join, self.times = shape
-        link = self.times.link
+        link = self.times.time_bounds
         assert link.low is not None and link.low == link.high
         self.rows = JoinPlan(join, keys, fields, names)
         self.sides = tuple(WaitingSide(bounds=bounds) for bounds in self.times.bounds)

@@ -127,7 +127,7 @@ def _between_batches(
     plan = database.named_jobs.prepare(job.record).foreign
     assert plan is not None
     with job.between_batches():
-        found = plan.read_so_far(database.named_jobs.runtime_folder(job.id))
+        found = plan.read_input(database.named_jobs.runtime_folder(job.id))
         if found is None:
             raise OperationalError(
                 f'job "{job.name}" can\'t be verified: it has written no batch yet',

@@ -64,7 +64,7 @@ def joined(
     waits_left = () if high is None else ((2, high),)
     waits_right = () if low is None else ((2, -low),)
     shape = IntervalShape(
-        link=link,
+        time_bounds=link,
         condition=None,
         left=WaitingSide(
             watermark=RIGHT_TIME if waits_left else None,

@@ -41,7 +41,7 @@ def joined(kind: JoinKind, apart: int, left: pa.Table, right: pa.Table) -> Any:
         for field in (*fields[0], *(() if kind in LEFT_ONLY or kind in MARKS else fields[1]))
     ]
     times = TimedShape(
-        link=TimeLink(2, 2, apart, apart),
+        time_bounds=TimeLink(2, 2, apart, apart),
         bounds=(((2, TimeBound(LEFT_TIME)),), ((2, TimeBound(RIGHT_TIME)),)),
     )
     keys = ((columns_of(left)["li"],), (columns_of(right)["ri"],))
