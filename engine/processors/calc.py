@@ -23,9 +23,16 @@ Transform = Callable[[pa.RecordBatch, EvaluationContext], pa.RecordBatch]
 def compile_transform(
     condition: Expression | None, projections: tuple[Expression, ...] | None, names: tuple[str, ...]
 ) -> Transform:
-    """A function that keeps the rows for which `condition` is true and gives `projections` of them
-    (None: all columns as they are), called by `names`. Without both it only renames. It raises
-    TooManyRows where the results take too much memory at a time; `divided` deals with that."""
+    """Compile a filter and a projection into one function.
+
+    The function raises TooManyRows if the result of a batch needs too much memory; `divided`
+    handles that.
+
+    condition: BOOLEAN over the columns of the input; only rows for which it is true remain. None:
+        all rows.
+    projections: one expression per column of the result; None: all columns unchanged.
+    names: the names of the result's columns.
+    """
     select = None if condition is None else compile_selection(condition)
     project = _renaming(names) if projections is None else compile_projection(projections, names)
     if select is None:
@@ -38,6 +45,7 @@ def compile_transform(
 
 
 def compile_projection(projections: tuple[Expression, ...], names: tuple[str, ...]) -> Transform:
+    """Compile a projection: like `compile_transform` without a condition."""
     evaluators = [compile_expression(item) for item in projections]
     schema = pa.schema(
         [pa.field(n, to_arrow(e.type)) for n, e in zip(names, projections, strict=True)]
@@ -53,41 +61,42 @@ def compile_projection(projections: tuple[Expression, ...], names: tuple[str, ..
 
 
 def _renaming(names: tuple[str, ...]) -> Transform:
-    wanted = list(names)
+    renamed = list(names)
 
     def rename(batch: pa.RecordBatch, context: EvaluationContext) -> pa.RecordBatch:
-        return batch if not wanted or batch.schema.names == wanted else batch.rename_columns(wanted)
+        return (
+            batch if not renamed or batch.schema.names == renamed else batch.rename_columns(renamed)
+        )
 
     return rename
 
 
 SLOW_ROWS = 2048
-"""How many rows are worked on at a time where an expression is slow: a cooperative call should be
-short."""
+"""Number of rows per step if an expression is slow, since a cooperative call should be short."""
 
 
 def pieces(
     batch: pa.RecordBatch, transform: Transform, context: EvaluationContext
 ) -> Iterator[pa.RecordBatch]:
-    """The results of a slow transform, a piece of the batch after the other."""
+    """Yield the results of a slow transform, SLOW_ROWS rows of the batch at a time."""
     return (
-        result
-        for piece in slices(batch, SLOW_ROWS)
-        for result in divided(piece, transform, context)
+        result for part in slices(batch, SLOW_ROWS) for result in divided(part, transform, context)
     )
 
 
 def divided(
     batch: pa.RecordBatch, transform: Transform, context: EvaluationContext, size: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The results of a transform, of `size` rows at a time (None: all), and of fewer where those
-    take too much memory."""
-    for piece in slices(batch, size or max(batch.num_rows, 1)):
+    """Yield the results of a transform, with fewer rows at a time if they need too much memory.
+
+    size: the number of rows at a time to begin with; None: all.
+    """
+    for part in slices(batch, size or max(batch.num_rows, 1)):
         try:
-            result = transform(piece, context)
+            result = transform(part, context)
         except TooManyRows as error:
             context.check()
-            yield from divided(piece, transform, context, error.fitting)
+            yield from divided(part, transform, context, error.fitting)
         else:
             yield result
 
@@ -129,8 +138,7 @@ class Calc(EmittingProcessor):
 def calc(
     condition: Expression | None, projections: tuple[Expression, ...] | None, names: tuple[str, ...]
 ) -> ProcessorFactory:
-    """A supplier of processors that filter (`condition`, BOOLEAN over the input's columns) and
-    project."""
+    """Return a supplier of processors that filter and project; see `compile_transform`."""
     transform = compile_transform(condition, projections, names)
     if works_slowly(condition, projections):
         return lambda: SlowCalc(transform)
@@ -138,7 +146,9 @@ def calc(
 
 
 def in_pieces() -> ProcessorFactory:
-    """A supplier of processors that pass on their rows in small batches, to one that works slowly
-    on each."""
+    """Return a supplier of processors that only divide their rows into small batches.
+
+    They precede an operator that processes each row slowly.
+    """
     transform = compile_transform(None, None, ())
     return lambda: SlowCalc(transform)

@@ -1,5 +1,4 @@
-"""Constants that an operator needs before it starts: LIMIT and OFFSET, arguments of table
-functions."""
+"""Constants that an operator needs before it starts, such as the row counts of LIMIT and OFFSET."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from runnel.expressions.nodes import Expression, Literal
 
 
 def constant(expression: Expression, context: EvaluationContext) -> Any:
-    """The value of an expression that is free of columns, as a Python value."""
+    """Evaluate an expression that refers to no columns, as a Python value."""
     return (
         expression.value
         if isinstance(expression, Literal)
@@ -21,15 +20,19 @@ def constant(expression: Expression, context: EvaluationContext) -> Any:
 
 
 def row_count(expression: Expression | None, context: EvaluationContext, clause: str) -> int | None:
-    """The number that a LIMIT or OFFSET (`clause`) says; None where there is none. DataError for
-    NULL and below zero."""
+    """Evaluate the row count of a LIMIT or OFFSET; None without an expression.
+
+    Raises DataError for NULL and for a negative count.
+
+    clause: "LIMIT" or "OFFSET", for the error.
+    """
     if expression is None:
         return None
     value = constant(expression, context)
     if value is None or value < 0:
         raise DataError(
             f"{clause} value cannot be {'null' if value is None else 'negative'}",
-            hint=f"give {clause} a number of rows, 0 or more",
+            hint=f"set {clause} to a number of rows, 0 or more",
             position=expression.position,
         )
     return int(value)

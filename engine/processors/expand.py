@@ -1,4 +1,4 @@
-"""Each row once per list of projections: what GROUPING SETS aggregate."""
+"""Repeats each row once per list of projections, as the input of GROUPING SETS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runnel.processors.stateful.buffered import EmittingProcessor
 
 
 class Expand(EmittingProcessor):
-    """Gives each batch as many times as there are transforms."""
+    """Emits the result of each transform for each batch."""
 
     def __init__(self, transforms: tuple[Transform, ...]) -> None:
         super().__init__()
@@ -29,7 +29,9 @@ class Expand(EmittingProcessor):
 def expand(
     projections: tuple[tuple[Expression, ...], ...], names: tuple[str, ...]
 ) -> ProcessorFactory:
-    """A supplier of processors that give each row once per list of `projections`, its columns
-    called by `names`."""
+    """Return a supplier of processors that emit each row once per list of `projections`.
+
+    names: the names of the columns.
+    """
     transforms = tuple(compile_projection(item, names) for item in projections)
     return lambda: Expand(transforms)

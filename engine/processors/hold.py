@@ -1,8 +1,8 @@
-"""Rows that are kept until all have come: for one of several readers of the same rows, which waits
-for another of them.
+"""Spools the rows of a shared input until the input has ended.
 
-Who makes the rows is never held up by this reader then. What memory has no room for, or what is
-much, waits in a file.
+If one of several readers of the same rows waits for another reader, it needs a spool: without it
+the waiting reader would block the producer. Rows that exceed the memory limit or MOST_BYTES are
+stored in a file.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from runnel.storage.spill import SpillFile
 
 MOST_BYTES = 1 << 28
-"""So many bytes are kept in memory at most, even where there is no limit."""
+"""Maximum number of bytes of rows in memory, even without a memory limit."""
 
 
 class Hold(EmittingProcessor):
-    """Takes all its input, then gives it, in the order in which it came."""
+    """Buffers all its input, then emits it in the order of arrival."""
 
     holds_snapshots = True
 
@@ -36,7 +36,7 @@ class Hold(EmittingProcessor):
         self._bytes = 0
         self._file: SpillFile | None = None
         self._reservation = Reservation(None)
-        self._is_given = False
+        self._is_emitted = False
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
@@ -65,12 +65,12 @@ class Hold(EmittingProcessor):
         self._reservation.set(0)
 
     def complete(self) -> bool:
-        if not self._is_given:
-            self._is_given = True
-            self.emit_all(self._held())
+        if not self._is_emitted:
+            self._is_emitted = True
+            self.emit_all(self._spooled())
         return self.drain()
 
-    def _held(self) -> Iterator[pa.RecordBatch]:
+    def _spooled(self) -> Iterator[pa.RecordBatch]:
         if self._file is not None:
             yield from self._file.read()
             self._file.close()
@@ -80,7 +80,7 @@ class Hold(EmittingProcessor):
         self._reservation.release()
 
     def state(self) -> Iterator[pa.RecordBatch]:
-        if self._file is not None and not self._is_given:
+        if self._file is not None and not self._is_emitted:
             yield from self._file.read()
         yield from self._batches
 
@@ -96,5 +96,5 @@ class Hold(EmittingProcessor):
 
 
 def hold() -> ProcessorFactory:
-    """A supplier of processors that keep what comes until all has come."""
+    """Return a supplier of processors that spool their input until it has ended."""
     return Hold

@@ -1,4 +1,4 @@
-"""LIMIT and OFFSET over rows as they come."""
+"""LIMIT and OFFSET over rows in their order of arrival."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from runnel.processors.stateful.buffered import EmittingProcessor
 
 
 class Limit(EmittingProcessor):
-    """Leaves out rows, then passes rows on; once it has enough it is satisfied, which ends its
-    input. Runs at parallelism 1."""
+    """Skips OFFSET rows, then emits LIMIT rows. Runs at parallelism 1.
+
+    Once it has emitted enough rows it is satisfied, which ends its input.
+    """
 
     def __init__(self, count: Expression | None, offset: Expression | None) -> None:
         super().__init__()
@@ -45,7 +47,7 @@ class Limit(EmittingProcessor):
         self.emit(batch)
 
     def state(self) -> list[pa.RecordBatch]:
-        """How many rows are still to be left out, and to be passed on."""
+        """Return the numbers of rows that remain to be skipped and to be emitted."""
         to_skip = from_numbers(np.array([self._to_skip], np.int64), pa.int64())
         to_pass = from_numbers(
             np.array([self._to_pass or 0], np.int64),
@@ -60,6 +62,9 @@ class Limit(EmittingProcessor):
 
 
 def limit(count: Expression | None, offset: Expression | None) -> ProcessorFactory:
-    """A supplier of processors that leave out `offset` rows and pass on at most `count` (None:
-    all)."""
+    """Return a supplier of processors that skip `offset` rows and emit at most `count` rows.
+
+    count: None: all rows.
+    offset: None: 0.
+    """
     return lambda: Limit(count, offset)

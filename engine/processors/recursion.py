@@ -1,10 +1,10 @@
-"""WITH RECURSIVE: the rows of the anchor, then round after round those that the step makes of the
-rows of the round before.
+"""WITH RECURSIVE: the rows of the anchor, then in each round the rows that the step computes from
+the rows of the round before.
 
-The step is a chain of stages, each an ordinary processor that is fed here. Those that make rows of
-rows stay for all rounds: a join keeps the index over its other side, which comes in through an edge
-and is built once. Those that need all rows of a round (DISTINCT, a sort) are made anew for each
-round.
+The step is a chain of stages, each an ordinary processor that this module feeds. A stage that
+processes row by row exists for all rounds: a join builds the index over its other side, which
+arrives through an edge, once. A stage that needs all rows of a round (DISTINCT, a sort) gets a new
+processor in each round.
 """
 
 from __future__ import annotations
@@ -24,9 +24,13 @@ from runnel.processors.stateful.buffered import EmittingProcessor
 
 @frozen
 class StageDefinition:
-    """A step's stage. `ordinal` is the processor's input for the rows that flow; `side` the
-    recursion's input for its other side, None where it has none. `needs_all`: rows come out only
-    when all of a round went in."""
+    """The definition of a stage of the step.
+
+    factory: creates the processor of the stage.
+    ordinal: the input of the processor for the rows of the round.
+    side: the input of the recursion for the other side of the stage; None if it has none.
+    needs_all: whether the stage emits rows only after all rows of a round have arrived.
+    """
 
     factory: ProcessorFactory
     ordinal: int = 0
@@ -35,7 +39,7 @@ class StageDefinition:
 
 
 class _Feed:
-    """An inbox of the batches that are at hand."""
+    """An inbox that is filled by `put`."""
 
     def __init__(self) -> None:
         self._batches: deque[pa.RecordBatch] = deque()
@@ -54,7 +58,7 @@ class _Feed:
 
 
 class _Collector:
-    """An outbox that has room."""
+    """An outbox that accepts everything and collects the batches."""
 
     def __init__(self) -> None:
         self._batches: list[pa.RecordBatch] = []
@@ -73,8 +77,11 @@ class _Collector:
 
 
 class _Stage:
-    """One processor of the step at work. Its methods give what came out, and None now and then
-    where a call may end."""
+    """A stage of the step, with its processor.
+
+    `push` and `end_round` yield the batches that the processor emits. They also yield None at
+    points where the cooperative call may end.
+    """
 
     def __init__(self, definition: StageDefinition, context: ProcessorContext) -> None:
         self.definition = definition
@@ -112,9 +119,9 @@ class _Stage:
         if not self.definition.needs_all:
             return
         processor = self._made()
-        is_over = False
-        while not is_over:
-            is_over = processor.complete()
+        has_ended = False
+        while not has_ended:
+            has_ended = processor.complete()
             yield from self._collector.taken()
             yield None
         processor.close()
@@ -126,7 +133,11 @@ class _Stage:
 
 
 class Recursion(EmittingProcessor):
-    """The last input has the anchor's rows, those before it have the other sides of the stages."""
+    """Runs a recursion.
+
+    The last input has the rows of the anchor. The inputs before it have the other sides of the
+    stages.
+    """
 
     holds_snapshots = True
 
@@ -137,7 +148,7 @@ class Recursion(EmittingProcessor):
         self._definitions = definitions
         self._schema = schema
         self._sides = sum(item.side is not None for item in definitions)
-        self._seen = SeenRows() if distinct else None
+        self._distinct = SeenRows() if distinct else None
         self._stages: list[_Stage] = []
         self._next: list[pa.RecordBatch] = []
         self._has_begun = False
@@ -150,7 +161,7 @@ class Recursion(EmittingProcessor):
         if ordinal < self._sides:
             self._stage_of(ordinal).take_side(batch)
             return
-        rows = self._kept(batch)
+        rows = self._new_rows(batch)
         if rows is not None:
             self.emit(rows)
 
@@ -162,17 +173,20 @@ class Recursion(EmittingProcessor):
             return self._stage_of(ordinal).end_side()
         return self.drain()
 
-    def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Those rows that belong to the result, kept for the next round; None for none."""
+    def _new_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Return the rows that belong to the result, and add them to the next round's input.
+
+        None if there is no such row.
+        """
         rows = make_batch(batch.columns, self._schema, batch.num_rows)
-        if self._seen is not None:
-            rows = self._seen.new_rows(rows)
+        if self._distinct is not None:
+            rows = self._distinct.new_rows(rows)
         if not rows.num_rows:
             return None
         self._next.append(rows)
         self.check_accumulated(
             sum(item.num_rows for item in self._next)
-            + (0 if self._seen is None else self._seen.count)
+            + (0 if self._distinct is None else self._distinct.count)
         )
         return rows
 
@@ -189,7 +203,7 @@ class Recursion(EmittingProcessor):
         while self._next:
             working, self._next = self._next, []
             for made in self._round(working):
-                rows = None if made is None else self._kept(made)
+                rows = None if made is None else self._new_rows(made)
                 yield pause if rows is None else rows
 
     def _round(self, working: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch | None]:
@@ -200,7 +214,7 @@ class Recursion(EmittingProcessor):
                 yield from self._onward(made, number + 1)
 
     def _through(self, batch: pa.RecordBatch, first: int) -> Iterator[pa.RecordBatch | None]:
-        """The batch through the stages from number `first` on."""
+        """Pass a batch through the stages from number `first` on."""
         if first == len(self._stages):
             yield batch
             return
@@ -219,13 +233,19 @@ class Recursion(EmittingProcessor):
             stage.close()
         self._stages = []
         self._next = []
-        self._seen = None
+        self._distinct = None
 
 
 def recursion(
     definitions: Sequence[StageDefinition], schema: pa.Schema, distinct: bool
 ) -> ProcessorFactory:
-    """A supplier of a processor (one only) that runs a recursion. Its inputs are the other sides of
-    the stages, by `side`, and behind these, with a larger priority, the anchor. With `distinct`
-    rows that were there before are dropped."""
+    """Return a supplier of the only processor of a recursion.
+
+    Its inputs are the other sides of the stages, numbered by `side`, and after them the anchor,
+    which must have a later priority.
+
+    definitions: the stages of the step, in order.
+    schema: the columns of the result.
+    distinct: whether rows that were emitted before are dropped.
+    """
     return lambda: Recursion(definitions, schema, distinct)

@@ -1,4 +1,4 @@
-"""GENERATE_SERIES of each input row: whole numbers, or timestamps by an interval."""
+"""GENERATE_SERIES for each input row: integers, or timestamps at an interval."""
 
 from __future__ import annotations
 
@@ -28,17 +28,30 @@ from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.sqltypes import INTERVAL_MONTH, SqlType, to_arrow
 
 SLICE_ROWS = 16_384
-"""How many rows are worked on at a time."""
+"""Number of input rows that are processed at a time."""
 
 DAY = 86_400_000_000
+"""A day in microseconds."""
 LEAST_DAYS = 28
+"""The number of days of the shortest month."""
 CALENDAR_MONTHS = 4800
-"""After so many months the lengths of months come again."""
+"""The period, in months, after which the lengths of the months repeat (400 years)."""
 
 
 @frozen
 class SeriesPlan:
-    """A compiled Series, shared by executions."""
+    """A compiled Series, shared by executions.
+
+    arguments: start, stop and step.
+    type: the type of the values.
+    by_month: whether the step is an interval of months.
+    outer: whether a row whose series is empty is emitted once, with NULL.
+    with_ordinality: whether the values are numbered from 1 in a further column.
+    names: the names of the result's columns.
+    columns: the indexes of the columns to emit, of the input's, the value and the number; None:
+        all.
+    position: where the step stands in the statement.
+    """
 
     arguments: tuple[Evaluator, ...]
     type: SqlType
@@ -52,33 +65,52 @@ class SeriesPlan:
 
 @frozen
 class Spans:
-    """Series by row: the first value, the step and the number of values. `by_month`: the step
-    counts months."""
+    """The series of several rows.
+
+    starts: the first value of each row.
+    steps: the step of each row.
+    counts: the number of values of each row.
+    by_month: whether the steps are in months.
+    """
 
     starts: Indexes
     steps: Indexes
     counts: Indexes
     by_month: bool
 
-    def values(self, rows: Indexes, places: Indexes) -> Indexes:
-        """The values at `places` (from 0) of the series of `rows`, which go on from place to
-        place."""
+    def values(self, rows: Indexes, positions: Indexes) -> Indexes:
+        """Return the values at `positions`, from 0, of the series of `rows`.
+
+        rows: ascending row numbers.
+        positions: consecutive for equal rows.
+        """
         if not self.by_month:
-            return self.starts[rows] + places * self.steps[rows]
-        return _months_later(self, rows, places)
+            return self.starts[rows] + positions * self.steps[rows]
+        return _months_later(self, rows, positions)
 
 
 class Series(EmittingProcessor):
-    """Repeats each row for the values of its series, at most MAX_ROWS at a time, however long a
-    series is."""
+    """Repeats each row for the values of its series.
+
+    It emits at most MAX_ROWS rows at a time, however long a series is.
+    """
 
     def __init__(self, plan: SeriesPlan) -> None:
         super().__init__()
         self._plan = plan
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
-        self.emit_all(piece for part in slices(batch, SLICE_ROWS) for piece in self._repeated(part))
+        self.emit_all(chunk for part in slices(batch, SLICE_ROWS) for chunk in self._repeated(part))
 
+    # Example: three rows whose series have [2, 0, 3] values, without `outer`, and chunks of 4 rows
+    # (instead of MAX_ROWS).
+    #
+    #   copies     [2, 0, 3]: the number of output rows of each input row
+    #   ends       [2, 2, 5]: where the output rows of each input row end
+    #   chunk 0:4  low, high = 0, 2: the input rows of the first and the last output row
+    #              chosen = [0, 1, 2], begins = [0, 2, 2]; clipped to the chunk they have [2, 0, 2]
+    #              output rows: rows = [0, 0, 2, 2], positions = [0, 1, 0, 1]
+    #   chunk 4:5  chosen = [2], begins = [2]: rows = [2], positions = [2]
     def _repeated(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         frame = Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
         spans = self._spans([evaluate(item, frame) for item in self._plan.arguments])
@@ -92,24 +124,24 @@ class Series(EmittingProcessor):
             chosen = np.arange(low, high + 1)
             begins = ends[chosen] - copies[chosen]
             rows = np.repeat(chosen, np.minimum(ends[chosen], last) - np.maximum(begins, first))
-            places = np.arange(first, last) - (ends - copies)[rows]
+            positions = np.arange(first, last) - (ends - copies)[rows]
             valid = counts[rows] > 0 if self._plan.outer else None
-            yield self._piece(batch, rows, places, spans, valid)
+            yield self._chunk(batch, rows, positions, spans, valid)
 
-    def _piece(
+    def _chunk(
         self,
         batch: pa.RecordBatch,
         rows: Indexes,
-        places: Indexes,
+        positions: Indexes,
         spans: Spans,
         valid: Mask | None,
     ) -> pa.RecordBatch:
         plan = self._plan
         width = batch.num_columns
         value = to_arrow(plan.type)
-        added = [from_numbers(spans.values(rows, places), value, valid)]
+        added = [from_numbers(spans.values(rows, positions), value, valid)]
         if plan.with_ordinality:
-            added.append(from_numbers(places + 1, pa.int64(), valid))
+            added.append(from_numbers(positions + 1, pa.int64(), valid))
         chosen = range(width + len(added)) if plan.columns is None else plan.columns
         taken = indexes(rows)
         columns = [batch.column(i).take(taken) if i < width else added[i - width] for i in chosen]
@@ -119,7 +151,7 @@ class Series(EmittingProcessor):
         return make_batch(columns, schema, len(rows))
 
     def _spans(self, arguments: list[pa.Array]) -> Spans:
-        """The series of each row; a NULL among the arguments makes an empty one."""
+        """Compute the series of each row. If an argument is NULL, the series is empty."""
         valid = np.ones(len(arguments[0]), np.bool_)
         for item in arguments:
             found = validity(item)
@@ -138,6 +170,9 @@ class Series(EmittingProcessor):
         step = np.where(valid, step, 1)
         if self._plan.by_month:
             return Spans(start, step, np.where(valid, _month_counts(start, stop, step), 0), True)
+        # Example: start [1, 5, 9], stop [4, 1, 8], step [2, -2, 1]. distance is [3, 4, 2^64 - 1]
+        # and stride [2, 2, 1]; counts are [2, 3, …], and the last one becomes 0, as its start is
+        # already after its stop. Unsigned numbers have room for every distance of 64-bit integers.
         up = step > 0
         distance = np.where(
             up,
@@ -151,42 +186,54 @@ class Series(EmittingProcessor):
 
 
 def _parts(times: Indexes) -> tuple[Indexes, Indexes, Indexes]:
-    """The months since 1970, the days within the month from 0, and the microseconds within the
-    day."""
+    """Split timestamps into months since 1970, days in the month from 0, and microseconds."""
     days = times.view("M8[us]").astype("M8[D]")
     months = days.astype("M8[M]")
     return months.view(np.int64), (days - months).view(np.int64), times - days.view(np.int64) * DAY
 
 
 def _lengths(months: Indexes) -> Indexes:
-    """The days of each month."""
+    """Return the number of days of each month; `months` are counted from 1970."""
     first = months.view("M8[M]")
     days: Indexes = ((first + 1).astype("M8[D]") - first.astype("M8[D]")).view(np.int64)
     return days
 
 
-def _shortest(first: Indexes, step: Indexes, places: Indexes) -> Indexes:
-    """Of the months that are `step` apart from `first` on, as far as the one at each place, the
-    least number of days."""
+def _shortest(first: Indexes, step: Indexes, positions: Indexes) -> Indexes:
+    """Return the least number of days of the months first, first + step, … first + position * step.
+
+    The arguments have one value per series. 31 for a negative position.
+    """
     result = np.full(len(first), 31)
-    for place in range(min(int(places.max(initial=-1)), CALENDAR_MONTHS) + 1):
-        open_ = (places >= place) & (result > LEAST_DAYS)
+    for position in range(min(int(positions.max(initial=-1)), CALENDAR_MONTHS) + 1):
+        open_ = (positions >= position) & (result > LEAST_DAYS)
         if not open_.any():
             break
-        result[open_] = np.minimum(result[open_], _lengths(first[open_] + place * step[open_]))
+        result[open_] = np.minimum(result[open_], _lengths(first[open_] + position * step[open_]))
     return result
 
 
-def _months_later(spans: Spans, rows: Indexes, places: Indexes) -> Indexes:
-    """The values by months, as if step after step were added: a day that a month on the way hasn't
-    is cut to its last day, and stays so."""
+# Example of `_months_later`: the series from January 31st, 1970 by one month, at the positions 0, 1
+# and 2 (rows [0, 0, 0]).
+#
+#   month, day  0 and 30: January, and the days since its first
+#   reached     [0, 1, 2]: January, February, March; lengths [31, 28, 31]
+#   shortest    [31, 28, 28]: the least length so far
+#   result      the days [30, 27, 27] of the months: January 31st, February 28th, March 28th
+
+
+def _months_later(spans: Spans, rows: Indexes, positions: Indexes) -> Indexes:
+    """Return the values at `positions` of series by months, as if the step were added repeatedly.
+
+    A day that a month on the way doesn't have becomes the last day of that month, and stays so.
+    """
     month, day, rest = _parts(spans.starts[rows])
-    reached = month + places * spans.steps[rows]
+    reached = month + positions * spans.steps[rows]
     lengths = _lengths(reached)
-    if len(rows) and places[0]:
-        lengths[:1] = _shortest(month[:1], spans.steps[rows[:1]], places[:1])
-    # A row's lengths lie below those of the row before, so that the smallest one so far is always
-    # one of its own.
+    if len(rows) and positions[0]:
+        lengths[:1] = _shortest(month[:1], spans.steps[rows[:1]], positions[:1])
+    # Subtracting 100 * row makes every length of a row less than all lengths of the rows before,
+    # so that one running minimum serves all rows.
     below = 100 * rows
     shortest = np.minimum.accumulate(lengths - below) + below
     found: Indexes = (
@@ -196,17 +243,21 @@ def _months_later(spans: Spans, rows: Indexes, places: Indexes) -> Indexes:
 
 
 def _month_counts(start: Indexes, stop: Indexes, step: Indexes) -> Indexes:
-    """How many steps of so many months lead from start as far as stop."""
+    """Return the number of values of series from `start` to `stop` by `step` months."""
     first, day, rest = _parts(start)
     last, last_day, last_rest = _parts(stop)
     up = step > 0
-    places = np.where(up, last - first, first - last) // np.abs(step)
-    is_last = (places >= 0) & (first + places * step == last)
-    # Having come to the month of stop, the series may stand behind it.
-    mine = np.minimum(day, _shortest(first, step, np.where(is_last, places, -1)) - 1) * DAY + rest
+    positions = np.where(up, last - first, first - last) // np.abs(step)
+    is_last = (positions >= 0) & (first + positions * step == last)
+    # In the month of `stop` the value of the series may be after `stop`: it doesn't count then.
+    # Example: from January 31st by one month, the third value is March 28th. Up to March 28th the
+    # series has 3 values, up to March 27th only 2.
+    mine = (
+        np.minimum(day, _shortest(first, step, np.where(is_last, positions, -1)) - 1) * DAY + rest
+    )
     other = last_day * DAY + last_rest
     passed = is_last & np.where(up, mine > other, mine < other)
-    counts: Indexes = np.maximum(places + 1 - passed, 0)
+    counts: Indexes = np.maximum(positions + 1 - passed, 0)
     return counts
 
 
@@ -218,10 +269,15 @@ def series(
     ordinality: bool = False,
     columns: tuple[int, ...] | None = None,
 ) -> ProcessorFactory:
-    """A supplier of processors that give the input's columns, the value and, with `ordinality`, its
-    number from 1; of these only the ones at `columns` (None: all), called by `names`. The arguments
-    are start, stop and step: BIGINTs, or two timestamps and an interval. With `outer` a row of an
-    empty series comes once, with NULL for both."""
+    """Return a supplier of processors that emit each row once per value of its series.
+
+    arguments: start, stop and step: BIGINTs, or two timestamps and an interval.
+    names: the names of the result's columns.
+    outer: whether a row whose series is empty is emitted once, with NULL as value and number.
+    ordinality: whether a column with the number of the value, from 1, follows the value.
+    columns: the indexes of the columns to emit, of the input's columns, the value and the number;
+        None: all.
+    """
     plan = SeriesPlan(
         tuple(map(compile_expression, arguments)),
         arguments[0].type,

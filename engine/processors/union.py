@@ -1,4 +1,4 @@
-"""UNION ALL: all inputs passed through."""
+"""UNION ALL: emits the batches of all inputs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from runnel.processor import Processor, StatelessProcessor
 
 
 class Union(StatelessProcessor):
-    """Passes on every batch of every input, under the column names of the first."""
+    """Emits every batch of every input, with its columns renamed."""
 
     _names: list[str] | None = None
 
@@ -23,8 +23,10 @@ class Union(StatelessProcessor):
 
 
 def union(names: tuple[str, ...] | None = None) -> ProcessorFactory:
-    """A supplier of processors that pass all inputs through, their columns called by `names` where
-    given."""
+    """Return a supplier of processors that emit the batches of all inputs.
+
+    names: the names of the result's columns; None: the names of each input.
+    """
 
     def make() -> Processor:
         return Union(names)

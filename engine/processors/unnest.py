@@ -25,24 +25,36 @@ from runnel.expressions.nodes import Expression
 from runnel.processors.stateful.buffered import EmittingProcessor
 
 SLICE_ROWS = 16_384
-"""How many rows are worked on at a time: making an array of each text with a regular expression
-takes 1.5 µs a row."""
+"""Number of input rows that are processed at a time.
+
+Splitting a text into an array by a regular expression needs 1.5 µs per row.
+"""
 
 PIECE_BYTES = 1 << 24
-"""About how large a piece of the result may be: what is repeated per element may itself be large,
-such as the array."""
+"""Approximate maximum size in bytes of a batch of the result.
+
+The columns that are repeated for each element may be large, such as the array itself.
+"""
 
 
 class Unnest(EmittingProcessor):
-    """Repeats the rows and lays the elements beside them, in order."""
+    """Repeats each row once per element of its array, and adds the elements as columns."""
 
     def __init__(self, plan: UnnestPlan) -> None:
         super().__init__()
         self._plan = plan
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
-        self.emit_all(piece for part in slices(batch, SLICE_ROWS) for piece in self._unnested(part))
+        self.emit_all(chunk for part in slices(batch, SLICE_ROWS) for chunk in self._unnested(part))
 
+    # Example: the arrays [[7, 8], [], [9]] with `outer` and ordinality.
+    #
+    #   lengths    [2, 0, 1]; copies [2, 1, 1], as the empty array yields a row too
+    #   valid      [True, True, False, True]: the output rows that have an element
+    #   positions  [0, 1, 0, 2]: the element of each output row; items become [7, 8, NULL, 9]
+    #   within     [1, 2, 1, 1]: the number of each output row within its input row;
+    #              with `valid` [1, 2, NULL, 1]
+    #   rows       [0, 0, 1, 2]: the input row of each output row
     def _unnested(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         frame = Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
         if self._plan.more:
@@ -57,54 +69,76 @@ class Unnest(EmittingProcessor):
         if self._plan.outer and not lengths.all():
             copies = np.maximum(lengths, 1)
             valid = np.repeat(lengths > 0, copies)
-            places = np.zeros(len(valid), np.int64)
-            places[valid] = np.arange(len(items))
-            items = items.take(indexes(places, valid))
+            positions = np.zeros(len(valid), np.int64)
+            positions[valid] = np.arange(len(items))
+            items = items.take(indexes(positions, valid))
         added = [items]
         if self._plan.with_ordinality:
             within = np.arange(len(items)) - np.repeat(np.cumsum(copies) - copies, copies) + 1
             added.append(from_numbers(within, pa.int64(), valid))
         rows = np.repeat(np.arange(batch.num_rows), copies)
-        return self._pieces(batch.columns, added, rows)
+        return self._chunks(batch.columns, added, rows)
 
+    # Example: two rows with the arrays a = [[1, 2], [3]] and b = [[5], [6, 7]].
+    #
+    #   lengths    [2, 1] of a, [1, 2] of b; most = copies = [2, 2]
+    #   rows       [0, 0, 1, 1]: the input row of each output row; positions [0, 1, 0, 1]
+    #   a          valid [True, True, True, False], starts [0, 2]: the elements at [0, 1, 2, NULL]
+    #   b          valid [True, False, True, True], starts [0, 1]: the elements at [0, NULL, 1, 2]
     def _together(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> Iterator[pa.RecordBatch]:
-        """Several arrays side by side: as many rows as the longest has elements."""
+        """Unnest several arrays in parallel: as many rows as the longest array has elements."""
         lengths = [list_lengths(item) for item in arrays]
         most = np.maximum.reduce(lengths)
         copies = np.maximum(most, 1) if self._plan.outer else most
         rows = np.repeat(np.arange(batch.num_rows), copies)
-        places = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
+        positions = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
         added = []
         for item, length in zip(arrays, lengths, strict=True):
-            valid = places < length[rows]
+            valid = positions < length[rows]
             starts = np.cumsum(length) - length
             added.append(
-                list_items(item).take(indexes(np.where(valid, starts[rows] + places, 0), valid))
+                list_items(item).take(indexes(np.where(valid, starts[rows] + positions, 0), valid))
             )
         if self._plan.with_ordinality:
-            added.append(from_numbers(places + 1, pa.int64(), most[rows] > 0))
-        return self._pieces(batch.columns, added, rows)
+            added.append(from_numbers(positions + 1, pa.int64(), most[rows] > 0))
+        return self._chunks(batch.columns, added, rows)
 
-    def _pieces(
-        self, given: list[pa.Array], added: list[pa.Array], rows: Indexes
+    def _chunks(
+        self, source: list[pa.Array], added: list[pa.Array], rows: Indexes
     ) -> Iterator[pa.RecordBatch]:
-        """The chosen columns: of those given the rows repeated, those added as they are."""
-        width = len(given)
+        """Yield the requested columns, in batches of limited size.
+
+        source: the columns of the input.
+        added: the additional columns, which have one value per output row.
+        rows: the input row of each output row.
+        """
+        width = len(source)
         chosen = range(width + len(added)) if self._plan.columns is None else self._plan.columns
-        size = sum(given[i].nbytes for i in chosen if i < width) // (len(given[0]) if given else 1)
+        size = sum(source[i].nbytes for i in chosen if i < width) // (
+            len(source[0]) if source else 1
+        )
         step = min(MAX_ROWS, max(PIECE_BYTES // max(size, 1), 1))
         for start in range(0, len(rows), step):
-            place = indexes(rows[start : start + step])
+            taken = indexes(rows[start : start + step])
             columns = [
-                given[i].take(place) if i < width else added[i - width].slice(start, step)
+                source[i].take(taken) if i < width else added[i - width].slice(start, step)
                 for i in chosen
             ]
-            yield make_batch(columns, self._plan.schema(columns), len(place))
+            yield make_batch(columns, self._plan.schema(columns), len(taken))
 
 
 @frozen
 class UnnestPlan:
-    """A compiled UNNEST, shared by executions."""
+    """A compiled UNNEST, shared by executions.
+
+    array: the array.
+    outer: whether a row whose array is NULL or empty is emitted once, with NULL.
+    with_ordinality: whether the elements are numbered from 1 in a further column.
+    names: the names of the result's columns.
+    columns: the indexes of the columns to emit, of the input's, the elements and the number; None:
+        all.
+    more: further arrays that are unnested in parallel.
+    """
 
     array: Evaluator
     outer: bool
@@ -127,11 +161,20 @@ def unnest(
     columns: tuple[int, ...] | None = None,
     more: tuple[Expression, ...] = (),
 ) -> ProcessorFactory:
-    """A supplier of processors that give the input's columns, the element (and those of `more`
-    arrays beside it, NULL behind their end) and, with `ordinality`, its number from 1; of these
-    only the ones at `columns` (None: all), in that order, called by `names`. Leave out what nobody
-    reads: repeating an array for each of its elements costs the square of its length. With `outer`
-    a row whose array is NULL or empty comes once, with NULL for both."""
+    """Return a supplier of processors that emit each row once per element of an array.
+
+    Don't request columns that are not read: repeating an array for each of its elements costs the
+    square of its length.
+
+    array: an expression over the columns of the input.
+    outer: whether a row whose array is NULL or empty is emitted once, with NULL as element and
+        number.
+    ordinality: the name of a column with the number of the element, from 1; None: no such column.
+    names: the names of the result's columns.
+    columns: the indexes of the columns to emit, in this order, of the input's columns, the elements
+        and the number; None: all.
+    more: further arrays whose elements are added as columns, followed by NULLs if they are shorter.
+    """
     others = tuple(map(compile_expression, more))
     plan = UnnestPlan(
         compile_expression(array), outer, ordinality is not None, names, columns, others

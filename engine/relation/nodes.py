@@ -138,8 +138,12 @@ class Pair(Relation):
 
 @frozen
 class Divert:
-    """Where records go that a source can't read: to `request.columns` of the table, which hold
-    `fields`, in that order."""
+    """The output for malformed records.
+
+    table: the table that gets the records.
+    request: the request for a sink of the table, with the columns to write.
+    fields: the field of the record ("place", "record" or "reason") for each of these columns.
+    """
 
     table: WritableTable
     request: SinkRequest

@@ -1,5 +1,8 @@
-"""GROUP BY, DISTINCT and aggregates without groups: in one stage, or accumulated where the rows are
-and combined by key."""
+"""GROUP BY, DISTINCT and aggregates without groups, in one stage or in two.
+
+In two stages, each processor accumulates the groups of its own rows, and a second stage combines
+the partial states by key.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,18 @@ from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.storage.memory_budget import Reservation
 
 PASS_ON_SHARE = 0.5
-"""An accumulating stage whose groups are more than this share of its rows passes its states on at
-once: keeping them would need memory and save little."""
+"""Fraction of groups among the rows above which an accumulating stage emits its states at once.
+
+Retaining them would need memory and save little.
+"""
 
 
 class AggregateProcessor(EmittingProcessor):
-    """Holds the groups of its input and emits them when it ends. One that `stays` in memory,
-    whatever the limit, is for the few rows of an operator that accounts for them itself."""
+    """Accumulates the groups of its input and emits them when the input ends.
+
+    stays: whether the groups stay in memory, whatever the limit; for the few rows of an operator
+        that accounts for them itself.
+    """
 
     holds_snapshots = True
 
@@ -70,12 +78,14 @@ class AggregateProcessor(EmittingProcessor):
 
     def _take_distinct(self, columns: Sequence[pa.Array]) -> None:
         for item, groups in zip(self._aggregation.distinct_sets, self._distinct, strict=True):
-            kept = self._aggregation.distinct_rows(item, columns)
-            groups.add(kept, len(kept[0]))
+            rows = self._aggregation.distinct_rows(item, columns)
+            groups.add(rows, len(rows[0]))
 
     def state(self) -> list[pa.RecordBatch]:
-        """The groups; then for each set of distinct arguments its rows, in columns d<number of the
-        set>_<number>."""
+        """Return the groups, then for each set of distinct arguments its rows.
+
+        The columns of the set number i are d<i>_0, d<i>_1, ….
+        """
         if self._is_done:
             return []
         aggregation = self._aggregation
@@ -119,7 +129,7 @@ class AggregateProcessor(EmittingProcessor):
         return exported(partial, self._aggregation.layout, self._aggregation.schema)
 
     def finished(self) -> pa.RecordBatch:
-        """The result over all that was taken, where none of it is in files."""
+        """Return the result over all rows; none of the groups may be in files."""
         return self._result_of(self._with_distinct(self._groups.combined()))
 
     def _result_of(self, partial: Partial) -> pa.RecordBatch:
@@ -128,8 +138,10 @@ class AggregateProcessor(EmittingProcessor):
     def _results(
         self, groups: GroupState, distinct: Sequence[GroupState]
     ) -> Iterator[pa.RecordBatch]:
-        """The result where groups are in files: some groups at a time. An empty batch is a
-        pause."""
+        """Yield the result if groups are in files, some groups at a time.
+
+        An empty batch is a point where the cooperative call may end.
+        """
         nothing = no_rows(self._aggregation.schema)
         for partial in self._brought_together(groups, distinct) if distinct else groups.results():
             yield nothing if partial is None else self._result_of(partial)
@@ -137,8 +149,11 @@ class AggregateProcessor(EmittingProcessor):
     def _brought_together(
         self, groups: GroupState, distinct: Sequence[GroupState]
     ) -> Iterator[Partial | None]:
-        """All groups with all their states. Rows of one group may be in several partials of
-        distinct arguments, so all partials are combined by group once more."""
+        """Yield all groups with all their states.
+
+        Rows of one group may be in several partials of distinct arguments, so all partials are
+        combined by group again.
+        """
         aggregation = self._aggregation
         memory = Reservation(self.context.job.memory, WEIGHT)
         self._whole = whole = GroupState(aggregation.layout, self.check_accumulated, False, memory)
@@ -156,8 +171,11 @@ class AggregateProcessor(EmittingProcessor):
         yield from whole.results()
 
     def _with_distinct(self, plain: Partial) -> Partial:
-        """Adds the states that are made of distinct arguments. Each set gives a partial in which
-        the other states are NULL; combining them all brings the rows of a group together."""
+        """Add the states over distinct arguments to the states of the groups.
+
+        Each set of distinct arguments yields a partial in which the other states are NULL.
+        Combining all partials merges the rows of each group.
+        """
         aggregation = self._aggregation
         if not aggregation.distinct_sets:
             return plain
@@ -179,8 +197,10 @@ class AggregateProcessor(EmittingProcessor):
 
 
 def has_stages(aggregates: Sequence[Aggregate]) -> bool:
-    """Whether the aggregates can be computed in two stages; those with DISTINCT need all rows of a
-    group in one place."""
+    """Whether the aggregates can be computed in two stages.
+
+    An aggregate with DISTINCT can't: it needs all rows of a group in one processor.
+    """
     return not any(call.distinct for call in aggregates)
 
 
@@ -190,12 +210,12 @@ def aggregate(
     names: tuple[str, ...],
     stage: Stage,
 ) -> ProcessorFactory:
-    """A supplier of processors that group by `keys` and aggregate.
+    """Return a supplier of processors that group by `keys` and aggregate.
 
-    SINGLE and COMBINE emit the keys, then the aggregates, called by `names`; without keys exactly
-    one row. ACCUMULATE emits the keys as k0, k1, … and its partial states, which COMBINE (made with
-    the same keys and aggregates) reads; between the two the edge must be partitioned by all of k0,
-    k1, … or lead to a single processor. See `has_stages`.
+    SINGLE and COMBINE emit the keys, then the aggregates, with the column names `names`; without
+    keys exactly one row. ACCUMULATE emits the keys as k0, k1, … and its partial states. COMBINE,
+    with the same keys and aggregates, reads them. The edge between the two must be partitioned by
+    all of k0, k1, … or lead to a single processor. See `has_stages`.
     """
     aggregation = Aggregation(keys, aggregates, names, stage)
     return lambda: AggregateProcessor(aggregation)

@@ -1,5 +1,4 @@
-"""An aggregation made ready: which states it keeps over which columns, and how its result comes
-from them."""
+"""A compiled aggregation: its states, their argument columns, and how they yield the result."""
 
 from __future__ import annotations
 
@@ -22,8 +21,12 @@ from runnel.sqltypes import to_arrow
 
 
 class Stage(Enum):
-    """SINGLE does everything. ACCUMULATE emits the keys and partial states of its own rows; COMBINE
-    reads those."""
+    """A stage of an aggregation.
+
+    SINGLE: computes the result from the rows.
+    ACCUMULATE: emits the keys and the partial states of its own rows.
+    COMBINE: computes the result from the partial states.
+    """
 
     SINGLE = "single"
     ACCUMULATE = "accumulate"
@@ -32,15 +35,18 @@ class Stage(Enum):
 
 @frozen
 class DistinctSet:
-    """Arguments of which repetitions are dropped: the columns of its own groups are the keys, then
-    these arguments."""
+    """Arguments of aggregates with DISTINCT, whose duplicates are dropped within each group.
+
+    arguments: the indexes of the argument columns.
+    has_flag: whether the last argument is a BOOLEAN that selects the rows that count.
+    layout: the groups of the set: their keys are the keys of the aggregation, then the arguments.
+    states: the indexes of the aggregation's states that are computed from this set.
+    """
 
     arguments: tuple[int, ...]
     has_flag: bool
-    """Whether the last argument says which rows count."""
     layout: Layout
     states: tuple[int, ...]
-    """The states of the whole aggregation that are made of this set."""
 
 
 class Aggregation:
@@ -54,12 +60,16 @@ class Aggregation:
         stage: Stage,
         counts_rows: bool = False,
     ) -> None:
-        """`counts_rows`: whether the rows of each group are counted too, in the plain state at
-        `count_slot`."""
+        """Compile an aggregation.
+
+        names: the names of the result's columns.
+        counts_rows: whether the rows of each group are counted too, in the plain state at
+            `count_slot`.
+        """
         self.keys, self.aggregates, self.stage = keys, aggregates, stage
         self._arguments: list[Expression] = []
-        self._places: dict[Expression, int] = {}
-        wanted: list[tuple[State, tuple[int, ...], bool]] = []
+        self._positions: dict[Expression, int] = {}
+        requested: list[tuple[State, tuple[int, ...], bool]] = []
         flagged: dict[tuple[int, ...], bool] = {}
         self.slots: list[list[int]] = []
         for call in aggregates:
@@ -67,31 +77,31 @@ class Aggregation:
                 self.slots.append([])
                 continue
             row = row_arguments(call)
-            places = self._argument_places(row.expressions)
-            flagged[places] = row.has_flag
-            items = [(state, places, call.distinct) for state in states_of(call)]
-            wanted += [item for item in items if item not in wanted]
-            self.slots.append([wanted.index(item) for item in items])
+            positions = self._argument_positions(row.expressions)
+            flagged[positions] = row.has_flag
+            items = [(state, positions, call.distinct) for state in states_of(call)]
+            requested += [item for item in items if item not in requested]
+            self.slots.append([requested.index(item) for item in items])
         count = (Count(of_rows=True), (), False)
-        if counts_rows and count not in wanted:
-            wanted.append(count)
+        if counts_rows and count not in requested:
+            requested.append(count)
         key_types = tuple(to_arrow(item.type) for item in keys)
         argument_types = tuple(to_arrow(item.type) for item in self._arguments)
 
         def layout(slots: Sequence[int]) -> Layout:
-            states = tuple(wanted[i][0] for i in slots)
-            return Layout(key_types, argument_types, states, tuple(wanted[i][1] for i in slots))
+            states = tuple(requested[i][0] for i in slots)
+            return Layout(key_types, argument_types, states, tuple(requested[i][1] for i in slots))
 
-        self.layout = layout(range(len(wanted)))
-        self.plain = [i for i, item in enumerate(wanted) if not item[2]]
+        self.layout = layout(range(len(requested)))
+        self.plain = [i for i, item in enumerate(requested) if not item[2]]
         self.plain_layout = layout(self.plain)
-        self.count_slot = self.plain.index(wanted.index(count)) if counts_rows else -1
+        self.count_slot = self.plain.index(requested.index(count)) if counts_rows else -1
         self.distinct_sets = []
-        for places in dict.fromkeys(item[1] for item in wanted if item[2]):
-            types = (*key_types, *(argument_types[i] for i in places))
-            slots = tuple(i for i, item in enumerate(wanted) if item[1:] == (places, True))
+        for positions in dict.fromkeys(item[1] for item in requested if item[2]):
+            types = (*key_types, *(argument_types[i] for i in positions))
+            slots = tuple(i for i, item in enumerate(requested) if item[1:] == (positions, True))
             self.distinct_sets.append(
-                DistinctSet(places, flagged[places], Layout(types, (), (), ()), slots)
+                DistinctSet(positions, flagged[positions], Layout(types, (), (), ()), slots)
             )
         self.evaluators: list[Evaluator] = [
             compile_expression(item) for item in (*keys, *self._arguments)
@@ -99,32 +109,34 @@ class Aggregation:
         self.state_schema = self.plain_layout.schema
         self.schema = self.state_schema if stage is Stage.ACCUMULATE else self._result_schema(names)
 
-    def _argument_places(self, expressions: Sequence[Expression]) -> tuple[int, ...]:
-        """The argument columns of a call, each kept once."""
-        places = []
+    def _argument_positions(self, expressions: Sequence[Expression]) -> tuple[int, ...]:
+        """Return the indexes of a call's argument columns; equal arguments share a column."""
+        positions = []
         for expression in expressions:
-            place = None if is_volatile(expression) else self._places.get(expression)
-            if place is None:
-                place = len(self._arguments)
-                self._places.setdefault(expression, place)
+            position = None if is_volatile(expression) else self._positions.get(expression)
+            if position is None:
+                position = len(self._arguments)
+                self._positions.setdefault(expression, position)
                 self._arguments.append(expression)
-            places.append(place)
-        return tuple(places)
+            positions.append(position)
+        return tuple(positions)
 
     def _result_schema(self, names: tuple[str, ...]) -> pa.Schema:
         types = [*self.layout.key_types, *(to_arrow(call.type) for call in self.aggregates)]
         return pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
 
     def distinct_rows(self, item: DistinctSet, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        """Of the columns of the evaluators, those that a set of distinct arguments keeps, and the
-        rows that count there."""
+        """Return the keys and arguments of a set of distinct arguments, for the rows that count.
+
+        columns: the results of the evaluators.
+        """
         keys = len(self.keys)
         arguments = [columns[keys + i] for i in item.arguments]
-        kept = [*columns[:keys], *arguments]
+        rows = [*columns[:keys], *arguments]
         valid = arguments[-1] if item.has_flag else None
         if valid is None and arguments[0].null_count and not self._keeps_nulls(item):
             valid = pc.is_valid(arguments[0])
-        return kept if valid is None else [column.filter(valid) for column in kept]
+        return rows if valid is None else [column.filter(valid) for column in rows]
 
     def _keeps_nulls(self, item: DistinctSet) -> bool:
         calls = zip(self.aggregates, self.slots, strict=True)
@@ -135,7 +147,7 @@ class Aggregation:
     def of_distinct(
         self, item: DistinctSet, rows: Partial, check: Callable[[int], None]
     ) -> Partial:
-        """The states over distinct arguments, by group; the other states are NULL."""
+        """Compute the states over distinct arguments by group; the other states are NULL."""
         layout = self.layout
         states = tuple(layout.states[i] for i in item.states)
         over = tuple(tuple(range(len(item.arguments))) for _ in states)
@@ -147,7 +159,10 @@ class Aggregation:
     def result_of(
         self, partial: Partial, evaluation: EvaluationContext, is_final: bool = True
     ) -> pa.RecordBatch:
-        """The keys and the values of the aggregates; `is_final`: not an early result."""
+        """Return the keys and the values of the aggregates.
+
+        is_final: whether the result isn't an early one, for WINDOW_FINAL.
+        """
         columns = list(partial.keys)
         for call, slots in zip(self.aggregates, self.slots, strict=True):
             if call.function == WINDOW_FINAL:
@@ -159,7 +174,7 @@ class Aggregation:
 
 
 def spread_out(partial: Partial, slots: Sequence[int], layout: Layout) -> Partial:
-    """The partial with all states of the layout; those that aren't among `slots` are NULL."""
+    """Extend a partial to all states of the layout; states that aren't in `slots` are NULL."""
     columns = [
         [pa.nulls(partial.num_rows, kind) for kind in state.types] for state in layout.states
     ]

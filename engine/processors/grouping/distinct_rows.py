@@ -1,4 +1,4 @@
-"""The rows that were there before: which rows of a batch are new."""
+"""A growing set of rows that reports which rows of a batch are new."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.joins.index import JoinIndex, make_index
 
 GROWTH = 6
-"""How many times as large as the next smaller one an index is, at least."""
+"""Minimum ratio of the sizes of an index and the next smaller one."""
 
 
 class SeenRows:
-    """A growing set of rows. They are held in few indexes, each several times as large as the next,
-    so that neither are there many to look in, nor is a row often indexed anew."""
+    """A growing set of rows.
+
+    The rows are in a few indexes, each several times as large as the next. So a lookup searches few
+    indexes, and each row is indexed again only a few times.
+
+    count: the number of rows.
+    """
 
     def __init__(self) -> None:
         self._parts: list[tuple[pa.RecordBatch, JoinIndex]] = []
         self.count = 0
 
     def new_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of the batch, each once, that were not given before."""
+        """Add a batch, and return its distinct rows that weren't in the set before."""
         if not batch.num_rows or not batch.num_columns:
             return batch.slice(0, 0 if self.count else 1)
         _, first = factorise(batch.columns)
@@ -46,7 +51,10 @@ class SeenRows:
 
 
 def _known(index: JoinIndex, rows: pa.RecordBatch) -> Mask:
-    """Which of the rows are in the index."""
+    """Return a mask of the rows that are in the index."""
+    # Example: three rows, of which the index has candidates for the first (1) and the third (2):
+    # starts = [0, 0, 1] and counts = [1, 0, 2] are ranges of index.rows = [4, 0, 2]. Then
+    # probe = [0, 2, 2], within = [0, 0, 1] and build = [4, 0, 2] are the pairs to compare.
     columns, count = rows.columns, rows.num_rows
     starts, counts = index.find(columns, count)
     probe = np.repeat(np.arange(count), counts)

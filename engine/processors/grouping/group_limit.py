@@ -20,13 +20,22 @@ from runnel.processors.sorting.ordering import Ordering
 from runnel.processors.stateful.buffered import EmittingProcessor
 
 LEAST_BUFFER = 65_536
-"""Rows that can't be among the first ones any more are dropped when this many, or twice those kept
-the last time, are held."""
+"""Minimum number of rows that are buffered before rows are dropped.
+
+Rows that can't be among the first ones of their group are dropped when this number of rows is
+buffered, or twice the number that remained the last time.
+"""
 
 
 @frozen
 class GroupLimitPlan:
-    """A compiled GroupLimit, shared by executions."""
+    """A compiled GroupLimit, shared by executions.
+
+    keys: the rows with equal keys are a group.
+    ordering: the order of the rows in a group; None: the order of arrival.
+    count: the number of rows per group; None: all.
+    offset: the number of rows to skip in each group; None: 0.
+    """
 
     keys: tuple[Evaluator, ...]
     ordering: Ordering | None
@@ -35,7 +44,7 @@ class GroupLimitPlan:
 
 
 class GroupLimit(EmittingProcessor):
-    """Holds the rows that may be among the first ones of their group; emits them at the end."""
+    """Buffers the rows that may be among the first ones of their group; emits them at the end."""
 
     holds_snapshots = True
 
@@ -43,8 +52,8 @@ class GroupLimit(EmittingProcessor):
         super().__init__()
         self._plan = plan
         self._batches: list[pa.RecordBatch] = []
-        self._held = 0
-        self._kept = 0
+        self._buffered_rows = 0
+        self._rows_after_trim = 0
         self._skip = 0
         self._count: int | None = None
         self._is_over = False
@@ -58,18 +67,28 @@ class GroupLimit(EmittingProcessor):
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         self._batches.append(batch)
-        self._held += batch.num_rows
-        if self._count is not None and self._held > max(2 * self._kept, LEAST_BUFFER):
+        self._buffered_rows += batch.num_rows
+        if self._count is not None and self._buffered_rows > max(
+            2 * self._rows_after_trim, LEAST_BUFFER
+        ):
             rows = join_batches(self._batches)
-            order, places = self._ranked(rows)
-            kept = np.sort(order[places < self._skip + self._count])
-            self._batches = [rows.take(indexes(kept))]
-            self._held = self._kept = len(kept)
-        self.check_accumulated(self._held)
+            order, positions = self._ranked(rows)
+            retained = np.sort(order[positions < self._skip + self._count])
+            self._batches = [rows.take(indexes(retained))]
+            self._buffered_rows = self._rows_after_trim = len(retained)
+        self.check_accumulated(self._buffered_rows)
 
     def _ranked(self, rows: pa.RecordBatch) -> tuple[Indexes, Indexes]:
-        """The rows group by group, each group in order, and the place of each within its group,
-        from 0."""
+        """Return the row numbers group by group, in order, and the position of each in its group.
+
+        Positions are counted from 0.
+        """
+        # Example: three rows with the keys [a, b, a] and the values [9, 5, 3], ordered by value.
+        #
+        #   order         [2, 1, 0]: the rows by value; codes = [0, 1, 0]: the groups of the rows
+        #   grouped       [2, 0, 1]: the same, stably sorted by group
+        #   sorted_codes  [0, 0, 1]; begins = [0, 2], sizes = [2, 1]: the groups in `grouped`
+        #   positions     [0, 1, 2] - [0, 0, 2] = [0, 1, 0]
         count = rows.num_rows
         frame = Frame(rows.columns, count, self.context.job.evaluation)
         order = np.arange(count)
@@ -95,17 +114,19 @@ class GroupLimit(EmittingProcessor):
     def _first_rows(self) -> Iterator[pa.RecordBatch]:
         rows = join_batches(self._batches)
         self._batches = []
-        order, places = self._ranked(rows)
-        wanted = places >= self._skip
+        order, positions = self._ranked(rows)
+        mask = positions >= self._skip
         if self._count is not None:
-            wanted &= places < self._skip + self._count
-        chosen = order[wanted]
+            mask &= positions < self._skip + self._count
+        chosen = order[mask]
         for start in range(0, len(chosen), MAX_ROWS):
             yield rows.take(indexes(chosen[start : start + MAX_ROWS]))
 
     def state(self) -> list[pa.RecordBatch]:
-        """The rows that are held; at the end they are emitted before a snapshot, and nothing is
-        left."""
+        """Return the buffered rows.
+
+        After the end of the input there is none: the rows are emitted before the snapshot.
+        """
         return self._batches
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
@@ -122,9 +143,15 @@ def group_limit(
     count: Expression | None,
     offset: Expression | None,
 ) -> ProcessorFactory:
-    """A supplier of processors that emit, of each group of rows with the same keys, in the given
-    order `count` rows (None: all) after leaving out `offset`. All rows of a group must come to one
-    processor."""
+    """Return a supplier of processors that emit the first rows of each group.
+
+    All rows of a group must arrive at the same processor.
+
+    keys: the rows with equal keys are a group.
+    order: the order of the rows in a group.
+    count: the number of rows per group; None: all.
+    offset: the number of rows to skip in each group; None: 0.
+    """
     plan = GroupLimitPlan(
         tuple(map(compile_expression, keys)), Ordering(order) if order else None, count, offset
     )

@@ -1,14 +1,15 @@
-"""Groups under construction: rows are buffered, collapsed to partial states by one group-by, and
-the states combined.
+"""The groups of an aggregation in progress: buffered rows and partial states.
 
-Both steps are amortised: rows are collapsed when there are several times as many as groups (and not
-few), and states are combined when the new ones are as many as those combined before. A small input
-costs exactly one group-by. Large group-bys are few calls, but long ones, and worse for the
-processor's caches; small ones find few rows of a group together.
+Rows are buffered, then collapsed to partial states by one group-by, and then partial states are
+combined. Both steps are amortised: rows are collapsed when they are several times as many as the
+groups (and not few), and states are combined when the new ones are as many as those combined
+before. A small input costs exactly one group-by. The batch size is a compromise: large group-bys
+are few but long calls, and use the processor's caches badly; small group-bys find few rows of the
+same group.
 
-When memory runs out, all states go to files, divided by the hash of the keys, and the next ones
-start anew. In the end the files are read one by one; one that is too large in its turn is divided
-again, by further bits of the hash.
+When memory runs out, all states are written to files, partitioned by the hash of the keys, and the
+memory is empty again. At the end the files are read one by one. A file that is itself too large is
+partitioned again, by further bits of the hash.
 """
 
 from __future__ import annotations
@@ -27,37 +28,49 @@ from runnel.processors.grouping.hash_partitions import DEEPEST, Partitions
 from runnel.storage.memory_budget import Reservation, size_of, too_large
 
 BUFFERED_ROWS = 1 << 19
-"""How many rows are buffered before they are collapsed, at least."""
+"""Minimum number of rows that are buffered before they are collapsed."""
 
 ROWS_PER_GROUP = 2
-"""How many rows are buffered per group that there is already."""
+"""Number of rows that are buffered per existing group, if that is more than the minimum."""
 
 COMBINED_ROWS = 1 << 20
-"""How many rows of new states are gathered before they are combined, at least."""
+"""Minimum number of rows of new partials before they are combined."""
 
 MOST_PARTIALS = 1024
-"""With more states of parts than these they are combined, however few rows they have."""
+"""Number of partials above which they are combined, however few rows they have."""
 
 FEW_PARTIALS = 3
-"""When memory is full of so few partials, their groups are many, and to combine them would need
-memory and save little."""
+"""Up to this number of partials are spilled without being combined first.
+
+If only a few partials fill the memory, they have many groups: combining them would need memory and
+save little.
+"""
 
 WEIGHT = 4
-"""How much memory a group-by needs for each byte that is held: its hash table, and its input and
-output in one piece."""
+"""Bytes of memory that a group-by needs per buffered byte.
+
+It needs a hash table, and contiguous copies of its input and output.
+"""
 
 JOINED_ROWS = 1 << 16
-"""So many rows are put in one piece before they are grouped: kernels over many small pieces cost
-more than the copy."""
+"""Maximum number of rows that are copied into contiguous columns before they are grouped.
+
+Kernels over many small chunks cost more than the copy.
+"""
 
 BUFFERED_ROWS_UNKEYED = 1 << 16
-"""The same without keys, where rows collapse to one and Arrow's kernels need no large batches."""
+"""BUFFERED_ROWS without keys: rows collapse to one, and Arrow's kernels need no large batches."""
 
 
 @frozen
 class Layout:
-    """What is kept per group. `states[i]` is over the argument columns at `arguments[i]`;
-    `argument_types` are the Arrow types of all argument columns."""
+    """The columns of rows and of partial states.
+
+    key_types: the Arrow types of the keys.
+    argument_types: the Arrow types of all argument columns.
+    states: the states that are accumulated per group.
+    arguments: for each state, the indexes of its argument columns.
+    """
 
     key_types: tuple[pa.DataType, ...]
     argument_types: tuple[pa.DataType, ...]
@@ -73,7 +86,7 @@ class Layout:
 
     @property
     def schema_of_rows(self) -> pa.Schema:
-        """Of keys and arguments."""
+        """The schema of rows: keys and arguments."""
         keys = [pa.field(f"k{i}", kind) for i, kind in enumerate(self.key_types)]
         return pa.schema(
             [*keys, *(pa.field(f"a{i}", kind) for i, kind in enumerate(self.argument_types))]
@@ -81,7 +94,7 @@ class Layout:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of keys and states as they travel."""
+        """The schema of exported partials: keys and states."""
         keys = [pa.field(f"k{i}", kind) for i, kind in enumerate(self.key_types)]
         return pa.schema(
             [*keys, *(pa.field(f"s{i}", kind) for i, kind in enumerate(self.state_types))]
@@ -90,32 +103,37 @@ class Layout:
 
 @dataclass(slots=True)
 class Partial:
-    """One row per group: the keys, and the columns of each state."""
+    """Partial states, one row per group.
+
+    keys: the key columns.
+    columns: the columns of each state.
+    num_rows: the number of groups.
+    """
 
     keys: list[pa.Array]
     columns: list[list[pa.Array]]
     num_rows: int
 
     def take(self, rows: pa.Array) -> Partial:
-        """The groups at some places."""
+        """Return the groups at the indexes `rows`."""
         columns = [[column.take(rows) for column in columns] for columns in self.columns]
         return Partial([key.take(rows) for key in self.keys], columns, len(rows))
 
     def slice(self, start: int, length: int) -> Partial:
-        """Some groups that follow each other, nothing copied."""
+        """Return `length` consecutive groups from `start` on, without copying."""
         columns = [[column.slice(start, length) for column in columns] for columns in self.columns]
         return Partial([key.slice(start, length) for key in self.keys], columns, length)
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """The approximate size in bytes."""
         return sum(map(size_of, self.keys)) + sum(
             size_of(column) for columns in self.columns for column in columns
         )
 
 
 def exported(partial: Partial, layout: Layout, schema: pa.Schema | None = None) -> pa.RecordBatch:
-    """The partial as a batch: keys, then states in the types that travel."""
+    """Convert a partial to a batch: keys, then states in the types for edges and snapshots."""
     columns = list(partial.keys)
     for state, values in zip(layout.states, partial.columns, strict=True):
         columns += state.export(values)
@@ -123,7 +141,7 @@ def exported(partial: Partial, layout: Layout, schema: pa.Schema | None = None) 
 
 
 def partial_of(batch: pa.RecordBatch, layout: Layout) -> Partial:
-    """The partial that was exported."""
+    """Convert a batch of `exported` back to a partial."""
     columns = batch.columns
     start = len(layout.key_types)
     states = []
@@ -134,9 +152,14 @@ def partial_of(batch: pa.RecordBatch, layout: Layout) -> Partial:
 
 
 class GroupState:
-    """The groups of one processor. `check` is called with the number of groups whenever it may have
-    grown. With a `reservation` it says what it holds there, and spills when it must; `level` counts
-    how often the rows were divided."""
+    """The groups of one processor.
+
+    layout: the keys, arguments and states.
+    check: is called with the number of groups whenever it may have grown.
+    use_threads: whether a large group-by may use Arrow's threads.
+    reservation: is notified of the size of the groups; they are spilled if it requires that.
+    level: how often the rows were partitioned to files before.
+    """
 
     def __init__(
         self,
@@ -169,11 +192,11 @@ class GroupState:
 
     @property
     def is_spilled(self) -> bool:
-        """Whether some of the states are in files: then only `results` gives the groups."""
+        """Whether some of the states are in files; then only `results` returns the groups."""
         return self._files is not None
 
     def add(self, columns: Sequence[pa.Array], num_rows: int) -> None:
-        """Takes rows: the key columns, then the argument columns."""
+        """Add rows: the key columns, then the argument columns."""
         if not num_rows:
             return
         self._rows.append(columns)
@@ -185,7 +208,7 @@ class GroupState:
             self.add_partial(self.collapse())
 
     def add_partial(self, partial: Partial) -> None:
-        """Takes states of parts of the rows."""
+        """Add partial states."""
         self._partials.append(partial)
         if self._reservation.is_limited:
             self._partial_bytes += partial.size
@@ -202,11 +225,11 @@ class GroupState:
             self._account()
 
     def _account(self) -> None:
-        """Says what is held; where that is too much, lets go of it."""
-        held = self._row_bytes + self._partial_bytes
-        if self._reservation.is_trifle(held):
+        """Report the size of the groups, and spill them if that is too much."""
+        size = self._row_bytes + self._partial_bytes
+        if self._reservation.is_trifle(size):
             return
-        self._reservation.set(held)
+        self._reservation.set(size)
         if self._reservation.must_spill and self.can_spill:
             self.spill()
 
@@ -215,15 +238,18 @@ class GroupState:
         return self._reservation.must_spill
 
     def take_if_sparse(self, share: float) -> list[Partial]:
-        """The partials, which are then forgotten, if they have more groups than `share` of the rows
-        they stand for."""
+        """Remove and return the partials if their groups exceed a share of the collapsed rows.
+
+        share: the maximum ratio of groups to rows; up to that, the partials remain and the result
+            is empty.
+        """
         partials = self._partials
         if not partials or sum(item.num_rows for item in partials) <= share * self._collapsed:
             return []
         return self._taken()
 
     def take_all(self) -> list[Partial]:
-        """All that was taken, which is then forgotten."""
+        """Remove and return all groups in memory, as partials."""
         if self._row_count:
             self._partials.append(self.collapse())
         return self._taken()
@@ -235,8 +261,7 @@ class GroupState:
         return partials
 
     def spill(self) -> None:
-        """Makes room: by putting together what belongs together, and if that isn't enough, by
-        writing all states to files."""
+        """Free memory: combine the partials, and if that isn't enough, write them to files."""
         if self._row_count:
             self._partials.append(self.collapse())
         if len(self._partials) > (1 if self._level else FEW_PARTIALS):
@@ -259,8 +284,10 @@ class GroupState:
         self._threshold = self._least
 
     def results(self) -> Iterator[Partial | None]:
-        """All groups, as one partial, or as several of different groups; None is a pause. Nothing
-        is left afterwards."""
+        """Remove and yield all groups, as one partial or as several with different groups.
+
+        None is a point where the cooperative call may end.
+        """
         if self._files is None:
             yield self.combined()
             self.close()
@@ -288,12 +315,12 @@ class GroupState:
         self.close()
 
     def _check_size(self) -> None:
-        """Fails where a group, which can't be divided, is larger than the whole limit."""
+        """Raise OperationalError if a group, which can't be partitioned, exceeds the limit."""
         if self._partial_bytes > self._reservation.memory.limit > 0:
             raise too_large("the values of one group", self._reservation.memory)
 
     def partials(self) -> Iterator[Partial]:
-        """All that was taken, as it lies there, and stays."""
+        """Yield all groups as partials, without removing them; a group may occur several times."""
         yield self.combined()
         if self._files is not None:
             for file in self._files:
@@ -301,7 +328,7 @@ class GroupState:
                     yield partial_of(batch, self._layout)
 
     def close(self) -> None:
-        """Gives memory and files back."""
+        """Release memory and files."""
         self._rows, self._partials, self._row_count = [], [], 0
         self._row_bytes = self._partial_bytes = 0
         self._reservation.release()
@@ -310,32 +337,35 @@ class GroupState:
             self._files = None
 
     def collapse(self) -> Partial:
-        """The buffered rows as one partial; they are forgotten."""
+        """Remove the buffered rows and return them as one partial."""
         rows, count = self._rows, self._row_count
         self._rows, self._row_count, self._row_bytes = [], 0, 0
         self._collapsed += count
         return self.collapse_rows(rows, count)
 
     def collapse_rows(self, rows: Sequence[Sequence[pa.Array]], count: int) -> Partial:
-        """Rows, `count` in all, as one partial: parts of them, each the key columns, then the
-        argument columns."""
+        """Group rows into one partial.
+
+        rows: batches of rows: each the key columns, then the argument columns.
+        count: the total number of rows.
+        """
         layout = self._layout
         types = (*layout.key_types, *layout.argument_types)
         columns: list[Column] = [
-            join_arrays(parts) if count <= JOINED_ROWS else _column(parts, kind)
-            for parts, kind in zip(zip(*rows, strict=True), types, strict=False)
+            join_arrays(chunks) if count <= JOINED_ROWS else _column(chunks, kind)
+            for chunks, kind in zip(zip(*rows, strict=True), types, strict=False)
         ]
         if not rows:
             columns = [pa.nulls(0, kind) for kind in types]
         keys, arguments = columns[: len(layout.key_types)], columns[len(layout.key_types) :]
         works = [
-            state.accumulate([arguments[i] for i in places], count)
-            for state, places in zip(layout.states, layout.arguments, strict=True)
+            state.accumulate([arguments[i] for i in own], count)
+            for state, own in zip(layout.states, layout.arguments, strict=True)
         ]
         return self._group(keys, works, count)
 
     def combined(self) -> Partial:
-        """All that was taken, as one partial, which stays."""
+        """Combine all groups in memory into one partial and return it, without removing it."""
         if self._row_count or not self._partials:
             self._partials.append(self.collapse())
         if len(self._partials) > 1:
@@ -362,14 +392,14 @@ class GroupState:
         grouped, results = group(keys, requests, num_rows, self._use_threads)
         columns = []
         start = 0
-        for wanted, collect in works:
-            columns.append(collect(results[start : start + len(wanted)]))
-            start += len(wanted)
+        for own, collect in works:
+            columns.append(collect(results[start : start + len(own)]))
+            start += len(own)
         return Partial(grouped, columns, len(grouped[0]) if grouped else 1)
 
 
 def appended(parts: Sequence[Partial]) -> Partial:
-    """The groups of several parts, one after the other."""
+    """Concatenate the groups of several partials."""
     if len(parts) == 1:
         return parts[0]
     keys = [join_arrays(columns) for columns in zip(*(part.keys for part in parts), strict=True)]
@@ -379,8 +409,10 @@ def appended(parts: Sequence[Partial]) -> Partial:
 
 
 def join_states(columns: Sequence[pa.Array]) -> pa.Array:
-    """The columns of one state in one column: of the widest type, where some parts needed more than
-    others."""
+    """Concatenate columns of one state.
+
+    The result has the widest type, as the columns of some partials may be wider than others.
+    """
     widest = max((column.type for column in columns), key=_width)
     return join_arrays(
         [column if column.type == widest else pc.cast(column, widest) for column in columns]

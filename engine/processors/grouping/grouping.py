@@ -1,5 +1,7 @@
-"""One group-by: rows to groups, by Arrow's Acero; without keys by its scalar kernels, which cost a
-tenth on few rows."""
+"""One group-by: collapses rows to groups.
+
+It uses Arrow's Acero. Without keys it uses Arrow's scalar kernels, which cost a tenth for few rows.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Not pyarrow.acero: that imports pyarrow.dataset and, where it is installed, pandas (0.3 s).
+# Not pyarrow.acero: it imports pyarrow.dataset and, if it is installed, pandas (0.3 s).
 from pyarrow._acero import AggregateNodeOptions, Declaration, TableSourceNodeOptions
 
 from runnel.columns.batches import from_numbers, indexes, numbers, one_value, validity
@@ -19,17 +21,20 @@ from runnel.processors.grouping.numpy_groups import group_few
 from runnel.processors.grouping.row_identity import factorise, is_plain, normalised
 
 LOOKED_AT_ROWS = 1 << 12
-"""From this many rows on it is worth a look whether integer keys would fare badly in Arrow's hash
-table."""
+"""Number of rows from which integer keys are checked for bits that slow down Arrow's hash table."""
 THREADED_ROWS = 1 << 18
-"""From this many rows on, a lone aggregation uses Arrow's own threads."""
+"""Number of rows from which the only processor of an aggregation uses Arrow's own threads."""
 
 
 def group(
     keys: Sequence[Column], requests: Sequence[Request], num_rows: int, use_threads: bool = False
 ) -> tuple[list[pa.Array], list[pa.Array]]:
-    """The keys of the groups, and for each request its value per group. Without keys there is
-    exactly one group."""
+    """Return the keys of the groups, and for each request its value per group.
+
+    Without keys there is exactly one group.
+
+    use_threads: whether Arrow may use its own threads if there are many rows.
+    """
     if not keys:
         return [], [one_value(_over_all(item, num_rows)) for item in requests]
     if all(is_plain(key.type) for key in keys):
@@ -64,17 +69,17 @@ def _by_acero(
     ]
     key_names = [f"k{i}" for i in range(len(keys))]
     names = list(key_names)
-    places: dict[int, str] = {}
-    wanted: dict[tuple[str, str], int] = {}
+    positions: dict[int, str] = {}
+    requested: dict[tuple[str, str], int] = {}
     aggregations: list[tuple[object, str, object, str]] = []
     slots = []
     for request in requests:
-        source = "" if request.column is None else places.get(id(request.column), "")
+        source = "" if request.column is None else positions.get(id(request.column), "")
         if request.column is not None and not source:
-            source = places[id(request.column)] = f"c{len(columns)}"
+            source = positions[id(request.column)] = f"c{len(columns)}"
             columns.append(request.column)
             names.append(source)
-        slot = wanted.setdefault((source, request.function), len(aggregations))
+        slot = requested.setdefault((source, request.function), len(aggregations))
         if slot == len(aggregations):
             target = [source] if source else []
             aggregations.append((target, f"hash_{request.function}", request.options, f"r{slot}"))
@@ -100,8 +105,10 @@ def _by_acero(
 
 
 def _has_idle_half(column: Column) -> bool:
-    """Whether the low halves of a column's 64-bit values say nothing: they are all 0, or nearly so,
-    as in whole DOUBLEs."""
+    """Whether the low halves of a column's 64-bit values are all 0, or may be.
+
+    They are in DOUBLEs that are whole numbers; DOUBLEs are not checked.
+    """
     if column.type == pa.float64():
         return True
     if (
@@ -114,9 +121,14 @@ def _has_idle_half(column: Column) -> bool:
 
 
 def _halves_swapped(column: Column, arrow: pa.DataType) -> pa.Array:
-    """64-bit values with their halves swapped, as `arrow`; twice gives them back. Arrow's hash
-    table puts keys whose low bits are all 0, as those of whole DOUBLEs are, into few of its places:
-    150 K of them take 0.8 s instead of 0.02 s, and 150 K multiples of 2^40 even 8 s."""
+    """Swap the halves of 64-bit values; swapping twice restores them.
+
+    Arrow's hash table puts keys whose low bits are all 0, such as whole DOUBLEs, into few buckets:
+    for 150,000 of them it needs 0.8 s instead of 0.02 s, and for 150,000 multiples of 2^40 even
+    8 s.
+
+    arrow: the type of the result.
+    """
     array = contiguous(column)
     bits = numbers(array, np.uint64)
     return from_numbers(bits >> np.uint64(32) | bits << np.uint64(32), arrow, validity(array))

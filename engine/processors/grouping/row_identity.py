@@ -1,7 +1,8 @@
-"""When two rows are the same: NULL as NULL, NaN as NaN, −0 as 0, ARRAY and ROW by their parts.
+"""The identity of rows: NULL equals NULL, NaN equals NaN, and −0 equals 0.
 
-This is the identity of GROUP BY, DISTINCT and set operations (`factorise`), and of join keys
-(`same`; there a NULL key doesn't match, which is the join's business).
+ARRAYs and ROWs are compared by their elements and fields. GROUP BY, DISTINCT and set operations
+use this identity (`factorise`), and so do join keys (`same`). NULL keys of a join don't match; the
+join excludes them itself.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ _NAN = {
 
 
 def is_plain(arrow: pa.DataType) -> bool:
-    """Whether Arrow's own hash tables take the type as a key."""
+    """Whether Arrow's own hash tables support the type as a key."""
     return not pa.types.is_nested(arrow)
 
 
 def normalised(column: Column) -> Column:
-    """A plain column in which values that are the same have the same bits."""
+    """Convert a plain column so that equal values have equal bits."""
     if not pa.types.is_floating(column.type):
         return column
     column = pc.add(column, _ZERO[column.type])
@@ -42,12 +43,14 @@ def normalised(column: Column) -> Column:
 
 
 def factorise(columns: Sequence[pa.Array]) -> tuple[Indexes, Indexes]:
-    """Numbers the distinct rows: gives the number of each row, and for each number a row that has
-    it.
+    """Number the distinct rows: return the number of each row, and for each number one such row.
 
-    Rows are told apart by a 64-bit hash first. Rows that share a hash and aren't the same are
-    numbered anew among themselves, so the result is exact.
+    Rows are first distinguished by a 64-bit hash. Different rows with equal hashes are then
+    numbered among themselves, so the result is exact.
     """
+    # Example: the rows [a, b, a]. With the hashes [9, 4, 9] first = [1, 0] and codes = [1, 0, 1],
+    # and nothing differs. If all hashes were 9, first = [0] and codes = [0, 0, 0], and row 1
+    # differs from row 0: it gets the next number, codes = [0, 1, 0] and first = [0, 1].
     hashes = hash_columns(columns)
     _, first, codes = np.unique(hashes, return_index=True, return_inverse=True)
     differs = ~same(columns, np.arange(len(codes)), columns, first[codes])
@@ -63,8 +66,7 @@ def factorise(columns: Sequence[pa.Array]) -> tuple[Indexes, Indexes]:
 def same(
     left: Sequence[pa.Array], left_rows: Indexes, right: Sequence[pa.Array], right_rows: Indexes
 ) -> Mask:
-    """For each i, whether row left_rows[i] of the left columns is the same as row right_rows[i] of
-    the right ones."""
+    """For each i, whether row left_rows[i] of `left` equals row right_rows[i] of `right`."""
     result = np.ones(len(left_rows), np.bool_)
     for first, second in zip(left, right, strict=True):
         result &= same_values(first.take(indexes(left_rows)), second.take(indexes(right_rows)))

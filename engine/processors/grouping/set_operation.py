@@ -1,4 +1,4 @@
-"""INTERSECT and EXCEPT: the rows of both inputs are grouped as they are, and counted by input."""
+"""INTERSECT and EXCEPT: groups the rows of both inputs by all columns, and counts them by input."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from runnel.storage.memory_budget import Reservation
 
 
 class SetOperation(EmittingProcessor):
-    """Holds the distinct rows of both inputs (0 is the left one), with how often each occurs on
-    either side."""
+    """Accumulates the distinct rows of both inputs, and counts how often each occurs in either.
+
+    Input 0 is the left side.
+    """
 
     holds_snapshots = True
 
@@ -55,8 +57,10 @@ class SetOperation(EmittingProcessor):
         )
 
     def state(self) -> list[pa.RecordBatch]:
-        """The distinct rows with their two counts. The names of the columns are the left side's, if
-        it has come."""
+        """Return the distinct rows with their two counts.
+
+        The columns have the names of the left side, if one of its batches has arrived.
+        """
         if self._groups is None or self._is_done:
             return []
         saved = []
@@ -100,7 +104,7 @@ class SetOperation(EmittingProcessor):
                 yield rows.take(indexes(chosen[start : start + MAX_ROWS]))
 
     def _copies(self, left: Indexes, right: Indexes) -> Indexes:
-        """How often each distinct row is in the result."""
+        """Return how often each distinct row is in the result."""
         if self._is_all:
             copies: Indexes = (
                 np.minimum(left, right) if self._is_intersection else np.maximum(left - right, 0)
@@ -117,8 +121,13 @@ class SetOperation(EmittingProcessor):
 
 
 def set_operation(operation: str, all: bool) -> ProcessorFactory:  # noqa: A002 - as SQL calls it
-    """A supplier of processors for "intersect" or "except", with `all` by count. Both inputs have
-    the same column types; NULLs are equal. With several processors both inputs must be partitioned
-    by all columns."""
+    """Return a supplier of processors for INTERSECT or EXCEPT.
+
+    Both inputs must have the same column types; NULLs are equal. With several processors both
+    inputs must be partitioned by all columns.
+
+    operation: "intersect" or "except".
+    all: whether duplicates are counted (ALL) or removed.
+    """
     is_intersection = operation.lower() == "intersect"
     return lambda: SetOperation(is_intersection, all)

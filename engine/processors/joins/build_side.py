@@ -1,9 +1,9 @@
-"""The build side of a join with its index, and what becomes of probe rows.
+"""The indexed build side of a join, and the join of a probe batch with it.
 
-Per probe batch the candidates (pairs of a probe row and a build row) come from the index, at most
-MAX_ROWS at a time, so that neither a skewed key nor a cross join ever holds more than that in
-memory. Pairs whose keys turn out to differ and pairs for which the condition isn't true are
-dropped; what is left decides what each kind emits.
+For each probe batch the index returns candidates: pairs of a probe row and a build row, at most
+MAX_ROWS at a time, so that neither a skewed key nor a cross join needs more memory. Pairs whose
+keys differ and pairs for which the condition isn't true are dropped. The kind of the join
+determines what it emits for the remaining pairs.
 """
 
 from __future__ import annotations
@@ -35,18 +35,27 @@ from runnel.relation.nodes import LEFT_ONLY, MARKS, Field, JoinKind
 from runnel.sqltypes import BOOLEAN, to_arrow
 
 KEEPS_LEFT = (JoinKind.LEFT, JoinKind.FULL, JoinKind.SINGLE)
+"""The kinds that emit left rows without a match, with NULLs."""
 KEEPS_RIGHT = (JoinKind.RIGHT, JoinKind.FULL)
+"""The kinds that emit right rows without a match, with NULLs."""
 UNKNOWNS = (JoinKind.MARK, JoinKind.NULL_ANTI)
+"""The kinds for which a match may be unknown because of a NULL."""
 NEEDS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI, JoinKind.CROSS)
-"""The kinds that give nothing where the right side is empty."""
+"""The kinds that emit nothing if the right side is empty."""
 
 
 @frozen
 class JoinShape:
-    """What a join does with the pairs of equal keys: `condition` is over the columns of both sides;
-    `columns` are those of the result (None: all); the keys whose number is in `null_safe` match by
-    IS NOT DISTINCT FROM. `answers_at_once`: the pairs of a probe batch come before the next one is
-    asked for, so the build side can't go to files. `position` is for errors."""
+    """How a join processes the pairs of equal keys.
+
+    kind: how rows are paired, and the columns of the result.
+    condition: over the columns of both sides; None: true.
+    columns: the indexes of the columns to emit; None: all.
+    null_safe: the indexes of the keys that match by IS NOT DISTINCT FROM.
+    answers_at_once: whether the results of a probe batch must be emitted before the next one is
+        read, so that the build side can't be spilled to files.
+    position: where the clause stands in the statement, for errors.
+    """
 
     kind: JoinKind
     condition: Expression | None = None
@@ -81,11 +90,13 @@ class JoinPlan:
         self.left_schema = _schema(fields[0])
         self.right_schema = _schema(fields[1])
         self.is_left_only = kind in LEFT_ONLY or kind in MARKS
-        given = list(fields[0]) if self.is_left_only else [*fields[0], *fields[1]]
+        available = list(fields[0]) if self.is_left_only else [*fields[0], *fields[1]]
         if kind in MARKS:
-            given.append(Field("matched", BOOLEAN))
-        chosen = range(len(given)) if columns is None else columns
-        self.schema = _schema([Field(n, given[i].type) for n, i in zip(names, chosen, strict=True)])
+            available.append(Field("matched", BOOLEAN))
+        chosen = range(len(available)) if columns is None else columns
+        self.schema = _schema(
+            [Field(n, available[i].type) for n, i in zip(names, chosen, strict=True)]
+        )
         self.left_output = [i for i in chosen if i < self.left_width]
         self.right_output = [i - self.left_width for i in chosen if i >= self.left_width]
         found = [*self.left_output, *(self.left_width + i for i in self.right_output)]
@@ -100,7 +111,7 @@ class JoinPlan:
         return [evaluate(item, frame) for item in self.left_keys]
 
     def left_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Those of the left side that are part of the result."""
+        """Return the columns of the left side that the join emits."""
         return (
             batch
             if self.left_output == list(range(self.left_width))
@@ -108,7 +119,7 @@ class JoinPlan:
         )
 
     def row_batch(self, columns: list[pa.Array], count: int) -> pa.RecordBatch:
-        """The result of the left side's output columns followed by the others."""
+        """Make a batch of the result from the left output columns followed by the right ones."""
         return make_batch(
             columns if self._order is None else [columns[i] for i in self._order],
             self.schema,
@@ -122,8 +133,12 @@ def _schema(fields: Sequence[Field]) -> pa.Schema:
 
 @dataclass(slots=True)
 class Pairs:
-    """Probe rows and build rows that belong together. `is_whole`: each probe row is there once, in
-    order."""
+    """Pairs of probe rows and build rows.
+
+    probe: the number of the probe row of each pair.
+    build: the number of the build row of each pair.
+    is_whole: whether each probe row occurs exactly once, in order.
+    """
 
     probe: Indexes
     build: Indexes
@@ -131,8 +146,14 @@ class Pairs:
 
 
 class JoinTable:
-    """The build rows, indexed. `facts` are about the whole build side where these rows are only a
-    part of it; `matched` says which rows were matched before."""
+    """The indexed build rows.
+
+    plan: the compiled join.
+    build: the build rows.
+    evaluation: the arguments and settings of the statement.
+    facts: the facts about the whole build side, if `build` is only a share of it.
+    matched: the rows that were matched before a restore.
+    """
 
     def __init__(
         self,
@@ -157,7 +178,7 @@ class JoinTable:
         )
 
     def probe(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The results for one probe batch."""
+        """Yield the results for one probe batch."""
         plan = self._plan
         count = batch.num_rows
         keys = plan.probe_keys(batch, self._evaluation)
@@ -172,7 +193,7 @@ class JoinTable:
                 if plan.is_left_only or not is_last:
                     matches += np.bincount(pairs.probe, minlength=count)
                 if plan.is_left_only and not is_last:
-                    # Nothing comes out yet, but a call may end here.
+                    # There is no result yet, but the cooperative call may end here.
                     yield batch.slice(0, 0)
         if plan.is_left_only:
             yield self._left_only(batch, keys, matches > 0)
@@ -180,9 +201,13 @@ class JoinTable:
     def probe_part(
         self, batch: pa.RecordBatch, matches: Indexes, unknown: Mask | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The pairs of a probe batch where these build rows are only some of those it must see;
-        `matches` counts them for each row, and `unknown` gathers the rows that a NULL may make
-        equal. What follows from all counts is what `finish` gives."""
+        """Yield the pairs of a probe batch if these are only a share of the build rows.
+
+        After all shares, `finish` yields the results that depend on all build rows.
+
+        matches: the number of matches of each probe row, which is increased.
+        unknown: the probe rows that a NULL may make equal; rows are added.
+        """
         keys = self._plan.probe_keys(batch, self._evaluation)
         for candidates, _ in self._candidates(keys, batch.num_rows):
             pairs = self._true_pairs(batch, keys, candidates)
@@ -198,8 +223,10 @@ class JoinTable:
     def finish(
         self, batch: pa.RecordBatch, matches: Indexes, unknown: Mask | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """What a probe batch gives once it has seen all build rows: the rows without a match, or
-        the rows themselves."""
+        """Yield the results of a probe batch that depend on all build rows, after `probe_part`.
+
+        These are the rows without a match, or all results of a kind that emits only left columns.
+        """
         plan = self._plan
         if plan.is_left_only:
             yield self._left_only(
@@ -211,8 +238,11 @@ class JoinTable:
             yield self._rows(batch, Pairs(lonely, nothing), nothing.astype(np.bool_))
 
     def _candidates(self, keys: list[pa.Array], count: int) -> Iterator[tuple[Pairs, bool]]:
-        """The candidates, at most MAX_ROWS at a time, in order of the probe rows, each time with
-        whether they are the last; at least one chunk, perhaps empty."""
+        """Yield the candidates in order of the probe rows, at most MAX_ROWS at a time.
+
+        Each chunk comes with a flag that is true for the last one. There is at least one chunk,
+        possibly empty.
+        """
         only = self._index.find_only(keys) if count <= MAX_ROWS else None
         if only is None:
             yield from self._chunks(*self._index.find(keys, count))
@@ -224,8 +254,8 @@ class JoinTable:
             yield Pairs(np.flatnonzero(found), only[found]), True
 
     def _chunks(self, starts: Indexes, counts: Indexes) -> Iterator[tuple[Pairs, bool]]:
-        for probe, places, is_last in pairs_in_ranges(starts, counts):
-            yield Pairs(probe, self._index.rows[places]), is_last
+        for probe, positions, is_last in pairs_in_ranges(starts, counts):
+            yield Pairs(probe, self._index.rows[positions]), is_last
 
     def _true_pairs(self, batch: pa.RecordBatch, keys: list[pa.Array], pairs: Pairs) -> Pairs:
         confirmed = self._index.confirm(keys, pairs.probe, pairs.build)
@@ -238,25 +268,33 @@ class JoinTable:
         return pairs
 
     def _condition(self, batch: pa.RecordBatch, pairs: Pairs) -> Mask:
-        """For which pairs the condition is true. Only the columns that it reads are brought
-        together."""
+        """Return a mask of the pairs for which the condition is true.
+
+        Only the columns that the condition reads are collected.
+        """
         plan = self._plan
         assert plan.condition is not None
         probe, build = indexes(pairs.probe), indexes(pairs.build)
         columns: list[pa.Array] = [None] * (plan.left_width + len(plan.right_schema))
-        for place in plan.condition_columns:
-            if place < plan.left_width:
-                columns[place] = batch.column(place).take(probe)
+        for index in plan.condition_columns:
+            if index < plan.left_width:
+                columns[index] = batch.column(index).take(probe)
             else:
-                columns[place] = self.build.column(place - plan.left_width).take(build)
+                columns[index] = self.build.column(index - plan.left_width).take(build)
         frame = Frame(columns, len(pairs.probe), self._evaluation)
         return true_flags(evaluate(plan.condition, frame))
 
     def _joined(
         self, batch: pa.RecordBatch, pairs: Pairs, matches: Indexes, is_last: bool
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of one chunk of pairs; after the last one also the probe rows without any, where
-        the kind keeps them."""
+        """Yield the rows of one chunk of pairs.
+
+        After the last chunk, if the kind requires it, also the probe rows without a pair.
+        """
+        # Example: a LEFT join of three probe rows, whose only pairs are (0, 5) and (2, 1).
+        # found = [1, 0, 1] counts the pairs of each probe row, so lonely = [1]. The output rows are
+        # probe = [0, 2, 1] with build = [5, 1, 0], where valid = [True, True, False]: the columns
+        # of the build side are NULL in the last one.
         kind = self._plan.kind
         if kind in KEEPS_RIGHT:
             self.matched[pairs.build] = True
@@ -298,17 +336,17 @@ class JoinTable:
         if kind is JoinKind.EXISTS_MARK:
             return self._marked(batch, from_flags(matched))
         if kind is JoinKind.SEMI or kind is JoinKind.ANTI:
-            return self._kept(batch, matched if kind is JoinKind.SEMI else ~matched)
-        # A row may be unknown by some build rows, and matched by others.
+            return self._filtered(batch, matched if kind is JoinKind.SEMI else ~matched)
+        # A row may be unknown because of some build rows and matched by other ones.
         unknown = (
             self._unknown_rows(batch, keys, matched) if unknown is None else unknown & ~matched
         )
         if kind is JoinKind.MARK:
             return self._marked(batch, from_flags(matched, ~unknown))
-        return self._kept(batch, ~(matched | unknown))
+        return self._filtered(batch, ~(matched | unknown))
 
     def _unknown_rows(self, batch: pa.RecordBatch, keys: list[pa.Array], matched: Mask) -> Mask:
-        """Which of the rows without a match a NULL may make equal."""
+        """Return a mask of the rows without a match for which a NULL makes the match unknown."""
         rows = np.flatnonzero(~matched)
         unknown: Mask = np.zeros(batch.num_rows, np.bool_)
         if len(rows):
@@ -327,12 +365,12 @@ class JoinTable:
             [*columns, mark] if self._plan.right_output else columns, batch.num_rows
         )
 
-    def _kept(self, batch: pa.RecordBatch, keep: Mask) -> pa.RecordBatch:
-        kept = self._plan.left_columns(batch).filter(from_flags(keep))
-        return self._plan.row_batch(kept.columns, int(np.count_nonzero(keep)))
+    def _filtered(self, batch: pa.RecordBatch, keep: Mask) -> pa.RecordBatch:
+        remaining = self._plan.left_columns(batch).filter(from_flags(keep))
+        return self._plan.row_batch(remaining.columns, int(np.count_nonzero(keep)))
 
     def lonely_build_rows(self) -> Iterator[pa.RecordBatch]:
-        """The build rows that no probe row matched, where the kind keeps them."""
+        """Yield the build rows that no probe row matched, if the kind requires it."""
         rows = np.flatnonzero(~self.matched)
         for start in range(0, len(rows), MAX_ROWS):
             chosen = rows[start : start + MAX_ROWS]

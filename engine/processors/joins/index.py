@@ -1,10 +1,10 @@
-"""Finding the build rows whose key equals that of a probe row.
+"""Indexes that find the build rows whose key equals the key of a probe row.
 
-All indexes have one shape: the build rows are grouped into buckets, `rows` lists them bucket by
-bucket, and bucket i is `rows[starts[i]:starts[i + 1]]`. Dense integer keys are their own bucket
-numbers; other keys are hashed into at least twice as many buckets as there are rows. A candidate
-from a hashed bucket must be confirmed. NULL keys are in no bucket, but for those that are
-null-safe, where NULL is a value like others.
+All indexes have the same structure: the build rows are grouped into buckets, `rows` lists them
+bucket by bucket, and bucket i is `rows[starts[i]:starts[i + 1]]`. Dense integer keys are their own
+bucket numbers. Other keys are hashed into at least twice as many buckets as rows, and a candidate
+from such a bucket must be confirmed. NULL keys are in no bucket, except null-safe keys, for which
+NULL is an ordinary value.
 """
 
 from __future__ import annotations
@@ -19,41 +19,56 @@ from runnel.columns.key_hash import hash_columns
 from runnel.processors.grouping.row_identity import same
 
 DENSE_ROOM = 1 << 16
-"""Integer keys are their own buckets if they span at most this many, or four times as many as there
-are rows."""
+"""Range of integer keys up to which they are their own buckets.
+
+They also are if their range is at most four times the number of rows.
+"""
 
 _WIDTHS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 
 class JoinIndex:
-    """The base: without keys every build row is a candidate for every probe row."""
+    """The base class, for joins without keys: each build row is a candidate for each probe row."""
 
     is_exact = True
-    """Whether candidates needn't be confirmed."""
+    """Whether all candidates are matches, so that `confirm` isn't needed."""
 
     def __init__(self, num_rows: int) -> None:
         self.rows: Indexes = np.arange(num_rows)
 
     def find(self, keys: Sequence[pa.Array], num_rows: int) -> tuple[Indexes, Indexes]:
-        """For each probe row where its candidates start in `rows`, and how many there are."""
+        """Return for each probe row the start of its candidates in `rows`, and their number."""
         return np.zeros(num_rows, np.int64), np.full(num_rows, len(self.rows))
 
     def find_only(self, keys: Sequence[pa.Array]) -> Indexes | None:
-        """For each probe row its one candidate, or -1; None where there may be more than one."""
+        """Return for each probe row its only candidate, or -1; None if there may be several."""
         return None
 
     def confirm(
         self, keys: Sequence[pa.Array], probe_rows: Indexes, build_rows: Indexes
     ) -> Mask | None:
-        """Which candidates have equal keys; None for all."""
+        """Return a mask of the candidates that have equal keys; None if all have."""
         return None
 
 
+# Example: the build rows [0, 1, 2] in the buckets [2, 0, 2] of 3.
+#
+#   sizes   [1, 0, 2]; starts [0, 1, 1, 3]
+#   rows    [1, 0, 2]: bucket 0 is rows[0:1] = [1], bucket 1 is empty, bucket 2 is
+#           rows[1:3] = [0, 2]
+#
+# If no bucket has two rows, as with the build rows [0, 1] in the buckets [2, 0] of 3, there is also
+# row_of = [1, -1, 0]: the only row of each bucket.
 class _Bucketed(JoinIndex):
     """An index by bucket numbers."""
 
     def __init__(self, buckets: Indexes, rows: Indexes, count: int) -> None:
-        """`buckets[i]` (below `count`) is the bucket of build row `rows[i]`."""
+        """Index rows by their buckets.
+
+        buckets: the bucket of each of `rows`, less than `count`.
+        rows: the numbers of the build rows.
+        count: the number of buckets.
+        """
         sizes = np.bincount(buckets, minlength=count)
         self.starts = np.zeros(count + 1, np.int64)
         np.cumsum(sizes, out=self.starts[1:])
@@ -74,7 +89,13 @@ class _Bucketed(JoinIndex):
 
 
 class DenseIndex(_Bucketed):
-    """Over one integer (or date, time, …) key whose values lie close together."""
+    """An index over one integer key (or date, time, …) of a small range.
+
+    values: the keys of `rows`.
+    rows: the numbers of the build rows.
+    low: the least key.
+    span: the number of values from the least to the greatest key.
+    """
 
     def __init__(self, values: Numbers, rows: Indexes, low: int, span: int) -> None:
         self._low = low
@@ -96,9 +117,9 @@ class DenseIndex(_Bucketed):
         return np.where(inside, self.row_of[np.where(inside, buckets, 0)], -1)
 
     def _buckets(self, key: pa.Array) -> tuple[Indexes, Mask | None]:
-        """The bucket numbers, and which of them there are; None for all."""
-        # The difference may wrap around; as an unsigned number it is then too large, as it should
-        # be.
+        """Return the bucket numbers, and a mask of those that exist; None if all do."""
+        # The difference may wrap around. As an unsigned number it is then too large, so the bucket
+        # doesn't exist, which is right.
         buckets = integers(key) - np.int64(self._low)
         inside: Mask = buckets.view(np.uint64) < self._span
         valid = validity(key)
@@ -108,7 +129,7 @@ class DenseIndex(_Bucketed):
 
 
 class HashIndex(_Bucketed):
-    """Over keys of any types."""
+    """An index over keys of any types."""
 
     is_exact = False
 
@@ -118,8 +139,8 @@ class HashIndex(_Bucketed):
         self._hashes = hash_columns(keys)
         size = 1 << max(4, (2 * len(rows) - 1).bit_length())
         self._mask = np.uint64(size - 1)
-        # The hash of one integer is a bijection: equal hashes are equal keys. (But one of them has
-        # that of NULL.)
+        # The hash of a single integer is a bijection: equal hashes mean equal keys. (Except that
+        # one integer has the hash of NULL.)
         self._needs_keys = len(keys) > 1 or bool(null_safe) or not is_integer_like(keys[0].type)
         super().__init__((self._hashes[rows] & self._mask).view(np.int64), rows, size)
 
@@ -140,8 +161,10 @@ class HashIndex(_Bucketed):
 def make_index(
     keys: Sequence[pa.Array], num_rows: int, null_safe: Set[int] = frozenset()
 ) -> JoinIndex:
-    """The index over the build side's key columns, of which those at `null_safe` match NULL with
-    NULL."""
+    """Make an index over the key columns of the build side.
+
+    null_safe: the indexes of the keys for which NULL matches NULL.
+    """
     if not keys:
         return JoinIndex(num_rows)
     null_safe = {i for i in null_safe if keys[i].null_count}
@@ -161,21 +184,24 @@ def make_index(
 
 
 def is_integer_like(arrow: pa.DataType) -> bool:
-    """Whether the type's values are integers in memory, equal if and only if those are."""
+    """Whether values of the type are stored as integers and are equal if and only if these are."""
     return bool(pa.types.is_integer(arrow) or pa.types.is_temporal(arrow))
 
 
 def integers(array: pa.Array) -> Numbers:
-    """The values of an integer-like column as 64-bit integers; arbitrary under NULL."""
+    """Return the values of an integer-like column as 64-bit integers; arbitrary for NULL."""
     values: Numbers = numbers(array, _WIDTHS[array.type.bit_width])
     return values.astype(np.int64, copy=False)
 
 
 def all_valid(keys: Sequence[pa.Array], besides: Set[int] = frozenset()) -> Mask | None:
-    """The rows without a NULL among the keys, but for those at `besides`; None for all."""
+    """Return a mask of the rows without a NULL among the keys; None if that is all rows.
+
+    besides: the indexes of keys that may be NULL.
+    """
     result: Mask | None = None
-    for place, key in enumerate(keys):
-        valid = None if place in besides else validity(key)
+    for index, key in enumerate(keys):
+        valid = None if index in besides else validity(key)
         if valid is not None:
             result = valid if result is None else result & valid
     return result

@@ -1,8 +1,9 @@
-"""Joins of all kinds. Input 0 is the build side (the right relation), read to its end first; input
-1 the probe side (left).
+"""Joins of all kinds.
 
-The build side is held in memory with an index, and probe batches stream past it. A build side that
-memory has no room for goes to files, as the probe side then does: see `spilled_join`.
+Input 0 is the build side (the right relation), which is read to its end first. Input 1 is the probe
+side (the left relation). The build side is in memory with an index, and the batches of the probe
+side are processed one by one. If the build side exceeds the memory limit, both sides are written to
+files: see `spilled`.
 """
 
 from __future__ import annotations
@@ -37,23 +38,29 @@ if TYPE_CHECKING:
 __all__ = ["Join", "JoinPlan", "JoinShape", "join"]
 
 WEIGHT = 2
-"""How much memory a build side needs for each byte: its rows in one piece, and the index."""
+"""Bytes of memory that a build side needs per byte: its rows in one batch, and the index."""
 
 MOST_BYTES = 1 << 30
-"""A larger build side is divided, whatever the limit: one column of texts in one piece holds 2 GiB
-at most."""
+"""Size in bytes above which a build side is spilled, whatever the limit.
+
+A contiguous column of texts can have at most 2 GiB.
+"""
 
 
 class Join(EmittingProcessor):
-    """Joins probe batches with the build side, which it holds."""
+    """Buffers the build side, and joins the probe batches with it.
+
+    divided_by: the columns of the build side by which several processors share its rows; () if each
+        processor has all rows.
+    """
 
     def __init__(self, plan: JoinPlan, divided_by: Sequence[str]) -> None:
         super().__init__()
         self._plan = plan
         self._divided_by = divided_by
-        self._held: list[pa.RecordBatch] = []
-        self._held_rows = 0
-        self._held_bytes = 0
+        self._build_batches: list[pa.RecordBatch] = []
+        self._build_rows = 0
+        self._build_bytes = 0
         self._reservation = Reservation(None)
         self._restored_matched = np.zeros(0, np.bool_)
         self._table: JoinTable | None = None
@@ -71,31 +78,31 @@ class Join(EmittingProcessor):
             else:
                 self._spilled.take_probe(batch)
         elif ordinal == 0:
-            self._hold(batch)
+            self._buffer(batch)
         else:
             self.emit_all(self._built().probe(batch))
 
-    def _hold(self, batch: pa.RecordBatch) -> None:
-        self._held.append(batch)
-        self._held_rows += batch.num_rows
-        self._held_bytes += size_of(batch)
-        self.check_accumulated(self._held_rows)
-        if self._reservation.is_trifle(self._held_bytes):
+    def _buffer(self, batch: pa.RecordBatch) -> None:
+        self._build_batches.append(batch)
+        self._build_rows += batch.num_rows
+        self._build_bytes += size_of(batch)
+        self.check_accumulated(self._build_rows)
+        if self._reservation.is_trifle(self._build_bytes):
             return
-        self._reservation.set(self._held_bytes)
+        self._reservation.set(self._build_bytes)
         memory = self.context.job.memory
-        if memory is None or not (self._reservation.must_spill or self._held_bytes > MOST_BYTES):
+        if memory is None or not (self._reservation.must_spill or self._build_bytes > MOST_BYTES):
             return
         plan = self._plan
-        # Each probe row must be compared with all build rows, for a NULL in any of them may make it
-        # unknown.
+        # Each probe row must be compared with all build rows, as a NULL in any of them may make the
+        # result unknown.
         compares_all = plan.kind in UNKNOWNS and (
             len(plan.right_keys) > 1 or plan.condition is not None
         )
-        # From files nothing comes before the probe side ended, which a stream doesn't.
+        # A spilled join emits rows only after the end of the probe side; a stream has no end.
         is_stream = self.context.job.is_unbounded
         if compares_all or plan.answers_at_once or is_stream:
-            if memory.limit and self._held_bytes > memory.limit:
+            if memory.limit and self._build_bytes > memory.limit:
                 what = (
                     "the rows that a stream is joined with"
                     if is_stream
@@ -105,13 +112,13 @@ class Join(EmittingProcessor):
                     "the rows of the subquery of NOT IN" if compares_all else what, memory
                 )
             return
-        # Loaded on first use: few joins need it.
+        # Imported on first use: few joins need it.
         from runnel.processors.joins.spilled import SpilledJoin
 
         self._spilled = SpilledJoin(plan, self.context.job.evaluation, memory)
-        for rows in self._held:
+        for rows in self._build_batches:
             self._spilled.take_build(rows)
-        self._held = []
+        self._build_batches = []
         self._reservation.release()
 
     def complete_edge(self, ordinal: int) -> bool:
@@ -120,11 +127,18 @@ class Join(EmittingProcessor):
         return self.drain()
 
     def _built(self) -> JoinTable:
-        """The table; made when the build side ended, or, after a restore, when that turns out."""
+        """Return the indexed build side; it is built at the end of the build side.
+
+        After a restore, it is built when the first probe batch arrives.
+        """
         if self._table is None:
             plan = self._plan
-            build = join_batches(self._held) if self._held else no_rows(plan.right_schema)
-            self._held = []
+            build = (
+                join_batches(self._build_batches)
+                if self._build_batches
+                else no_rows(plan.right_schema)
+            )
+            self._build_batches = []
             self._table = JoinTable(
                 plan, build, self.context.job.evaluation, None, self._restored_matched
             )
@@ -133,15 +147,17 @@ class Join(EmittingProcessor):
         return self._table
 
     def state(self) -> Iterator[pa.RecordBatch]:
-        """The build side, each row with whether it was matched. Where every processor has all of it
-        one of them saves it."""
+        """Yield the build rows, with a column for whether the row was matched.
+
+        If every processor has all rows, only the first processor saves them.
+        """
         if self._spilled is not None:
             raise OperationalError(
-                "no snapshot is possible of a join that is in files", hint="raise memory_limit"
+                "a join that has spilled to files can't take a snapshot", hint="raise memory_limit"
             )
         if self._is_done or not (self._divided_by or self.context.index == 0):
             return
-        for batch in self._held if self._table is None else [self._table.build]:
+        for batch in self._build_batches if self._table is None else [self._table.build]:
             matched = np.zeros(batch.num_rows, np.bool_)
             if self._table is not None and self._plan.kind in KEEPS_RIGHT:
                 matched = self._table.matched
@@ -169,7 +185,7 @@ class Join(EmittingProcessor):
 
     def close(self) -> None:
         super().close()
-        self._held, self._table = [], None
+        self._build_batches, self._table = [], None
         if self._spilled is not None:
             self._spilled.close()
         self._reservation.release()
@@ -182,15 +198,20 @@ def join(
     names: tuple[str, ...],
     divided_by: tuple[str, ...] = (),
 ) -> ProcessorFactory:
-    """A supplier of processors that join; keys and condition as in `relation.Join`, keys and fields
-    of the left side first. The result's columns are called by `names`; `divided_by` are the right
-    side's columns by which several processors are given their rows, () if they are given all.
+    """Return a supplier of processors that join.
 
-    Input 0 is the right relation and must have a smaller priority than input 1, the left one. With
-    several processors the right side is broadcast to all, or both are partitioned by the keys;
-    RIGHT and FULL (every processor emits the build rows that it didn't match) and MARK, NULL_ANTI
-    with NULLs among the keys (which concern every row) don't go with the former and the latter,
-    respectively.
+    Input 0 is the right relation and must have an earlier priority than input 1, the left relation.
+    With several processors, either the right side is broadcast to all, or both sides are
+    partitioned by the keys. RIGHT and FULL can't be used with a broadcast, since every processor
+    emits the build rows that it didn't match. MARK and NULL_ANTI with NULLs among the keys can't be
+    used with partitioning, since such a NULL affects every row.
+
+    shape: the kind and the condition, as in `nodes.Join`.
+    keys: the keys of the left side, then the keys of the right side, as in `nodes.Join`.
+    fields: the fields of the left side, then the fields of the right side.
+    names: the names of the result's columns.
+    divided_by: the columns of the right side by which its rows are partitioned; () if it is
+        broadcast.
     """
     plan = JoinPlan(shape, keys, fields, names)
     return lambda: Join(plan, divided_by)

@@ -1,8 +1,7 @@
-"""The keys that one side of a join has, gathered as its rows come: what of the other side's rows is
-wanted at all.
+"""The distinct keys of one side of a join, as a dynamic filter for the other side.
 
-Whoever reads the other side may leave out rows whose keys aren't among them; the join decides, so
-to leave out too few is never wrong.
+The keys are collected while the rows of the side arrive. The reader of the other side may leave out
+rows whose keys aren't among them. It may also leave out fewer rows, since the join checks the keys.
 """
 
 from __future__ import annotations
@@ -16,10 +15,11 @@ from runnel.sqltypes import Kind, SqlType
 from runnel.storage.memory_budget import size_of
 
 MOST_KEYS = 50_000
-"""Of more different keys than these only the smallest and the largest are kept."""
+"""Maximum number of distinct keys; of more keys only the least and the greatest are retained."""
 MOST_BYTES = 16 << 20
+"""Maximum size in bytes of the distinct keys, with the same consequence."""
 GATHERED_ROWS = 65_536
-"""So many rows are gathered before equal ones among them are left out."""
+"""Number of rows that are collected before duplicates are removed."""
 
 ORDERED = frozenset(
     {
@@ -35,13 +35,18 @@ ORDERED = frozenset(
         *(Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ),
     }
 )
-"""Types whose order is the same in every engine: not that of floats, which differ in where NaN
-is."""
+"""Types whose order is the same in every engine.
+
+Floats aren't among them, as engines order NaN differently.
+"""
 
 
 class WantedKeys:
-    """The different keys, of columns of these types. A key with a NULL in it has no partner, so it
-    isn't one."""
+    """The distinct keys. A key with a NULL in any column matches nothing, so it is left out.
+
+    types: the types of the key columns.
+    is_empty: whether no key was added.
+    """
 
     def __init__(self, types: Sequence[SqlType]) -> None:
         self.types = tuple(types)
@@ -53,7 +58,7 @@ class WantedKeys:
         self.is_empty = True
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Takes in keys, a column each."""
+        """Add keys: a batch with one column per key column."""
         columns = batch.columns
         if any(column.null_count for column in columns):
             whole = columns[0].is_valid()
@@ -63,9 +68,9 @@ class WantedKeys:
         if not len(columns[0]):
             return
         self.is_empty = False
-        for place, (column, kind) in enumerate(zip(columns, self.types, strict=True)):
+        for index, (column, kind) in enumerate(zip(columns, self.types, strict=True)):
             if kind.kind in ORDERED:
-                self._bounds[place] = _bounds(column, self._bounds[place])
+                self._bounds[index] = _bounds(column, self._bounds[index])
         if not self._is_too_many:
             self._gathered.append(
                 pa.RecordBatch.from_arrays(columns, names=[f"k{i}" for i in range(len(columns))])
@@ -76,14 +81,16 @@ class WantedKeys:
 
     @property
     def values(self) -> pa.Table | None:
-        """The keys, columns k0, k1…, each row once; None where they are too many."""
+        """The distinct keys, as columns k0, k1, …; None if they are too many."""
         self._reduce()
         return self._values
 
-    def bounds(self, place: int) -> tuple[pa.Scalar, pa.Scalar] | None:
-        """The smallest and the largest value of a column; None where its type has no order that all
-        agree on."""
-        found = self._bounds[place]
+    def bounds(self, index: int) -> tuple[pa.Scalar, pa.Scalar] | None:
+        """Return the least and the greatest value of the key column `index`.
+
+        None if there are no keys, or if the order of the type differs between engines.
+        """
+        found = self._bounds[index]
         return None if found is None else (found[0], found[1])
 
     def _reduce(self) -> None:
@@ -101,7 +108,7 @@ class WantedKeys:
 
 
 def _bounds(column: pa.Array, known: pa.Array | None) -> pa.Array:
-    """The smallest and the largest of a column and of what is known already."""
+    """Return the least and the greatest value of a column and of the known bounds."""
     values = column if known is None else pa.concat_arrays([column, known])
     found = pc.min_max(values)
     return pa.array([found["min"], found["max"]], column.type)

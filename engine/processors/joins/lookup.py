@@ -1,7 +1,7 @@
-"""Joins with a table that is looked up by key, row for row as it is at that moment: a stream
-enriched by a map.
+"""Joins with a table that is looked up by key, such as a stream enriched from a map.
 
-Nothing is kept: each batch asks for all of its keys at once.
+Each row is joined with the current row of the table. There is no state: each batch requests all of
+its keys at once.
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ from runnel.relation.nodes import Field, JoinKind
 
 @frozen(kw_only=True)
 class Lookup:
-    """What is looked up: in `table`, of which the columns at `columns` are the right side's, and
-    only the rows for which `predicate` (over all columns of the table; None: all) is true."""
+    """The right side of a lookup join.
+
+    table: the table.
+    columns: the indexes of the table's columns that the right side has.
+    predicate: over all columns of the table; only rows for which it is true match. None: all.
+    """
 
     table: KeyedTable
     columns: tuple[int, ...]
@@ -46,7 +50,7 @@ KINDS = (
 
 
 class LookupPlan:
-    """A compiled look-up, shared by executions."""
+    """A compiled lookup join, shared by executions."""
 
     def __init__(
         self,
@@ -62,13 +66,16 @@ class LookupPlan:
 
 
 class LookupJoin(StatelessProcessor):
-    """Gives each row with what its key finds."""
+    """Emits each row with the row of the table that its key finds."""
 
     def __init__(self, plan: LookupPlan) -> None:
         self._plan = plan
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         plan, evaluation = self._plan.rows, self.context.job.evaluation
+        # Example: the keys [a, NULL, b], of which only a exists. asked = [0, 2] are the rows with a
+        # key; `rows` has a row for each of them, and found = [True, False]. positions = [0, 0, 1]
+        # is the index in `rows` of each row of the batch, and matched = [True, False, False].
         keys = plan.probe_keys(batch, evaluation)
         valid = all_valid(keys)
         asked = np.arange(batch.num_rows) if valid is None else np.flatnonzero(valid)
@@ -79,19 +86,19 @@ class LookupJoin(StatelessProcessor):
             found = found & true_flags(
                 evaluate(self._plan.predicate, Frame(rows.columns, rows.num_rows, evaluation))
             )
-        right = [rows.column(place) for place in self._plan.lookup.columns]
+        right = [rows.column(index) for index in self._plan.lookup.columns]
         if plan.condition is not None and found.any():
             left = batch if valid is None else batch.take(indexes(asked))
             frame = Frame([*left.columns, *right], left.num_rows, evaluation)
             found = found & true_flags(evaluate(plan.condition, frame))
-        places = np.zeros(batch.num_rows, np.int64)
-        places[asked] = np.arange(len(asked))
+        positions = np.zeros(batch.num_rows, np.int64)
+        positions[asked] = np.arange(len(asked))
         matched = np.zeros(batch.num_rows, np.bool_)
         matched[asked] = found
-        return self._result(batch, right, places, matched)
+        return self._result(batch, right, positions, matched)
 
     def _result(
-        self, batch: pa.RecordBatch, right: Sequence[pa.Array], places: Indexes, matched: Mask
+        self, batch: pa.RecordBatch, right: Sequence[pa.Array], positions: Indexes, matched: Mask
     ) -> pa.RecordBatch:
         plan = self._plan.rows
         left = plan.left_columns(batch)
@@ -99,19 +106,22 @@ class LookupJoin(StatelessProcessor):
             marks = [from_flags(matched)] if plan.right_output else []
             return plan.row_batch([*left.columns, *marks], batch.num_rows)
         if plan.kind in (JoinKind.LEFT, JoinKind.SINGLE):
-            chosen = indexes(places, matched)
+            chosen = indexes(positions, matched)
             return plan.row_batch(
                 [*left.columns, *(right[i].take(chosen) for i in plan.right_output)], batch.num_rows
             )
-        kept = np.flatnonzero(~matched if plan.kind is JoinKind.ANTI else matched)
+        remaining = np.flatnonzero(~matched if plan.kind is JoinKind.ANTI else matched)
         columns = (
             left.columns
-            if len(kept) == batch.num_rows
-            else [column.take(indexes(kept)) for column in left.columns]
+            if len(remaining) == batch.num_rows
+            else [column.take(indexes(remaining)) for column in left.columns]
         )
         if not plan.is_left_only:
-            columns = [*columns, *(right[i].take(indexes(places[kept])) for i in plan.right_output)]
-        return plan.row_batch(list(columns), len(kept))
+            columns = [
+                *columns,
+                *(right[i].take(indexes(positions[remaining])) for i in plan.right_output),
+            ]
+        return plan.row_batch(list(columns), len(remaining))
 
 
 def lookup_join(
@@ -121,8 +131,13 @@ def lookup_join(
     fields: tuple[Sequence[Field], Sequence[Field]],
     names: tuple[str, ...],
 ) -> ProcessorFactory:
-    """A supplier of processors that join each row with the one that `keys`, the values of the
-    table's key columns in their order, finds there at that moment; the kind is one of KINDS, the
-    shape's condition over the columns of both sides."""
+    """Return a supplier of processors that join each row with the current row of its key.
+
+    lookup: the table.
+    shape: the kind, which is one of KINDS, and a condition over the columns of both sides.
+    keys: the values of the table's key columns, in their order, over the left side.
+    fields: the fields of the left side, then of the right side.
+    names: the names of the result's columns.
+    """
     plan = LookupPlan(lookup, shape, keys, fields, names)
     return lambda: LookupJoin(plan)

@@ -1,10 +1,9 @@
-"""Joins of a stream with a table that is read again and again: the build side of a join, replaced
-as a whole.
+"""Joins of a stream with a table that is re-read periodically.
 
-A version of the table is read between batches of the stream, and takes the place of the one before
-it when all of it is there and indexed, so that each batch meets one version. All processors of an
-execution share the versions: one of them reads, and when its input ends another one does. Nothing
-goes into a snapshot, for the table is read anew afterwards.
+A version of the table is read between batches of the stream. It replaces the version before it when
+it has been completely read and indexed, so that each batch is joined with one version. All
+processors of an execution share the versions: one of them reads, and when its input ends another
+one does. There is no state in snapshots, as the table is read again after a restore.
 """
 
 from __future__ import annotations
@@ -37,18 +36,22 @@ from runnel.relation.nodes import Field
 from runnel.storage.memory_budget import Reservation, size_of, too_large
 
 WEIGHT = 2
-"""How much memory a version needs for each byte: its rows in one piece, and the index."""
+"""Bytes of memory that a version needs per byte: its rows in one batch, and the index."""
 
 AT_ONCE = -1
-"""An alarm that is due."""
+"""The time of an alarm that is due immediately."""
 
 _ENDS_THE_JOB = (ErrorCode.CANCELLED, ErrorCode.TIMEOUT)
 
 
 @frozen
 class Calculation:
-    """A condition (None: all rows) and projections (None: all columns), which are called by
-    `names`."""
+    """A filter and a projection.
+
+    condition: only rows for which it is true remain; None: all rows.
+    projections: the columns of the result; None: all columns.
+    names: the names of the result's columns.
+    """
 
     condition: Expression | None
     projections: tuple[Expression, ...] | None
@@ -57,8 +60,12 @@ class Calculation:
 
 @frozen
 class RefreshedTable:
-    """What is read: `source`, then `calculations` over its rows, one after the other; again every
-    `interval` nanoseconds."""
+    """A table that is read periodically.
+
+    source: the source of the rows.
+    calculations: are applied to the rows one after another.
+    interval: the time between the starts of two reads, in nanoseconds.
+    """
 
     source: Source
     calculations: tuple[Calculation, ...]
@@ -82,16 +89,22 @@ class RefreshedJoinPlan:
 
 @frozen
 class Version:
-    """The table at one time. `maker`'s alone is the index in `table`; others make their own of the
-    same rows."""
+    """A version of the table.
+
+    table: the indexed rows. Only `maker` uses this index; other processors index the same rows
+        again.
+    maker: the processor that read the version.
+    """
 
     table: JoinTable
     maker: RefreshedJoin
 
 
 class Versions:
-    """The versions of a table in one execution. `current` is the newest whole one, None before the
-    first."""
+    """The versions of a table in one execution.
+
+    current: the newest complete version; None before the first one.
+    """
 
     def __init__(self, plan: RefreshedJoinPlan, context: JobContext) -> None:
         self._plan = plan
@@ -103,22 +116,21 @@ class Versions:
         self._reader: RefreshedJoin | None = None
         self._reservation = Reservation(context.memory, WEIGHT)
         self._open: list[tuple[OpenPartition, SourcePartition]] | None = None
-        self._held: list[pa.RecordBatch] = []
-        self._held_rows = 0
-        self._held_bytes = 0
+        self._next_batches: list[pa.RecordBatch] = []
+        self._next_rows = 0
+        self._next_bytes = 0
         self._current_bytes = 0
         self._started = 0
         self._due = 0
         self.current: Version | None = None
 
     def join(self, reader: RefreshedJoin) -> None:
-        """A processor takes part. The first that asks for a step reads, until it leaves."""
+        """Register a processor. The first one that calls `step` reads, until it leaves."""
         with self._lock:
             self._readers.append(reader)
 
     def leave(self, reader: RefreshedJoin) -> None:
-        """A processor needs no more versions. If it was the one that reads, another one begins
-        anew."""
+        """Deregister a processor. If it was the reader, another processor starts a new read."""
         with self._lock:
             if reader in self._readers:
                 self._readers.remove(reader)
@@ -131,15 +143,18 @@ class Versions:
             other.nudge()
 
     def size_for(self, reader: RefreshedJoin) -> tuple[int, int]:
-        """The rows and bytes of the current version, told by the processor that reads."""
+        """Return the rows and bytes of the current version, or 0 and 0 if `reader` doesn't read."""
         version = self.current
         if version is None or self._reader is not reader:
             return 0, 0
         return version.table.build.num_rows, self._current_bytes
 
     def step(self, reader: RefreshedJoin) -> int:
-        """Does a piece of the work that is due, if this processor is to do it: at most one read.
-        Gives the time at which to be called again. Fails only before the first version."""
+        """Do at most one read, if `reader` is the processor that reads and a read is due.
+
+        Returns the time at which to call again. Before the first version, errors are raised; later
+        they are logged, and the current version remains.
+        """
         with self._lock:
             if self._reader is None:
                 self._reader = reader
@@ -151,7 +166,7 @@ class Versions:
             if self.current is None or error.code in _ENDS_THE_JOB:
                 raise
             reader.context.logger.warning(
-                'vertex "%s": the table could not be read again, its last version stays: %s',
+                'vertex "%s": the table could not be read again; its last version stays in use: %s',
                 reader.context.vertex,
                 error,
             )
@@ -166,15 +181,15 @@ class Versions:
                 return self._due
             self._begin(reader, now)
         assert self._open is not None
-        for place, (reading, partition) in enumerate(self._open):
+        for index, (reading, partition) in enumerate(self._open):
             if reading.due > now:
                 continue
             item = reading.read()
             if isinstance(item, End):
-                del self._open[place]
+                del self._open[index]
                 partition.close()
             elif isinstance(item, pa.RecordBatch):
-                self._hold(reader, item)
+                self._buffer(reader, item)
             break
         if not self._open:
             self._finish(reader)
@@ -196,18 +211,18 @@ class Versions:
             raise
         self._open = opened
 
-    def _hold(self, reader: RefreshedJoin, batch: pa.RecordBatch) -> None:
+    def _buffer(self, reader: RefreshedJoin, batch: pa.RecordBatch) -> None:
         for rows in self._calculated(batch):
             if not rows.num_rows:
                 continue
-            self._held.append(rows)
-            self._held_rows += rows.num_rows
-            self._held_bytes += size_of(rows)
+            self._next_batches.append(rows)
+            self._next_rows += rows.num_rows
+            self._next_bytes += size_of(rows)
         limit, memory = self._job.accumulation_limit, self._job.memory
-        if 0 < limit < self._held_rows:
+        if 0 < limit < self._next_rows:
             raise accumulated_too_much(reader.context.vertex, limit)
-        # Until it is replaced, the version before is there too.
-        total = self._held_bytes + self._current_bytes
+        # Until it is replaced, the version before is in memory too.
+        total = self._next_bytes + self._current_bytes
         if not self._reservation.is_trifle(total):
             self._reservation.set(total)
         if memory is not None and 0 < memory.limit < total:
@@ -233,11 +248,15 @@ class Versions:
                 yield from divided(batch, transform, evaluation, error.fitting)
 
     def _finish(self, reader: RefreshedJoin) -> None:
-        """All of a version is there: it takes the place of the one before."""
-        build = join_batches(self._held) if self._held else no_rows(self.rows.right_schema)
+        """Make the version that was completely read the current one."""
+        build = (
+            join_batches(self._next_batches)
+            if self._next_batches
+            else no_rows(self.rows.right_schema)
+        )
         is_first = self.current is None
         self.current = Version(JoinTable(self.rows, build, self._job.evaluation), reader)
-        self._current_bytes = self._held_bytes
+        self._current_bytes = self._next_bytes
         self._abandon()
         self._due = max(self._started + self._plan.table.interval, self._job.clock())
         if is_first:
@@ -247,16 +266,16 @@ class Versions:
                 other.nudge()
 
     def _abandon(self) -> None:
-        """Lets go of a version that isn't whole."""
+        """Discard the version that is being read."""
         unread, self._open = self._open or (), None
-        self._held, self._held_rows, self._held_bytes = [], 0, 0
+        self._next_batches, self._next_rows, self._next_bytes = [], 0, 0
         if not self._reservation.is_trifle(self._current_bytes):
             self._reservation.set(self._current_bytes)
         for _, partition in unread:
             partition.close()
 
     def close(self) -> None:
-        """The execution ended."""
+        """Release all resources at the end of the execution."""
         self._abandon()
         unread, self._first = self._first or (), None
         for partition in unread:
@@ -266,7 +285,7 @@ class Versions:
 
 
 class RefreshedJoin(EmittingProcessor):
-    """Gives each row of its input with what the current version of the table has for it."""
+    """Joins its input with the current version of the table."""
 
     cooperative = False
 
@@ -280,20 +299,21 @@ class RefreshedJoin(EmittingProcessor):
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
-        # Asked for here, so that it isn't polled while another processor reads the first version.
+        # Requested here, so that the processor isn't polled while another one reads the first
+        # version.
         self._wake = context.wake
         self._versions.join(self)
         self.alarm = AT_ONCE
 
     def nudge(self) -> None:
-        """There may be something to do; from any thread."""
+        """Request a step, from any thread."""
         self._was_nudged = True
         self.alarm = AT_ONCE
         self._wake()
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
         if self._versions.current is None:
-            # Rows wait for the first version, and as long as they do there are no alarms.
+            # Rows wait for the first version, and there are no alarms while they wait.
             self._step()
             if self._versions.current is None:
                 self._call_again()
@@ -321,7 +341,7 @@ class RefreshedJoin(EmittingProcessor):
         self._was_nudged = False
         due = self._versions.step(self)
         self.alarm = 0 if due >= FAR_FUTURE else due or AT_ONCE
-        # A nudge that came meanwhile must not be lost; a later one sets the alarm after this.
+        # A nudge during the step must not be lost; a later nudge sets the alarm itself.
         if self._was_nudged:
             self.alarm = AT_ONCE
 
@@ -361,8 +381,7 @@ class _Supplier(ProcessorSupplier):
 
 
 class RefreshedJoinSupplier(ProcessorMetaSupplier):
-    """Asks for the first version when the execution starts: a table that isn't there fails the
-    statement."""
+    """Splits the source when the execution starts, so that a missing table fails the statement."""
 
     def __init__(self, plan: RefreshedJoinPlan) -> None:
         self._plan = plan
@@ -380,7 +399,9 @@ def refreshed_join(
     fields: tuple[Sequence[Field], Sequence[Field]],
     names: tuple[str, ...],
 ) -> RefreshedJoinSupplier:
-    """A supplier of processors that join their input, the left side, with a table, the right one,
-    as it was when it was last read; as `processors.join.join`, for kinds that keep no rows of the
-    right side."""
+    """Return a supplier of processors that join a stream with a table that is re-read periodically.
+
+    The stream is the left side, the table the right side. The parameters are as in `join.join`; the
+    kind must not emit right rows without a match.
+    """
     return RefreshedJoinSupplier(RefreshedJoinPlan(table, JoinPlan(shape, keys, fields, names)))

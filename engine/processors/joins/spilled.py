@@ -1,10 +1,10 @@
-"""Joins whose build side memory has no room for.
+"""Joins whose build side exceeds the memory limit.
 
-Both sides are written to files, divided by the hash of the keys (a Grace hash join: Kitsuregawa,
-Tanaka, Moto-Oka 1983), and joined file by file. A file that is too large in its turn is divided
-again. What can't be divided, because there is no equality to divide by or because one key has too
-many rows, is joined by chunks: the probe rows are read once for each chunk of build rows, and once
-more for what depends on all of them.
+Both sides are written to files, partitioned by the hash of the keys, and joined file by file (a
+Grace hash join: Kitsuregawa, Tanaka, Moto-Oka 1983). A file that is itself too large is partitioned
+again. If partitioning isn't possible, because there are no keys or because one key has too many
+rows, the file is joined by chunks: the probe rows are read once for each chunk of build rows, and
+then a last time for the results that depend on all build rows.
 """
 
 from __future__ import annotations
@@ -29,11 +29,20 @@ from runnel.storage.memory_budget import Memory, Reservation, size_of
 from runnel.storage.spill import SpillFile
 
 WEIGHT = 2
+"""Bytes of memory that a build side needs per byte, as in `join`."""
 MOST_BYTES = 1 << 30
+"""Maximum size in bytes of the build rows that are joined at the same time, as in `join`."""
 
 
 class SpilledJoin:
-    """A join in files. `level` counts how often the rows were divided before."""
+    """A join in files.
+
+    plan: the compiled join.
+    evaluation: the arguments and settings of the statement.
+    memory: the memory budget.
+    level: how often the rows were partitioned before.
+    facts: the facts about all build rows; None: they are collected.
+    """
 
     def __init__(
         self,
@@ -72,8 +81,10 @@ class SpilledJoin:
             self._probe.files[0].write(batch)
 
     def results(self) -> Iterator[pa.RecordBatch]:
-        """All rows of the join; an empty batch is a pause. The files are closed as they are done
-        with."""
+        """Yield all rows of the join; each file is closed after it was joined.
+
+        An empty batch is a point where the cooperative call may end.
+        """
         for build, probe in zip(self._build.files, self._probe.files, strict=True):
             needs_build = self._plan.kind in NEEDS_RIGHT and not build.rows
             needs_probe = self._plan.kind not in KEEPS_RIGHT and not probe.rows
@@ -84,31 +95,33 @@ class SpilledJoin:
             self._reservation.release()
 
     def _part(self, build: SpillFile, probe: SpillFile) -> Iterator[pa.RecordBatch]:
-        held: list[pa.RecordBatch] = []
+        buffered: list[pa.RecordBatch] = []
         pause = no_rows(self._plan.schema)
         reader = build.read()
         for batch in reader:
-            held.append(batch)
-            if self._is_full(held):
+            buffered.append(batch)
+            if self._is_full(buffered):
                 if self._can_divide(build):
-                    yield from self._divided(held, reader, probe)
+                    yield from self._divided(buffered, reader, probe)
                 else:
-                    yield from self._by_chunks(held, reader, probe)
+                    yield from self._by_chunks(buffered, reader, probe)
                 return
             yield pause
-        table = self._table(held)
+        table = self._table(buffered)
         for batch in probe.read():
             yield from table.probe(batch)
         yield from table.lonely_build_rows()
 
-    def _is_full(self, held: list[pa.RecordBatch]) -> bool:
-        total = sum(map(size_of, held))
+    def _is_full(self, buffered: list[pa.RecordBatch]) -> bool:
+        total = sum(map(size_of, buffered))
         self._reservation.set(total)
         return self._reservation.must_spill or total > MOST_BYTES
 
     def _can_divide(self, build: SpillFile) -> bool:
-        """Whether it is of use: not where all rows came to one file at once, for they may well have
-        one key."""
+        """Whether partitioning a file again is useful.
+
+        It isn't if all rows are in one file, as they probably have the same key.
+        """
         return (
             self._is_divided
             and self._level < DEEPEST
@@ -116,14 +129,14 @@ class SpilledJoin:
         )
 
     def _divided(
-        self, held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], probe: SpillFile
+        self, buffered: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], probe: SpillFile
     ) -> Iterator[pa.RecordBatch]:
         pause = no_rows(self._plan.schema)
         self._inner = inner = SpilledJoin(
             self._plan, self._evaluation, self._memory, self._level + 1, self._facts
         )
-        while held:
-            inner.take_build(held.pop(0))
+        while buffered:
+            inner.take_build(buffered.pop(0))
         self._reservation.release()
         for batch in rest:
             inner.take_build(batch)
@@ -135,34 +148,34 @@ class SpilledJoin:
         inner.close()
 
     def _by_chunks(
-        self, held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], probe: SpillFile
+        self, buffered: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], probe: SpillFile
     ) -> Iterator[pa.RecordBatch]:
         matches: list[Indexes] = []
-        while held:
-            table = self._table(held)
+        while buffered:
+            table = self._table(buffered)
             for number, batch in enumerate(probe.read()):
                 if number == len(matches):
                     matches.append(np.zeros(batch.num_rows, np.int64))
                 yield from table.probe_part(batch, matches[number])
             yield from table.lonely_build_rows()
             del table
-            held = []
+            buffered = []
             self._reservation.release()
             for batch in rest:
-                held.append(batch)
-                if self._is_full(held):
+                buffered.append(batch)
+                if self._is_full(buffered):
                     break
         if self._plan.is_left_only or self._plan.kind in KEEPS_LEFT:
             table = self._table([])
             for number, batch in enumerate(probe.read()):
                 yield from table.finish(batch, matches[number])
 
-    def _table(self, held: list[pa.RecordBatch]) -> JoinTable:
-        build = join_batches(held) if held else no_rows(self._plan.right_schema)
+    def _table(self, buffered: list[pa.RecordBatch]) -> JoinTable:
+        build = join_batches(buffered) if buffered else no_rows(self._plan.right_schema)
         return JoinTable(self._plan, build, self._evaluation, self._facts)
 
     def close(self) -> None:
-        """Gives memory and files back."""
+        """Release memory and files."""
         if self._inner is not None:
             self._inner.close()
         self._reservation.release()

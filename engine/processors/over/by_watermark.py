@@ -30,9 +30,13 @@ class TimedWindow(HoldingProcessor):
     """Computes the calls over the rows of the partitions that a watermark completes."""
 
     def __init__(
-        self, plan: CompiledWindow, holding: CompiledHolding, keys: tuple[int, ...], diverts: bool
+        self,
+        plan: CompiledWindow,
+        buffering: CompiledHolding,
+        keys: tuple[int, ...],
+        emits_late: bool,
     ) -> None:
-        super().__init__(holding, keys, diverts)
+        super().__init__(buffering, keys, emits_late)
         self._plan = plan
         self._most = 0
         self._next_prune = PRUNE_ROWS
@@ -75,25 +79,25 @@ class TimedWindow(HoldingProcessor):
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         super().take(ordinal, batch)
-        if self._plan.most is not None and self.held.count_in_memory > self._next_prune:
+        if self._plan.most is not None and self.buffer.count_in_memory > self._next_prune:
             self._prune(self._plan.most[0])
 
     def _prune(self, call: int, most_bytes: int = 0) -> None:
         """Keeps of the rows that are in memory those that may still be among the first of their
         partition. With `most_bytes` together with what is in small files, so that there don't
         remain many of these."""
-        held = self.held.take_held()
-        if held:
-            rows = self._plan.first_rows(join_batches(held), call, self._most, self.context)
-            while (more := self.held.take_last_file(2 * rows.num_rows, most_bytes)) is not None:
+        in_memory = self.buffer.take_in_memory()
+        if in_memory:
+            rows = self._plan.first_rows(join_batches(in_memory), call, self._most, self.context)
+            while (more := self.buffer.take_last_file(2 * rows.num_rows, most_bytes)) is not None:
                 rows = self._plan.first_rows(
                     join_batches([more, rows]), call, self._most, self.context
                 )
-            self.held.put_back(rows, self.context.job.evaluation)
+            self.buffer.put_back(rows, self.context.job.evaluation)
         self._expect_more()
 
     def _expect_more(self) -> None:
-        self._next_prune = max(2 * self.held.count_in_memory, PRUNE_ROWS)
+        self._next_prune = max(2 * self.buffer.count_in_memory, PRUNE_ROWS)
 
     def results(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         self._expect_more()
@@ -103,10 +107,10 @@ class TimedWindow(HoldingProcessor):
 def timed_window(
     calls: tuple[WindowCall, ...],
     shape: tuple[int, tuple[str, ...]],
-    holding: Holding,
+    buffering: Holding,
     most: tuple[int, Expression] | None = None,
     keys: tuple[int, ...] = (),
-    diverts: bool = False,
+    emits_late: bool = False,
 ) -> ProcessorFactory:
     """A supplier of processors that give the columns of the input and the value of each call: so
     many of the input's columns, and the names of all, as `shape` says. All calls partition by the
@@ -114,5 +118,5 @@ def timed_window(
     processor. `most` is as in `window.window`. `diverts`: whether late rows go to output 1."""
     width, names = shape
     plan = CompiledWindow(calls, by_arrangement(enumerate(calls)), width, names, most, None)
-    compiled = CompiledHolding(holding)
-    return lambda: TimedWindow(plan, compiled, keys, diverts)
+    compiled = CompiledHolding(buffering)
+    return lambda: TimedWindow(plan, compiled, keys, emits_late)

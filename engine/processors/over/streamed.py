@@ -59,14 +59,14 @@ class OrderedPlan:
         calls: tuple[WindowCall, ...],
         reaches: Sequence[Reach],
         shape: tuple[int, tuple[str, ...]],
-        holding: Holding,
+        buffering: Holding,
         keys: tuple[tuple[int, int], ...],
     ) -> None:
         width, names = shape
         self.window = CompiledWindow(
             calls, by_arrangement(enumerate(calls)), width, names, None, None
         )
-        self.holding = CompiledHolding(holding)
+        self.buffering = CompiledHolding(buffering)
         self.partition = tuple(compile_expression(item) for item in calls[0].partition)
         self.keys = keys
         self.reach = furthest(reaches)
@@ -85,17 +85,17 @@ class OrderedWindow(DivertingProcessor):
 
     holds = "the rows that OVER keeps"
 
-    def __init__(self, plan: OrderedPlan, diverts: bool) -> None:
-        super().__init__(diverts, plan.holding.unit)
+    def __init__(self, plan: OrderedPlan, emits_late: bool) -> None:
+        super().__init__(emits_late, plan.buffering.unit)
         self._plan = plan
-        self._held = HeldRows(plan.holding)
-        self._kept = KeptRows(self._buckets_of_rows)
+        self._buffer = HeldRows(plan.buffering)
+        self._retained = KeptRows(self._buckets_of_rows)
         self._running = KeptRows(self._buckets_of_running)
         self._watermarks: dict[int, Watermark] = {}
-        self._is_behind = False
+        self._has_due_rows = False
         self._fresh = 0
         self._next_expiry = 0
-        self._kept_at = GREATEST_TIME
+        self._pruned_at = GREATEST_TIME
         """The watermark when rows were put to those that are kept last."""
         self._is_done = False
 
@@ -107,34 +107,34 @@ class OrderedWindow(DivertingProcessor):
                     check_offset(bound, context.job.evaluation)
 
     def state_size(self) -> tuple[int, int]:
-        parts = (self._held, self._kept, self._running)
+        parts = (self._buffer, self._retained, self._running)
         return sum(part.count for part in parts), sum(part.size for part in parts)
 
     def spilled_size(self) -> tuple[int, int]:
-        return self._held.spilled_size
+        return self._buffer.spilled_size
 
     @property
     def weight(self) -> int:
-        return WEIGHT if self._held.can_spill else 1
+        return WEIGHT if self._buffer.can_spill else 1
 
     def spill(self) -> None:
         """Of the rows that wait. What frames reach back to is looked at for each watermark."""
-        self._held.spill(self._reservation.memory)
+        self._buffer.spill(self._reservation.memory)
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
-        late = self._held.add(batch, self.context.job.evaluation)
+        late = self._buffer.add(batch, self.context.job.evaluation)
         if late is not None:
             self.note_late(late.rows.num_rows, late.due, late.watermark)
-            self.divert(late.rows)
+            self.emit_late(late.rows)
         self._fresh += batch.num_rows
-        self.check_accumulated(self._held.count + self._kept.count)
+        self.check_accumulated(self._buffer.count + self._retained.count)
 
     def process_watermark(self, watermark: Watermark) -> bool:
         if not self.drain():
             return False
-        self._is_behind |= self._held.advance(watermark)
+        self._has_due_rows |= self._buffer.advance(watermark)
         self._watermarks[watermark.column] = watermark
-        if self._is_behind and 2 * self._fresh < self._kept.count + self._running.count // 8:
+        if self._has_due_rows and 2 * self._fresh < self._retained.count + self._running.count // 8:
             return True
         return self._catch_up()
 
@@ -144,10 +144,10 @@ class OrderedWindow(DivertingProcessor):
     def _catch_up(self) -> bool:
         """Gives what is complete by the watermarks that were seen, then passes these on. False: not
         all yet."""
-        if self._is_behind:
-            self._is_behind = False
+        if self._has_due_rows:
+            self._has_due_rows = False
             self._fresh = 0
-            number, time = next(iter(self._held.seen.items()))
+            number, time = next(iter(self._buffer.watermarks.items()))
             self.emit_all(self._complete(Watermark(time, number)))
         if not self.drain():
             return False
@@ -162,12 +162,12 @@ class OrderedWindow(DivertingProcessor):
     def _forget(self) -> None:
         """Lets go of all rows that are kept when the watermark has gone on so far that no frame
         reaches back to any."""
-        reach, number = self._plan.reach, self._plan.holding.watermarks[0]
-        if self._kept.count and reach.is_bounded_in_time and number in self._held.seen:
-            seen = self._held.seen[number]
-            self._kept_at = min(self._kept_at, seen)
-            if seen - self._kept_at >= reach.span:
-                self._kept.clear()
+        reach, number = self._plan.reach, self._plan.buffering.watermarks[0]
+        if self._retained.count and reach.is_bounded_in_time and number in self._buffer.watermarks:
+            watermark = self._buffer.watermarks[number]
+            self._pruned_at = min(self._pruned_at, watermark)
+            if watermark - self._pruned_at >= reach.span:
+                self._retained.clear()
 
     def complete(self) -> bool:
         if not self._is_done:
@@ -179,7 +179,7 @@ class OrderedWindow(DivertingProcessor):
 
     def _complete(self, watermark: Watermark | None) -> Iterator[pa.RecordBatch]:
         """What comes of the rows that a watermark completes (None: of all)."""
-        for _, complete in stepwise(self._held, watermark, self._reservation):
+        for _, complete in stepwise(self._buffer, watermark, self._reservation):
             yield from self._results(complete)
 
     def _results(self, complete: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -197,8 +197,8 @@ class OrderedWindow(DivertingProcessor):
         """The values of calls over the rows around a row."""
         if not self._plan.framed:
             return
-        old = self._kept.take(self._buckets_of_rows(new)) if self._kept.count else []
-        ahead = self._held.due() if self._plan.reach.lead else []
+        old = self._retained.take(self._buckets_of_rows(new)) if self._retained.count else []
+        ahead = self._buffer.due() if self._plan.reach.lead else []
         rows = join_batches([*old, new, *ahead])
         before = sum(batch.num_rows for batch in old)
         done = before + new.num_rows
@@ -208,12 +208,12 @@ class OrderedWindow(DivertingProcessor):
             yield None if found is None else (found[0], found[1].slice(before, new.num_rows))
         needed = np.flatnonzero(self._needed(rows, in_order, done))
         if len(needed):
-            (number,) = self._plan.holding.watermarks
-            self._kept_at = self._held.seen.get(number, GREATEST_TIME)
-            self._kept.add(rows.take(indexes(needed)))
-        if self._kept.count > self._next_expiry and self._plan.reach.is_bounded_in_time:
-            self._kept.only(self._in_span)
-            self._next_expiry = 2 * self._kept.count
+            (number,) = self._plan.buffering.watermarks
+            self._pruned_at = self._buffer.watermarks.get(number, GREATEST_TIME)
+            self._retained.add(rows.take(indexes(needed)))
+        if self._retained.count > self._next_expiry and self._plan.reach.is_bounded_in_time:
+            self._retained.only(self._in_span)
+            self._next_expiry = 2 * self._retained.count
 
     def _needed(self, rows: pa.RecordBatch, in_order: Partitions, done: int) -> Mask:
         """Which rows frames of later rows may reach back to; those from `done` on still wait, and
@@ -235,11 +235,11 @@ class OrderedWindow(DivertingProcessor):
     def _in_span(self, rows: pa.RecordBatch) -> Mask:
         """Which rows are so late that frames of later rows may still have them, by event time."""
         reach = self._plan.reach
-        (number,) = self._plan.holding.watermarks
-        if reach.span < 0 or number not in self._held.seen:
+        (number,) = self._plan.buffering.watermarks
+        if reach.span < 0 or number not in self._buffer.watermarks:
             return np.zeros(rows.num_rows, np.bool_)
-        (due,) = self._plan.holding.due(rows, self.context.job.evaluation)
-        mask: Mask = due >= self._held.seen[number] - reach.lead - reach.span
+        (due,) = self._plan.buffering.due(rows, self.context.job.evaluation)
+        mask: Mask = due >= self._buffer.watermarks[number] - reach.lead - reach.span
         return mask
 
     def _running_values(self, new: pa.RecordBatch) -> Iterator[tuple[int, pa.Array] | None]:
@@ -261,7 +261,7 @@ class OrderedWindow(DivertingProcessor):
         places = np.empty(new.num_rows, np.int64)
         places[in_order.order] = of_partition[in_order.partition]
         kept_columns = iter(_columns_behind(old, len(keys)))
-        kept: list[pa.Array] = list(keys)
+        retained: list[pa.Array] = list(keys)
         at = 0
         for place, item in self._plan.going:
             given = [values[at + number] for number in range(len(item.calls))]
@@ -272,14 +272,14 @@ class OrderedWindow(DivertingProcessor):
                 else [_nothing(v) for v in given]
             )
             result, keeps = item.combine(before, given, places >= 0, self.context.job.evaluation)
-            kept += [column.take(last) for column in (*keeps, *given[len(keeps) :])]
+            retained += [column.take(last) for column in (*keeps, *given[len(keeps) :])]
             yield place, result
         if unchanged is not None:
             self._running.add(unchanged)
         schema = pa.schema(
-            [pa.field(f"{_RUNNING}{number}", column.type) for number, column in enumerate(kept)]
+            [pa.field(f"{_RUNNING}{number}", column.type) for number, column in enumerate(retained)]
         )
-        self._running.add(make_batch(kept, schema, len(last)))
+        self._running.add(make_batch(retained, schema, len(last)))
 
     def _key_columns(self, rows: pa.RecordBatch) -> list[pa.Array]:
         frame = Frame(rows.columns, rows.num_rows, self.context.job.evaluation)
@@ -299,10 +299,10 @@ class OrderedWindow(DivertingProcessor):
     def state(self) -> Iterable[pa.RecordBatch]:
         """The watermarks, the rows that wait, those that are kept, and running values, by the
         columns that divide them."""
-        yield from self._held.watermark_state()
-        for batch in self._held.row_state():
+        yield from self._buffer.watermark_state()
+        for batch in self._buffer.row_state():
             yield self._keyed(batch, [batch.schema.names[column] for _, column in self._plan.keys])
-        for batch in self._kept.batches():
+        for batch in self._retained.batches():
             marked = batch.append_column(_KEPT, pa.nulls(batch.num_rows))
             yield self._keyed(marked, [batch.schema.names[column] for _, column in self._plan.keys])
         for batch in self._running.batches():
@@ -312,20 +312,20 @@ class OrderedWindow(DivertingProcessor):
         return keyed_state(batch, *names) if names else batch
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
-        if self._held.restores_watermarks(batch):
+        if self._buffer.restores_watermarks(batch):
             return
         if batch.schema.names[-1] == _KEPT:
-            self._kept.add(batch.select(range(batch.num_columns - 1)))
+            self._retained.add(batch.select(range(batch.num_columns - 1)))
         elif batch.schema.names[0] == f"{_RUNNING}0":
             self._running.add(batch)
         else:
-            self._held.put_back(batch, self.context.job.evaluation)
+            self._buffer.put_back(batch, self.context.job.evaluation)
         self.account_for(batch)
 
     def close(self) -> None:
         super().close()
-        self._held.clear()
-        self._kept.clear()
+        self._buffer.clear()
+        self._retained.clear()
         self._running.clear()
 
 
@@ -371,14 +371,14 @@ def ordered_window(
     calls: tuple[WindowCall, ...],
     reaches: Sequence[Reach],
     shape: tuple[int, tuple[str, ...]],
-    holding: Holding,
+    buffering: Holding,
     keys: tuple[tuple[int, int], ...] = (),
-    diverts: bool = False,
+    emits_late: bool = False,
 ) -> ProcessorFactory:
     """A supplier of processors that give so many of the input's columns and the value of each call,
     with the names of all, as `shape` says. All calls have one arrangement, ordered first by the
     expression that `holding` bounds; `reaches` say what each depends on. `keys`: of the expressions
     that they partition by those by whose columns the rows are divided among processors, each with
     its place and that of its column. `diverts`: whether late rows go to output 1."""
-    plan = OrderedPlan(calls, reaches, shape, holding, keys)
-    return lambda: OrderedWindow(plan, diverts)
+    plan = OrderedPlan(calls, reaches, shape, buffering, keys)
+    return lambda: OrderedWindow(plan, emits_late)

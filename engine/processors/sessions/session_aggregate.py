@@ -212,7 +212,7 @@ class SessionAggregateProcessor(DivertingProcessor):
                 min(int(moments[late].min()) + self._by.gap, before),
                 self._watermark,
             )
-            self.divert(batch.filter(from_flags(late)))
+            self.emit_late(batch.filter(from_flags(late)))
             columns = [column.filter(from_flags(~late)) for column in columns]
         self._sets[0].add(columns, len(columns[0]))
         if self._lateness:

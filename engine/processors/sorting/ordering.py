@@ -1,5 +1,8 @@
-"""The order of rows: NULL smallest unless said otherwise, NaN largest, −0 equal to 0; then as Arrow
-sorts."""
+"""The order of rows.
+
+NULL is smallest unless the key specifies otherwise, NaN is largest, and −0 equals 0. Otherwise the
+order is Arrow's.
+"""
 
 from __future__ import annotations
 
@@ -36,17 +39,19 @@ class Ordering:
         self._first = keys[0] if keys else None
 
     def columns(self, frame: Frame) -> list[pa.Array]:
-        """The key columns, sortable."""
+        """Evaluate the keys, as columns that Arrow sorts in the order of SQL."""
         return [sortable(evaluate(item, frame)) for item in self._evaluators]
 
     def indices(self, columns: list[pa.Array]) -> pa.UInt64Array:
-        """Which row comes first, second, … ."""
+        """Return the row numbers in sorted order; `columns` are the result of `columns`."""
         batch = pa.RecordBatch.from_arrays(columns, names=self._names)
         return pc.sort_indices(batch, sort_keys=self._sort_keys)
 
     def not_after(self, frame: Frame, bound: pa.Scalar) -> pa.BooleanArray | None:
-        """The rows that by their first key don't come after a row whose first key (sortable) is
-        `bound`; None for all."""
+        """Return a mask of the rows whose first key isn't after `bound`; None if that is all rows.
+
+        bound: a value of the first key, in sortable form.
+        """
         assert self._first is not None
         column = sortable(evaluate(self._evaluators[0], frame))
         nulls_first = self._first.nulls_first

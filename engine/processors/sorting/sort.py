@@ -1,7 +1,8 @@
-"""ORDER BY, and the first rows of an order (top-N).
+"""ORDER BY, also with LIMIT (top-N).
 
-Rows are sorted as they come, in runs of a few hundred thousand, and the runs are merged in the end,
-so that no call takes long. Runs that memory has no room for are merged into one in a file.
+Rows are sorted as they arrive, in runs of a few hundred thousand rows, and the runs are merged at
+the end, so that no call takes long. Runs that exceed the memory limit are merged into one run in a
+file.
 """
 
 from __future__ import annotations
@@ -26,21 +27,27 @@ if TYPE_CHECKING:
     from runnel.storage.spill import SpillFile
 
 LEAST_BUFFER = 8192
-"""A top-N sorts again when it holds twice the rows it needs, but not before it holds this many."""
+"""Minimum number of rows that a top-N buffers before it drops rows.
+
+It drops rows when it has buffered twice the number of rows that it needs.
+"""
 
 RUN_ROWS = 1 << 18
+"""Number of rows from which the buffered rows are sorted into a run."""
 RUN_BYTES = 1 << 28
-"""So many rows, or about so many bytes, are sorted at once."""
+"""Size in bytes from which the buffered rows are sorted into a run."""
 
 MOST_FILES = 32
-"""So many files are merged at once."""
+"""Maximum number of files that are merged at the same time."""
 
 
 class Sort(EmittingProcessor):
-    """Holds all its input, then emits it in order; each of several processors sorts its own input.
+    """Buffers all its input, then emits it in order.
 
-    With a count, only rows that may still be among the first ones are held: once there are enough,
-    the last of them bounds the first key of those that are taken in.
+    Each of several processors sorts its own input.
+
+    With a count, it retains only rows that may be among the first ones: after it has seen enough
+    rows, the first key of the last needed row is a bound for further rows.
     """
 
     holds_snapshots = True
@@ -55,8 +62,8 @@ class Sort(EmittingProcessor):
         self._skip = 0
         self._needed: int | None = None
         self._batches: list[pa.RecordBatch] = []
-        self._held = 0
-        self._held_bytes = 0
+        self._buffered_rows = 0
+        self._buffered_bytes = 0
         self._layout: RunLayout | None = None
         self._runs: list[pa.RecordBatch] = []
         self._run_rows = 0
@@ -84,32 +91,32 @@ class Sort(EmittingProcessor):
         if not batch.num_rows:
             return
         self._batches.append(batch)
-        self._held += batch.num_rows
-        self._held_bytes += size_of(batch)
-        if self._needed is not None and self._held > max(2 * self._needed, LEAST_BUFFER):
+        self._buffered_rows += batch.num_rows
+        self._buffered_bytes += size_of(batch)
+        if self._needed is not None and self._buffered_rows > max(2 * self._needed, LEAST_BUFFER):
             self._prune(self._needed)
-        if self._held >= RUN_ROWS or self._held_bytes >= RUN_BYTES:
+        if self._buffered_rows >= RUN_ROWS or self._buffered_bytes >= RUN_BYTES:
             self._end_run()
-        self.check_accumulated(self._held + self._run_rows)
-        held = self._held_bytes + self._run_bytes
-        if not self._reservation.is_trifle(held):
-            self._reservation.set(held)
+        self.check_accumulated(self._buffered_rows + self._run_rows)
+        size = self._buffered_bytes + self._run_bytes
+        if not self._reservation.is_trifle(size):
+            self._reservation.set(size)
             if self._reservation.must_spill:
                 self._spill()
 
     def _prune(self, needed: int) -> None:
-        """Keeps the first `needed` rows."""
+        """Retain only the first `needed` of the buffered rows, and set the bound."""
         rows = join_batches(self._batches)
         columns = self._ordering.columns(self._frame(rows))
         first = self._ordering.indices(columns).slice(0, needed)
         self._batches = [rows.take(first)]
-        self._held = len(first)
-        self._held_bytes = size_of(self._batches[0])
-        if self._held:
+        self._buffered_rows = len(first)
+        self._buffered_bytes = size_of(self._batches[0])
+        if self._buffered_rows:
             self._bound = columns[0][first[-1].as_py()]
 
     def _end_run(self) -> None:
-        """Sorts what was taken since the last run ended."""
+        """Sort the rows that arrived since the last run into a new run."""
         if not self._batches:
             return
         rows = join_batches(self._batches)
@@ -124,10 +131,10 @@ class Sort(EmittingProcessor):
         self._runs.append(run)
         self._run_rows += run.num_rows
         self._run_bytes += size_of(run)
-        self._batches, self._held, self._held_bytes = [], 0, 0
+        self._batches, self._buffered_rows, self._buffered_bytes = [], 0, 0
 
     def _spill(self) -> None:
-        """Merges all that is in memory into one run in a file."""
+        """Merge all rows in memory into one run in a file."""
         self._end_run()
         if self._runs and self._layout is not None:
             self._write(merged(self._layout, [chunks(run) for run in self._runs]))
@@ -178,8 +185,10 @@ class Sort(EmittingProcessor):
         self._let_go()
 
     def state(self) -> Iterator[pa.RecordBatch]:
-        """The rows that are held; once they are in order they are emitted before a snapshot, and
-        nothing is left."""
+        """Yield the buffered rows.
+
+        After the end of the input there is none: the sorted rows are emitted before the snapshot.
+        """
         if self._is_sorted:
             return
         if self._layout is not None:
@@ -211,7 +220,10 @@ class Sort(EmittingProcessor):
 def sort(
     keys: tuple[SortKey, ...], count: Expression | None, offset: Expression | None
 ) -> ProcessorFactory:
-    """A supplier of processors that emit their input ordered by `keys`, leaving out `offset` rows
-    and then giving at most `count` (None: all)."""
+    """Return a supplier of processors that emit their input ordered by `keys`.
+
+    count: the number of rows to emit after `offset` rows; None: all.
+    offset: the number of rows to skip; None: 0.
+    """
     ordering = Ordering(keys)
     return lambda: Sort(ordering, count, offset)

@@ -1,9 +1,9 @@
-"""Sorted runs of rows, in memory or in files, and the merging of them a slice at a time.
+"""Sorted runs of rows, in memory or in files, and merging them slice by slice.
 
-A run is cut into chunks, each of which holds the rows and, behind them, their sort keys as sortable
-columns. To merge, the least last row of all the chunks at hand is found; of each chunk the rows up
-to it (a binary search) are put together and sorted. Nothing that comes later can belong before
-them.
+A run is divided into chunks. A chunk has the columns of its rows, followed by their sort keys as
+sortable columns. Each step of a merge looks at the current chunk of each run and finds the least of
+their last rows. From each chunk it takes the rows up to that one (by binary search), concatenates
+and sorts them. No later row can belong before these rows.
 """
 
 from __future__ import annotations
@@ -18,13 +18,19 @@ from runnel.expressions.kernels.sorting import Direction, sorted_rows
 from runnel.storage.memory_budget import size_of
 
 CHUNK_BYTES = 1 << 22
-"""About how many bytes a chunk has at most."""
+"""Approximate maximum size of a chunk in bytes."""
 
 Chunks = Iterator[pa.RecordBatch]
 
 
 class RunLayout:
-    """How the chunks of a sort look: the columns of the rows, then the keys."""
+    """The schema of a sort's chunks: the columns of the rows, then the keys.
+
+    schema: the schema of the rows.
+    directions: whether each key descends, and whether its NULLs come first.
+    width: the number of columns of the rows.
+    run_schema: the schema of the chunks.
+    """
 
     def __init__(
         self, schema: pa.Schema, keys: Sequence[pa.DataType], directions: Sequence[Direction]
@@ -39,7 +45,7 @@ class RunLayout:
         )
 
     def run(self, rows: pa.RecordBatch, keys: list[pa.Array]) -> pa.RecordBatch:
-        """Rows and keys in order."""
+        """Make a sorted run of rows and their keys."""
         return self.sorted(
             pa.RecordBatch.from_arrays([*rows.columns, *keys], schema=self.run_schema)
         )
@@ -48,14 +54,14 @@ class RunLayout:
         return run.take(sorted_rows(run.columns[self.width :], self.directions))
 
     def rows(self, chunk: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a chunk, without their keys."""
+        """Return the rows of a chunk, without their keys."""
         return make_batch(chunk.columns[: self.width], self.schema, chunk.num_rows)
 
     def key_at(self, chunk: pa.RecordBatch, row: int) -> list[Any]:
         return [_plain(column)[row].as_py() for column in chunk.columns[self.width :]]
 
     def is_after(self, key: list[Any], other: list[Any]) -> bool:
-        """Whether a row with `key` comes after one with `other`."""
+        """Whether a row with the key `key` comes after a row with the key `other`."""
         for mine, theirs, (descending, nulls_first) in zip(
             key, other, self.directions, strict=True
         ):
@@ -68,21 +74,25 @@ class RunLayout:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """Dates and times as the numbers behind them, all of which Python has."""
+    """View dates and times as integers, since Python's types don't cover all their values."""
     if pa.types.is_temporal(column.type):
         return column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
     return column
 
 
 def chunks(run: pa.RecordBatch) -> Chunks:
-    """A run in memory as chunks."""
+    """Divide a run in memory into chunks."""
     rows = max(1, min(MAX_ROWS, run.num_rows * CHUNK_BYTES // max(size_of(run), 1)))
     for start in range(0, run.num_rows, rows):
         yield run.slice(start, rows)
 
 
 class _Front:
-    """The chunk of a run that is at hand, and how much of it was taken."""
+    """The current chunk of a run, and how many of its rows were taken.
+
+    chunk: the current chunk; None at the end of the run.
+    last: the key of the last row of the chunk.
+    """
 
     def __init__(self, layout: RunLayout, source: Chunks) -> None:
         self._layout = layout
@@ -99,7 +109,7 @@ class _Front:
             self.last = self._layout.key_at(self.chunk, self.chunk.num_rows - 1)
 
     def take_to(self, bound: list[Any]) -> pa.RecordBatch:
-        """The rows that don't come after `bound`, which are gone then."""
+        """Remove and return the rows of the chunk that aren't after `bound`."""
         assert self.chunk is not None
         low, high = self._start, self.chunk.num_rows
         while low < high:
@@ -121,16 +131,19 @@ class _Front:
 
 
 def merged(layout: RunLayout, runs: Sequence[Chunks]) -> Chunks:
-    """The chunks of all runs as those of one, equal rows in the order of the runs where they come
-    in one slice."""
+    """Merge runs into one. Equal rows of one slice keep the order of the runs."""
+    # Example: the runs [1, 4 | 9] and [2, 3 | 8], each of two chunks. The last rows of the current
+    # chunks are 4 and 3, so the bound is 3: the slice is 1 from the first run and 2, 3 from the
+    # second. Then the chunks are [4] and [8], the bound is 4, and the slice is 4. Then they are [9]
+    # and [8], and the slice is 8; the rest of the first run follows unchanged.
     fronts = [front for front in (_Front(layout, run) for run in runs) if front.chunk is not None]
     while len(fronts) > 1:
         bound = fronts[0].last
         for front in fronts[1:]:
             if layout.is_after(bound, front.last):
                 bound = front.last
-        pieces = [piece for piece in (front.take_to(bound) for front in fronts) if piece.num_rows]
-        yield pieces[0] if len(pieces) == 1 else layout.sorted(join_batches(pieces))
+        taken = [part for part in (front.take_to(bound) for front in fronts) if part.num_rows]
+        yield taken[0] if len(taken) == 1 else layout.sorted(join_batches(taken))
         fronts = [front for front in fronts if front.chunk is not None]
     if fronts:
         yield from fronts[0].rest()
@@ -139,14 +152,14 @@ def merged(layout: RunLayout, runs: Sequence[Chunks]) -> Chunks:
 def bounded(
     batches: Iterator[pa.RecordBatch], skip: int, count: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Without the first `skip` rows, and of the others at most `count`."""
+    """Skip the first `skip` rows, and then yield at most `count` rows (None: all)."""
     for batch in batches:
         if count is not None and count <= 0:
             return
         if skip:
             skipped = min(skip, batch.num_rows)
             skip -= skipped
-            batch = batch.slice(skipped)  # noqa: PLW2901 - the rest of it
+            batch = batch.slice(skipped)  # noqa: PLW2901 - the rest of the batch
         if count is not None:
             batch = batch.slice(0, count)  # noqa: PLW2901
             count -= batch.num_rows

@@ -1,7 +1,7 @@
-"""ORDER BY the event time on streams: rows come out in order as watermarks complete them.
+"""ORDER BY the event time on streams: emits rows in order when a watermark completes them.
 
-A row without a time may come at any time, so that it can't be said to come first: those rows come
-with the last ones.
+A row whose time is NULL may arrive at any time, so no watermark completes it. Such rows are emitted
+at the end of the input.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from runnel.processors.stateful.until_watermark import HoldingProcessor
 
 
 class TimedSort(HoldingProcessor):
-    """Sorts the rows that a watermark completes; none that comes later is before them."""
+    """Sorts the rows that a watermark completes. Later rows belong after them."""
 
-    def __init__(self, ordering: Ordering, holding: CompiledHolding, diverts: bool) -> None:
-        super().__init__(holding, diverts=diverts)
+    def __init__(self, ordering: Ordering, buffering: CompiledHolding, emits_late: bool) -> None:
+        super().__init__(buffering, emits_late=emits_late)
         self._ordering = ordering
 
     def results(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -34,10 +34,13 @@ class TimedSort(HoldingProcessor):
 
 
 def timed_sort(
-    keys: Sequence[SortKey], holding: Holding, diverts: bool = False
+    keys: Sequence[SortKey], buffering: Holding, emits_late: bool = False
 ) -> ProcessorFactory:
-    """A supplier of processors that give the rows in the order of `keys`; the first ascends, and
-    `holding` bounds it.
-    `diverts`: whether late rows go to output 1."""
-    ordering, compiled = Ordering(keys), CompiledHolding(holding)
-    return lambda: TimedSort(ordering, compiled, diverts)
+    """Return a supplier of processors that emit their rows in the order of `keys`.
+
+    keys: the sort keys, of which the first ascends.
+    buffering: how long rows wait; its bounded column is the first key.
+    emits_late: whether late rows are emitted on output 1.
+    """
+    ordering, compiled = Ordering(keys), CompiledHolding(buffering)
+    return lambda: TimedSort(ordering, compiled, emits_late)

@@ -1,5 +1,8 @@
-"""Records that a source can't read, in a job that takes snapshots: they are committed with the
-snapshot that holds the place up to which was read, so that each is diverted once."""
+"""Malformed records of a job that takes snapshots.
+
+The records are committed together with the snapshot that has the read position after them, so that
+each record is written exactly once.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,14 @@ from runnel.relation.nodes import Divert
 
 
 class DurableDivertingPartition(DivertingPartition):
-    """Its position tells what it staged, beside the partition's own. It ends when its last records
-    are committed, since what has ended has no position any more."""
+    """A partition whose position includes the records that it has staged.
 
-    def __init__(self, partition: SourcePartition, divert: Divert, context: JobContext) -> None:
-        super().__init__(partition, divert)
+    It ends only when its last records are committed, since a partition that has ended has no
+    position.
+    """
+
+    def __init__(self, partition: SourcePartition, output: Divert, context: JobContext) -> None:
+        super().__init__(partition, output)
         self._context = context
         self._epoch = 0
         self._staged: list[Token] = []
@@ -68,7 +74,7 @@ class DurableDivertingPartition(DivertingPartition):
         self._epoch, self._recovering = token["epoch"], token["staged"]
         if self._recovering:
             self._opened()
-        # Last: where the place is gone it may be told to go on elsewhere.
+        # The partition seeks last: if its position has expired, it may have to continue elsewhere.
         if token["place"] is not None:
             self._partition.seek(token["place"])
 
@@ -78,12 +84,12 @@ class DurableDivertingPartition(DivertingPartition):
         finally:
             sink, self._sink = self._sink, None
             if sink is not None:
-                # What is staged stays: the snapshot that counts may hold it. What isn't is met
-                # again.
+                # Staged records remain, since the last complete snapshot may contain them. Records
+                # that aren't staged are read again.
                 sink.close()
 
     def _opened(self) -> Sink:
-        """The sink, which has recovered before anything is written."""
+        """Return the sink; it recovers before the first record is written."""
         is_new = self._sink is None
         sink = super()._opened()
         if is_new:
@@ -92,4 +98,4 @@ class DurableDivertingPartition(DivertingPartition):
 
 
 def _nobody() -> None:
-    """Not opened yet."""
+    """The waker before the partition is opened."""

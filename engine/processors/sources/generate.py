@@ -17,17 +17,17 @@ from runnel.processors.constants import constant
 from runnel.processors.stateful.buffered import EmittingProcessor
 
 STREAM_ROWS = 1024
-"""The most rows that a GENERATE_STREAM puts in one batch."""
+"""Maximum number of rows in a batch of GENERATE_STREAM."""
 
 STREAM_BATCHES = 16
-"""How many batches of a GENERATE_STREAM that is behind are made in one call."""
+"""Maximum number of batches that one call of GENERATE_STREAM produces if it has fallen back."""
 
 LEAST_PAUSE = 1_000_000
-"""How long (ns) a GENERATE_STREAM sleeps at least, however high the rate."""
+"""Minimum time that GENERATE_STREAM sleeps, whatever its rate, in nanoseconds."""
 
 
 class GenerateSeries(EmittingProcessor):
-    """Emits start, start + step, … as far as stop, all from the processor with index 0."""
+    """Emits start, start + step, … up to stop, all from the processor with index 0."""
 
     holds_snapshots = True
 
@@ -52,16 +52,17 @@ class GenerateSeries(EmittingProcessor):
 
     def _series(self, start: int, step: int, count: int) -> Iterator[pa.RecordBatch]:
         for first in range(0, count, MAX_ROWS):
-            places = np.arange(min(MAX_ROWS, count - first), dtype=np.int64)
-            # With one value the step may be anything, also too large for the places to be
-            # multiplied with.
-            values = places * step + (start + first * step) if count > 1 else places + start
+            offsets = np.arange(min(MAX_ROWS, count - first), dtype=np.int64)
+            # With a single value the step may be so large that the multiplication would overflow.
+            values = offsets * step + (start + first * step) if count > 1 else offsets + start
             yield make_batch([from_numbers(values, pa.int64())], self._schema, len(values))
 
 
 class GenerateStream(EmittingProcessor):
-    """Emits 0, 1, 2, … without end, `rate` rows per second of the job's clock, all from the
-    processor with index 0."""
+    """Emits 0, 1, 2, … without end, all from the processor with index 0.
+
+    It emits `rate` rows per second of the job's clock.
+    """
 
     def __init__(self, arguments: tuple[Expression, ...], schema: pa.Schema) -> None:
         super().__init__()
@@ -77,7 +78,7 @@ class GenerateStream(EmittingProcessor):
         if self._rate < 0:
             raise DataError(
                 "the rate of GENERATE_STREAM cannot be negative",
-                hint="give it the number of rows per second",
+                hint="set it to the number of rows per second",
                 position=self._arguments[0].position,
             )
 
@@ -88,7 +89,7 @@ class GenerateStream(EmittingProcessor):
             return True
         now = self.context.job.clock()
         if self._started is None:
-            # After a restart the next row is due as long after it as it would have been without.
+            # After a restart the rows that were emitted before count as emitted at the same rate.
             self._started = now - (self._emitted * 1_000_000_000 // self._rate if self._rate else 0)
         due = (now - self._started) * self._rate // 1_000_000_000
         for _ in range(STREAM_BATCHES):
@@ -104,7 +105,7 @@ class GenerateStream(EmittingProcessor):
         return False
 
     def state(self) -> Iterable[pa.RecordBatch]:
-        """How many rows were emitted."""
+        """Yield the number of emitted rows."""
         if not self.context.index:
             yield pa.RecordBatch.from_arrays(
                 [from_numbers(np.array([self._emitted]), pa.int64())], names=["emitted"]
@@ -136,9 +137,13 @@ def _whole_number(argument: Expression, context: ProcessorContext, function: str
 def generate(
     function: str, arguments: tuple[Expression, ...], names: tuple[str, ...]
 ) -> ProcessorFactory:
-    """A supplier of processors for "generate_series" (start, stop and perhaps step) or
-    "generate_stream" (rows per second). The arguments are integers free of columns; the one column
-    is BIGINT."""
+    """Return a supplier of processors for a table function.
+
+    function: "generate_series", with the arguments start, stop and optionally step, or
+        "generate_stream", with the number of rows per second.
+    arguments: integers that refer to no columns.
+    names: the name of the only column, a BIGINT.
+    """
     schema = pa.schema([pa.field(names[0], pa.int64())])
     kinds: dict[str, type[GenerateSeries] | type[GenerateStream]] = {
         "generate_series": GenerateSeries,

@@ -1,5 +1,7 @@
-"""Watermarks for rows that don't come from a scan: from a generator, or from an operator that
-computes the time."""
+"""Watermarks for rows that don't come from a scan.
+
+Such rows come from a generator, or from an operator that computes the event time.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from runnel.processors.sources.partition_watermarks import (
 
 
 class ImposeOrder(Processor):
-    """Passes on rows, each batch followed by a watermark. Its input is one partition."""
+    """Emits its rows, each batch followed by a watermark. Its input counts as one partition."""
 
     def __init__(self, rule: CompiledTimeRule) -> None:
         self._rule = rule
@@ -47,8 +49,11 @@ class ImposeOrder(Processor):
             self.alarm = self._times.next_idle() or 0
 
     def on_alarm(self) -> bool:
-        """At the second of two in a row the input is idle: with a full outbox rows may have waited
-        in it all the time, and they come between the two."""
+        """At the second of two consecutive alarms the input is idle.
+
+        One alarm isn't enough: while the outbox was full, rows may have waited in the inbox. They
+        are processed between the two alarms.
+        """
         now = self.context.job.clock()
         if not self._is_suspected:
             self._is_suspected, self.alarm = True, now
@@ -70,7 +75,7 @@ class ImposeOrder(Processor):
         return self._drain()
 
     def process_watermark(self, watermark: Watermark) -> bool:
-        """Those of other columns go on as they are."""
+        """Emit watermarks with other numbers unchanged."""
         return self._drain() and (
             watermark.column == self._rule.rule.watermark or self.outbox.offer(watermark)
         )
@@ -88,8 +93,7 @@ class ImposeOrder(Processor):
         self._restored.extend(batch.column(0).to_pylist())
 
     def finish_restore(self) -> bool:
-        """Goes on with the least of what several processors promised: the rows of any may come to
-        this one."""
+        """Resume from the least watermark of all processors: rows of any of them may come here."""
         known = [time for time in self._restored if time is not None]
         if known and len(known) == len(self._restored):
             self._times.restore(0, min(known), is_idle=False)
@@ -97,6 +101,6 @@ class ImposeOrder(Processor):
 
 
 def impose_order(rule: TimeRule) -> ProcessorFactory:
-    """A supplier of processors that give watermarks of their input's rows by `rule`."""
+    """Return a supplier of processors that generate watermarks from their rows by `rule`."""
     compiled = CompiledTimeRule(rule)
     return lambda: ImposeOrder(compiled)

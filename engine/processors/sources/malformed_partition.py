@@ -1,4 +1,4 @@
-"""A partition whose malformed records are written to a mapping as they are met."""
+"""A partition that writes its malformed records to a mapping when it reads them."""
 
 from __future__ import annotations
 
@@ -24,17 +24,19 @@ from runnel.relation.nodes import Divert
 from runnel.sqltypes import VARCHAR
 
 MOST_WAITING = 4096
-"""So many records wait at most for their commit; they are committed at once where nothing else is
-to be read."""
+"""Maximum number of records that wait for a commit.
+
+They are committed earlier when the source has no rows at the time.
+"""
 
 
 class DivertingPartition(SourcePartition):
-    """One partition of such a source, with a sink of its own."""
+    """A partition that writes its malformed records to a sink of its own."""
 
-    def __init__(self, partition: SourcePartition, divert: Divert) -> None:
+    def __init__(self, partition: SourcePartition, output: Divert) -> None:
         self._partition = partition
         self.identity = partition.identity
-        self._divert = divert
+        self._output = output
         self._sink: Sink | None = None
         self._waiting = 0
 
@@ -50,7 +52,7 @@ class DivertingPartition(SourcePartition):
         return item
 
     def _read_on(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
-        """Reads, and writes the records that can't be read."""
+        """Read once, and write the malformed records."""
         item = self._partition.read()
         self.malformed = self._partition.malformed
         records = self._partition.take_malformed()
@@ -77,23 +79,23 @@ class DivertingPartition(SourcePartition):
             sink, self._sink = self._sink, None
             if sink is not None:
                 try:
-                    # Their places were read: who stops a query here still wants to know of them.
+                    # These records were read, so they are reported even if the query is stopped.
                     if self._waiting:
                         sink.commit(sink.stage(0))
                 finally:
                     sink.close()
 
     def _write(self, records: Sequence[MalformedRecord]) -> None:
-        schema = pa.schema([(name, pa.string()) for name in self._divert.fields])
+        schema = pa.schema([(name, pa.string()) for name in self._output.fields])
         columns = [
-            array_of(list(map(attrgetter(name), records)), VARCHAR) for name in self._divert.fields
+            array_of(list(map(attrgetter(name), records)), VARCHAR) for name in self._output.fields
         ]
         self._opened().write(make_batch(columns, schema, len(records)))
         self._waiting += len(records)
 
     def _opened(self) -> Sink:
         if self._sink is None:
-            self._sink = self._divert.table.sink(self._divert.request)
+            self._sink = self._output.table.sink(self._output.request)
         return self._sink
 
     def _commit(self) -> None:

@@ -1,5 +1,4 @@
-"""Records that a source can't read, on their way to the mapping that 'onError' = 'divert:…'
-names."""
+"""Writes malformed records of a source to the mapping that `'onError' = 'divert:…'` names."""
 
 from __future__ import annotations
 
@@ -18,20 +17,24 @@ from runnel.processors.sources.malformed_partition import DivertingPartition
 from runnel.relation.nodes import Divert
 
 FIELDS = ("place", "record", "reason")
-"""The columns that a mapping may have for such records."""
+"""The columns that a mapping for malformed records may have."""
 
 
 class DivertingSource(Source):
-    """A source whose malformed records are written to a table as they are met. Blocking, since
-    sinks are. `place` tells the scans of a job apart, so that each finds again what it staged; ""
-    where a scan begins anew after a restart anyway."""
+    """A source that writes its malformed records to a table. Blocking, since sinks are blocking.
+
+    source: the source of rows and records.
+    output: the output for malformed records.
+    scan_id: identifies the scan within the job, so that it recovers the records that it staged; ""
+        if the scan begins from the start after a restart anyway.
+    """
 
     cooperative = False
 
-    def __init__(self, source: Source, divert: Divert, place: str = "") -> None:
+    def __init__(self, source: Source, output: Divert, scan_id: str = "") -> None:
         self._source = source
-        self._divert = divert
-        self._place = place
+        self._output = output
+        self._scan_id = scan_id
         self.is_repeatable, self.is_live = source.is_repeatable, source.is_live
         self.may_grow, self.kind, self.begins_anywhere = (
             source.may_grow,
@@ -40,16 +43,16 @@ class DivertingSource(Source):
         )
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        return [self._diverting(part, context) for part in self._source.split(context)]
+        return [self._with_output(part, context) for part in self._source.split(context)]
 
     def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
         staged: Sequence[Token] = ()
         if self._is_durable(context) and token is not None:
             token, staged = token["place"], token["staged"]
         try:
-            return self._diverting(self._source.reopen(identity, token, context), context)
+            return self._with_output(self._source.reopen(identity, token, context), context)
         except Error:
-            # The job may go on without the partition, but not without what was diverted of it.
+            # The job may continue without the partition, but not without its staged records.
             if staged:
                 self._recover(identity, staged, context)
             raise
@@ -60,12 +63,17 @@ class DivertingSource(Source):
     def settle(
         self, context: JobContext, saved: Mapping[str, Token | None], *, may_give_up: bool
     ) -> None:
-        """Commits what a job that doesn't run has staged of such records as far as its last
-        snapshot counts it, which has the positions `saved` by partition, and gives the rest up.
-        `may_give_up`: what can't be committed as well."""
+        """Commit the staged records of a job that doesn't run, and abort its other records.
+
+        Records are committed if they belong to the last snapshot.
+
+        saved: the positions in that snapshot, by the name of the partition.
+        may_give_up: whether records that can't be committed are aborted too; if not, the error is
+            raised.
+        """
         if not self._is_durable(context):
             return
-        # What a partition without an identity is called is its number.
+        # The name of a partition without an identity is its number.
         identities = {name: "" if name.isdecimal() else name for name in saved}
         try:
             identities.update(self._identities(context))
@@ -85,7 +93,7 @@ class DivertingSource(Source):
                 self._recover(identity, (), context)
 
     def _identities(self, context: JobContext) -> dict[str, str]:
-        """Those of the partitions that there are now, by their names in a snapshot."""
+        """Return the identities of the current partitions, by their names in a snapshot."""
         from runnel.processors.sources.scan_state import named
 
         found = named(self._source.split(context))
@@ -94,26 +102,30 @@ class DivertingSource(Source):
         return {name: partition.identity for name, partition in found.items()}
 
     def _recover(self, identity: str, staged: Sequence[Token], context: JobContext) -> None:
-        sink = self._divert.table.sink(self._durable_request(identity, context))
+        sink = self._output.table.sink(self._durable_request(identity, context))
         try:
             sink.recover(staged)
         finally:
             sink.close()
 
     def _is_durable(self, context: JobContext) -> bool:
-        """Whether records are committed with the snapshots. Where reading begins anew after a
-        failure, they come again."""
-        return context.guarantee is not Guarantee.NONE and self.is_repeatable and bool(self._place)
+        """Whether records are committed with the snapshots.
 
-    def _diverting(self, partition: SourcePartition, context: JobContext) -> SourcePartition:
+        They aren't if reading begins from the start after a failure, as they are then read again.
+        """
+        return (
+            context.guarantee is not Guarantee.NONE and self.is_repeatable and bool(self._scan_id)
+        )
+
+    def _with_output(self, partition: SourcePartition, context: JobContext) -> SourcePartition:
         if not self._is_durable(context):
-            return DivertingPartition(partition, self._divert)
-        # Loaded on first use: only named jobs take snapshots.
+            return DivertingPartition(partition, self._output)
+        # Imported on first use: only named jobs take snapshots.
         from runnel.processors.sources.durable_malformed_records import DurableDivertingPartition
 
         request = self._durable_request(partition.identity, context)
-        return DurableDivertingPartition(partition, replace(self._divert, request=request), context)
+        return DurableDivertingPartition(partition, replace(self._output, request=request), context)
 
     def _durable_request(self, identity: str, context: JobContext) -> SinkRequest:
-        owner = f"{context.owner}/malformed records of {self._place}/{identity}"
-        return replace(self._divert.request, owner=owner)
+        owner = f"{context.owner}/malformed records of {self._scan_id}/{identity}"
+        return replace(self._output.request, owner=owner)

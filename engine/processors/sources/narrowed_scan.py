@@ -1,4 +1,4 @@
-"""Reading a fragment of another engine once it is known which of its rows a join wants."""
+"""Reads a fragment of another engine with a dynamic filter: the keys of the other join side."""
 
 from __future__ import annotations
 
@@ -21,26 +21,28 @@ Keys = tuple[Expression, ...]
 
 
 class NarrowedScan(Scan):
-    """Takes the keys that come on its inputs to their end, then reads what they leave of the
-    fragment's rows."""
+    """Collects the keys from its inputs, then reads the rows of the fragment that pass the filters.
+
+    The keys of filter number i arrive on input i.
+    """
 
     def __init__(
         self, share: ScanShare, transform: Transform, rows: NarrowableRows, keys: Sequence[Keys]
     ) -> None:
         super().__init__(share, transform, cooperative=True, slow=False)
         self._rows = rows
-        self._wanted = [(item, WantedKeys([key.type for key in item])) for item in keys]
+        self._filters = [(item, WantedKeys([key.type for key in item])) for item in keys]
         self._is_split = False
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
         batch = inbox.poll()
         if batch is not None:
-            self._wanted[ordinal][1].add(batch)
+            self._filters[ordinal][1].add(batch)
 
     def complete(self) -> bool:
         if not self._is_split:
             self._is_split = True
-            self._partitions = list(self._rows.partitions(self._wanted))
+            self._partitions = list(self._rows.partitions(self._filters))
             self._begun = [False] * len(self._partitions)
         return super().complete()
 
@@ -55,7 +57,7 @@ class _Supplier(ProcessorSupplier):
 
 
 class NarrowedScanSupplier(ProcessorMetaSupplier):
-    """Has the fragment prepared when the job starts: what it sees is fixed then."""
+    """Prepares the fragment when the job starts, which fixes the version of its data."""
 
     def __init__(
         self, source: FragmentSource, keys: Sequence[Keys], names: tuple[str, ...]
@@ -78,6 +80,11 @@ class NarrowedScanSupplier(ProcessorMetaSupplier):
 def narrowed_scan(
     source: FragmentSource, keys: Sequence[Keys], names: tuple[str, ...]
 ) -> NarrowedScanSupplier:
-    """A supplier of one processor that gives the rows of a fragment, called by `names`, for which
-    each of `keys` may be among the rows that come on the input of its number."""
+    """Return a supplier of one processor that reads a fragment with dynamic filters.
+
+    source: the fragment.
+    keys: for each filter, expressions over the columns of the fragment. A row passes if their
+        values may be among the rows that arrive on the input with the filter's number.
+    names: the names of the result's columns.
+    """
     return NarrowedScanSupplier(source, keys, names)

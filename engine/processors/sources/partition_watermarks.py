@@ -1,10 +1,9 @@
-"""Watermarks at their origin: what the partitions of a source promise, from the event times of
-their rows.
+"""Generates watermarks from the event times of the rows of a source's partitions.
 
-Each partition's watermark is the greatest event time seen in it less the allowed lag, and strictly
-increasing; what is passed on is the minimum over the partitions of one processor. A partition that
-gave nothing for the idle time-out, or says that it is at its end for now, doesn't hold back the
-others.
+The watermark of a partition is its greatest observed event time minus the allowed lag. It is
+strictly increasing. A processor emits the minimum over its partitions. A partition that returned
+no rows for the idle timeout, or reports that it is at its end for now, doesn't hold back the
+watermark.
 """
 
 from __future__ import annotations
@@ -24,23 +23,29 @@ from runnel.processor import ACTIVE, Active, Idle, Item, Watermark
 from runnel.watermarks import WatermarkCoalescer
 
 IDLE_TIMEOUT = 1_000
-"""Milliseconds, where nothing else is said."""
+"""The default idle timeout in milliseconds."""
 
 LEAST_TIME = -(1 << 62)
+"""A watermark is greater than this, so that offsets of bounds can be added without overflow."""
 GREATEST_TIME = 1 << 62
-"""Event times beyond these say nothing: a watermark stays within them, so that bounds may be added
-to it."""
+"""A watermark is at most this, for the same reason."""
 
 EARLIEST = -(1 << 63)
+"""The least possible event time."""
 LATEST = (1 << 63) - 1
-"""The least and the greatest event time that there may be."""
+"""The greatest possible event time."""
 
 
 @frozen
 class TimeRule:
-    """How event times are found in a batch: `time` (an expression over its columns) of the rows for
-    which `condition` is true (None: all). `lag` in units of event time; `watermark` is its number;
-    `idle_timeout` in milliseconds (None: IDLE_TIMEOUT; 0: a partition is never idle)."""
+    """How watermarks are generated from a batch.
+
+    time: the event time, an expression over the columns of the batch.
+    condition: only rows for which it is true count; None: all rows.
+    lag: the difference between the greatest event time and the watermark, in units of event time.
+    watermark: the number of the watermark.
+    idle_timeout: in milliseconds; None: IDLE_TIMEOUT; 0: a partition is never idle.
+    """
 
     time: Expression
     condition: Expression | None
@@ -50,8 +55,10 @@ class TimeRule:
 
 
 def event_times(column: pa.Array) -> pa.Array:
-    """Event times as int64: integers as they are, temporal values as microseconds since 1970. NULL
-    stays NULL."""
+    """Convert a column of event times to int64.
+
+    Integers remain unchanged, temporal values become microseconds since 1970, NULL stays NULL.
+    """
     kind = column.type
     if pa.types.is_integer(kind):
         return column if kind == pa.int64() else column.cast(pa.int64())
@@ -61,7 +68,7 @@ def event_times(column: pa.Array) -> pa.Array:
 
 
 def less(times: Indexes, by: int) -> Indexes:
-    """Times less a number; what is out of int64's range is as far out as can be."""
+    """Subtract a number from times; a result outside of int64 becomes EARLIEST or LATEST."""
     with np.errstate(over="ignore"):
         found: Indexes = times - by
     if by > 0:
@@ -72,7 +79,11 @@ def less(times: Indexes, by: int) -> Indexes:
 
 
 class CompiledTimeRule:
-    """A TimeRule made ready, shared by executions."""
+    """A compiled TimeRule, shared by executions.
+
+    rule: the rule.
+    idle_after: the idle timeout in nanoseconds; 0: a partition is never idle.
+    """
 
     def __init__(self, rule: TimeRule) -> None:
         self.rule = rule
@@ -82,7 +93,7 @@ class CompiledTimeRule:
         self.idle_after = timeout * 1_000_000
 
     def greatest(self, batch: pa.RecordBatch, context: EvaluationContext) -> int | None:
-        """The greatest event time of a batch; None where there is none."""
+        """Return the greatest event time of a batch; None if it has none."""
         if self._select is not None:
             batch = self._select(batch, context)
         if not batch.num_rows:
@@ -96,15 +107,21 @@ class CompiledTimeRule:
 
 
 class PartitionTimes:
-    """The watermarks of the partitions, numbered from 0, of one processor. What the methods add to
-    `items` is to be offered, in order, after the rows that were read before. `now` is monotonic
-    ns."""
+    """The watermarks of the partitions of one processor.
+
+    Partitions are numbered from 0. The methods add items to `items`, which must be offered in order
+    after the rows that were read before. The parameter `now` is a monotonic time in nanoseconds.
+    """
 
     def __init__(self, rule: CompiledTimeRule, count: int, now: int, origin: str = "") -> None:
-        """`origin`: the name under which the processor tells its idleness."""
+        """Begin without watermarks.
+
+        count: the number of partitions.
+        origin: the name under which the processor reports its idleness; "" for none.
+        """
         self._rule = rule
         self._origin = origin
-        self._is_told_idle = False
+        self._is_reported_idle = False
         self._resumptions = 0
         self._resumption: Active | None = None
         self._coalescer = WatermarkCoalescer(count, "a source")
@@ -116,19 +133,19 @@ class PartitionTimes:
     def read(
         self, partition: int, batch: pa.RecordBatch, context: EvaluationContext, now: int
     ) -> None:
-        """A partition gave rows."""
+        """Process the event times of a batch that a partition returned."""
         self._active(partition, now)
         greatest = self._rule.greatest(batch, context)
         if greatest is not None:
             self._advance(partition, greatest - self._rule.rule.lag)
 
-    def promise(self, partition: int, time: int, now: int) -> None:
-        """The source itself says that a partition has no earlier event times from here on."""
+    def advance(self, partition: int, time: int, now: int) -> None:
+        """Process a mark of the source: later rows of the partition have no earlier event times."""
         self._active(partition, now)
         self._advance(partition, time)
 
     def paused(self, partition: int, now: int, at_end: bool) -> None:
-        """A partition has nothing now; `at_end`: it expects nothing soon."""
+        """Process that a partition has no rows now; with `at_end` it expects none soon."""
         if self._is_idle[partition] or not self._rule.idle_after:
             return
         if at_end or now >= self._idle_at[partition]:
@@ -136,25 +153,28 @@ class PartitionTimes:
             self._add(self._coalescer.idle(partition))
 
     def ended(self, partition: int) -> None:
+        """Process the end of a partition."""
         self._is_idle[partition] = True
         self._add(self._coalescer.done(partition))
 
     def take_resumption(self) -> Active | None:
-        """What is to be offered before the rows that were read last, if these are the first after
-        an idle time."""
+        """Remove and return the item to offer before the rows that were read last.
+
+        There is one only if these rows are the first ones after an idle time.
+        """
         found, self._resumption = self._resumption, None
         return found
 
     def _add(self, items: Sequence[Watermark | Idle]) -> None:
         for item in items:
             if isinstance(item, Idle):
-                self._is_told_idle = True
+                self._is_reported_idle = True
                 self.items.append(Idle({self._origin: self._resumptions} if self._origin else None))
             else:
                 self.items.append(item)
 
     def next_idle(self) -> int | None:
-        """When the next of the partitions that pause becomes idle; None if there is none."""
+        """Return when the next partition without rows becomes idle; None if there is none."""
         if not self._rule.idle_after:
             return None
         return min(
@@ -163,7 +183,7 @@ class PartitionTimes:
         )
 
     def watermark(self, partition: int) -> int | None:
-        """The watermark of a partition, if it has one."""
+        """Return the watermark of a partition; None if it has none."""
         time = self._last[partition]
         return time if time > LEAST_TIME else None
 
@@ -171,8 +191,7 @@ class PartitionTimes:
         return self._is_idle[partition]
 
     def restore(self, partition: int, time: int | None, is_idle: bool) -> None:
-        """Goes on with what a partition had promised. One that was idle still holds nothing
-        back."""
+        """Resume with the watermark of a partition; a partition that was idle remains idle."""
         if time is not None:
             self._advance(partition, time)
         if is_idle:
@@ -184,8 +203,8 @@ class PartitionTimes:
         if self._is_idle[partition]:
             self._is_idle[partition] = False
             self._coalescer.active(partition)
-        if self._is_told_idle:
-            self._is_told_idle = False
+        if self._is_reported_idle:
+            self._is_reported_idle = False
             self._resumptions += 1
             self._resumption = Active(self._origin, self._resumptions) if self._origin else ACTIVE
 

@@ -1,5 +1,8 @@
-"""Reading a source: its partitions are dealt out to processors, and filter and projection are
-applied as they are read."""
+"""Scans: reads a source.
+
+The partitions of the source are distributed among processors. Filter and projection are applied to
+the batches while reading.
+"""
 
 from __future__ import annotations
 
@@ -32,19 +35,23 @@ from runnel.processors.sources.scan_state import (
 from runnel.processors.stateful.buffered import MAKING_TIME, EmittingProcessor
 
 READS_PER_CALL = 16
-"""How many batches one call reads at most, besides the bound in time; a cooperative call should be
-short."""
+"""Maximum number of batches that one cooperative call reads, in addition to the limit in time."""
 
 FAR_FUTURE = 1 << 62
-
+"""The due time of a partition that is read only after it has woken its reader."""
 
 FEW_ROWS = 4096
-"""A batch of fewer is worth waiting for more, where the job may."""
+"""After a batch of fewer rows, a partition rests if the job allows lingering."""
 
 
 class OpenPartition:
-    """A partition and when to read it next: at once if `due` is 0, at that time (monotonic ns), or,
-    if it is FAR_FUTURE, when it wakes us, but not before `resting`."""
+    """An open partition, and when to read it next.
+
+    number: the number of the partition in its processor.
+    due: the time of the next read, in monotonic nanoseconds; 0: now; FAR_FUTURE: after the
+        partition has woken its reader.
+    resting: the earliest time of the next read after a wake-up.
+    """
 
     def __init__(self, number: int, partition: SourcePartition, wake: Callable[[], None]) -> None:
         self.number = number
@@ -55,7 +62,7 @@ class OpenPartition:
         partition.open(self._wake)
 
     def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
-        # Set before the read: a wake-up that comes while it runs must not be lost.
+        # Set before the read, so that a wake-up during the read isn't lost.
         self.due = FAR_FUTURE
         item = self.partition.read()
         if isinstance(item, Pause):
@@ -66,7 +73,7 @@ class OpenPartition:
         return item
 
     def rest(self, until: int) -> None:
-        """Isn't read before that time: more may come until then."""
+        """Don't read before the time `until`, so that more rows may arrive."""
         self.resting = self.due = until
 
     def _wake(self) -> None:
@@ -75,11 +82,14 @@ class OpenPartition:
 
 
 class Scan(EmittingProcessor):
-    """Reads its partitions in turn, each batch transformed. Partitions that pause are not touched
-    before they are due."""
+    """Reads its partitions in turn, and emits their transformed batches.
+
+    A partition that pauses isn't read before it is due.
+    """
 
     reads = 0
-    """How often something came, also where no row of it was wanted. Read by other threads."""
+    """Number of reads that returned an item, even if all rows were filtered out. Other threads read
+    it."""
 
     def __init__(
         self, share: ScanShare, transform: Transform, cooperative: bool, slow: bool
@@ -93,7 +103,7 @@ class Scan(EmittingProcessor):
         self._names = share.names
         self._begun = [False] * len(share.partitions)
         self._saved: list[SavedPartition] = []
-        self._over: list[SavedPartition] = []
+        self._ended: list[SavedPartition] = []
         self._transform = transform
         self._open: list[OpenPartition] | None = None
         self._next = 0
@@ -107,9 +117,12 @@ class Scan(EmittingProcessor):
         return self._share.skipped
 
     def tasks(self) -> tuple[int, int]:
-        """Tasks of another engine behind what it reads, done and known in all. From any thread."""
-        told = [partition.tasks() for partition in self._partitions]
-        return sum(done for done, _ in told), sum(known for _, known in told)
+        """Return the numbers of finished and of all known tasks of the engine that is read.
+
+        Safe for threads.
+        """
+        tasks = [partition.tasks() for partition in self._partitions]
+        return sum(done for done, _ in tasks), sum(known for _, known in tasks)
 
     def complete(self) -> bool:
         if self._open is None:
@@ -132,7 +145,7 @@ class Scan(EmittingProcessor):
         return False
 
     def _due_partition(self) -> OpenPartition | None:
-        """The next partition, in turn, that may be read now."""
+        """Return the next partition, in turn, that is due; None if there is none."""
         assert self._open is not None
         now = None
         for _ in range(len(self._open)):
@@ -146,7 +159,7 @@ class Scan(EmittingProcessor):
         return None
 
     def _read(self, partition: OpenPartition) -> bool:
-        """Reads once and offers what came. False: the outbox is full."""
+        """Read once and offer the result; returns false if the outbox is full."""
         assert self._open is not None
         try:
             item = partition.read()
@@ -178,14 +191,14 @@ class Scan(EmittingProcessor):
             self.emit_all(divided(batch, self._transform, evaluation, error.fitting))
 
     def observe(self, partition: int, item: pa.RecordBatch | EventTimeMark | Pause | End) -> None:
-        """A partition, by its number, gave something: a hook."""
+        """Hook: the partition of this number returned an item."""
 
     def nothing_due(self, partitions: Sequence[int]) -> bool:
-        """Nothing can be read of the open partitions now: a hook. False: the outbox is full."""
+        """Hook: none of the open partitions is due; returns false if the outbox is full."""
         return True
 
     def _wait(self) -> bool:
-        """Nothing can be read now: True if nothing ever will be."""
+        """Wait for a partition; returns true if all partitions have ended."""
         assert self._open is not None
         if not self._open:
             return self.drain()
@@ -197,17 +210,17 @@ class Scan(EmittingProcessor):
         return False
 
     def state(self) -> Iterable[pa.RecordBatch]:
-        """A row for each partition."""
+        """Return a batch with a row for each partition."""
         is_open = (
             {item.number for item in self._open}
             if self._open is not None
             else range(len(self._partitions))
         )
         rows = [self.saved(number, number in is_open) for number in range(len(self._partitions))]
-        return [encode([*self._over, *rows])]
+        return [encode([*self._ended, *rows])]
 
     def saved(self, number: int, is_open: bool) -> SavedPartition:
-        """What is saved of a partition."""
+        """Return the state of a partition."""
         name = self._names[number]
         if not is_open:
             return SavedPartition(name, is_begun=True, is_ended=True)
@@ -223,12 +236,15 @@ class Scan(EmittingProcessor):
         self._partitions = [partition for _, partition, _ in restored]
         self._begun = [item is not None and item.is_begun for _, _, item in restored]
         if not self.context.index:
-            self._over = [item for item in known if item.is_ended]
+            self._ended = [item for item in known if item.is_ended]
         self.partitions_restored([item for _, _, item in restored])
         return True
 
     def partitions_restored(self, known: Sequence[SavedPartition | None]) -> None:
-        """The partitions are those of a snapshot now, with what is known of each: a hook."""
+        """Hook: the partitions were restored from a snapshot.
+
+        known: the saved state of each partition; None if it is new.
+        """
 
     def commit(self, snapshot_id: int, success: bool) -> bool:
         for partition in self._partitions:
@@ -242,8 +258,10 @@ class Scan(EmittingProcessor):
 
 
 def beginnings_of(dag: DAG) -> dict[str, dict[str, Token]]:
-    """Where the sources were to be read first that may begin anywhere, by vertex and partition; of
-    the last execution."""
+    """Return the first positions of the sources of the last execution, by vertex and partition.
+
+    Only of sources that can begin at any position.
+    """
     scans = {
         item.name: item.supplier
         for item in dag.vertices.values()
@@ -256,7 +274,11 @@ MakeScan = Callable[[ScanShare], Processor]
 
 
 class ScanSupplier(ProcessorSupplier):
-    """Makes the scans of one member. `shares[i]` are the partitions of processor i."""
+    """Creates the scans of one member.
+
+    shares: the partitions of each processor.
+    make: creates a scan.
+    """
 
     def __init__(self, shares: Sequence[ScanShare], make: MakeScan) -> None:
         self._shares = shares
@@ -268,11 +290,10 @@ class ScanSupplier(ProcessorSupplier):
 
 
 class ScanMetaSupplier(ProcessorMetaSupplier):
-    """Splits the source, once per execution, and deals its partitions to members and processors in
-    turn.
+    """Splits the source once per execution, and distributes its partitions round-robin.
 
-    Part of a plan that many executions use at once: what `preferred_parallelism` has split is kept,
-    by execution, until `get` asks for it.
+    It is part of a plan that several executions may use at the same time. Therefore the partitions
+    that `preferred_parallelism` has split are stored by execution until `get` uses them.
     """
 
     def __init__(self, source: Source, make: MakeScan) -> None:
@@ -280,8 +301,8 @@ class ScanMetaSupplier(ProcessorMetaSupplier):
         self._make = make
         self._split: dict[int, tuple[JobContext, Sequence[SourcePartition]]] = {}
         self.beginnings: dict[str, Token] = {}
-        """Where the partitions were to be read first in a named job's last execution, if they may
-        begin anywhere."""
+        """The first position of each partition in the last execution of a named job, if the source
+        can begin at any position."""
 
     def preferred_parallelism(self, context: JobContext) -> int | None:
         partitions = self.source.split(context)
@@ -296,8 +317,10 @@ class ScanMetaSupplier(ProcessorMetaSupplier):
         total = members * parallelism
         by_name = named(partitions)
         if context.owner and self.source.begins_anywhere:
-            places = {name: partition.position() for name, partition in by_name.items()}
-            self.beginnings = {name: place for name, place in places.items() if place is not None}
+            positions = {name: partition.position() for name, partition in by_name.items()}
+            self.beginnings = {
+                name: position for name, position in positions.items() if position is not None
+            }
         everything = frozenset(by_name)
         items = list(by_name.items())
         shares = [
@@ -312,9 +335,15 @@ def scan(
     projections: tuple[Expression, ...] | None,
     names: tuple[str, ...],
 ) -> ScanMetaSupplier:
-    """A supplier of processors that read `source` and give, of the rows for which `condition` is
-    true, `projections` (None: all columns), called by `names`. Both are over the columns that the
-    source was asked for."""
+    """Return a supplier of processors that read a source.
+
+    The expressions are over the columns that were requested from the source.
+
+    source: the source.
+    condition: only rows for which it is true are emitted; None: all rows.
+    projections: the columns to emit; None: all columns.
+    names: the names of the emitted columns.
+    """
     transform = compile_transform(condition, projections, names)
     is_slow = works_slowly(condition, projections)
     return ScanMetaSupplier(

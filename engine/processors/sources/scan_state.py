@@ -1,8 +1,8 @@
-"""What a scan saves of its partitions, and how it finds its way back to where they were.
+"""The state of a scan, and the restore of its partitions.
 
-A row per partition: its name, its position, what it has promised. Every processor of the scan is
-given all rows at a restore, and takes those of the partitions that it was dealt: so parallelism may
-change.
+The state has one row per partition: its name, its position and its watermark. On a restore every
+processor of the scan is given all rows, and uses the rows of its own partitions. Therefore the
+parallelism may change.
 """
 
 from __future__ import annotations
@@ -30,14 +30,22 @@ SCHEMA = pa.schema(
         pa.field("is_idle", pa.bool_()),
     ]
 )
-"""The state of a scan. `is_begun`: something was read; `watermark` is NULL where there is none."""
+"""The columns of the state of a scan, as the fields of SavedPartition."""
 
 _TYPES = (VARCHAR, VARCHAR, BOOLEAN, BOOLEAN, BIGINT, BOOLEAN)
 
 
 @frozen
 class SavedPartition:
-    """A partition as it was at the snapshot."""
+    """The state of a partition in a snapshot.
+
+    partition: the name of the partition.
+    position: the position as JSON text; None if it has none.
+    is_begun: whether something was read.
+    is_ended: whether it was read to its end.
+    watermark: its watermark; None if it has none.
+    is_idle: whether it was idle.
+    """
 
     partition: str
     position: str | None = None
@@ -52,6 +60,7 @@ class SavedPartition:
 
 
 def encode(saved: Sequence[SavedPartition]) -> pa.RecordBatch:
+    """Encode the state of partitions as a batch."""
     columns: tuple[list[Any], ...] = (
         [item.partition for item in saved],
         [item.position for item in saved],
@@ -65,7 +74,7 @@ def encode(saved: Sequence[SavedPartition]) -> pa.RecordBatch:
 
 
 def decode(batch: pa.RecordBatch) -> list[SavedPartition]:
-    """The partitions; an earlier version may not have saved all columns."""
+    """Decode a batch of `encode`; a batch of an earlier version may lack some columns."""
     return [
         SavedPartition(
             row["partition"],
@@ -80,7 +89,7 @@ def decode(batch: pa.RecordBatch) -> list[SavedPartition]:
 
 
 def place_of(partition: SourcePartition) -> str | None:
-    """Where reading is, as text."""
+    """Return the position of a partition as JSON text; None if it has none."""
     token = partition.position()
     return None if token is None else json.dumps(token, ensure_ascii=False)
 
@@ -88,9 +97,13 @@ def place_of(partition: SourcePartition) -> str | None:
 def skip_expired(
     error: OperationalError, partition: SourcePartition | None, context: JobContext
 ) -> int:
-    """Where that error says that a position has expired, and the job is to go on all the same: has
-    the partition (None: it is no longer there) do so, tells it, and gives how many rows are known
-    to be left out. Else raises the error."""
+    """Skip an expired position if the job allows it; else raise the error.
+
+    The skip is reported to the job. Returns the number of rows that are known to be skipped.
+
+    error: the error of the read.
+    partition: the partition; None: it no longer exists.
+    """
     if (
         error.code is not ErrorCode.POSITION_EXPIRED
         or context.expired_position is ExpiredPosition.FAIL
@@ -102,20 +115,26 @@ def skip_expired(
         skipped = partition.skip_to(context.expired_position)
         where, rows = f"at {skipped.place}", skipped.rows
     if context.tell is not None:
-        told = error.message if error.detail is None else f"{error.message} ({error.detail})"
-        count = "nobody knows how many rows are" if rows is None else f"{rows} rows are"
-        context.tell(f"{told}; reading goes on {where}, {count} left out")
+        report = error.message if error.detail is None else f"{error.message} ({error.detail})"
+        count = "an unknown number of rows is" if rows is None else f"{rows} rows are"
+        context.tell(f"{report}; reading resumes {where}, {count} skipped")
     return rows or 0
 
 
 Restored = tuple[str, SourcePartition, SavedPartition | None]
-"""The name of a partition, the partition at its place, and what was saved of it (None: it is
-new)."""
+"""The name of a partition, the partition at its position, and its saved state (None: it is new)."""
 
 
 class ScanShare:
-    """What one processor was dealt of a source that was split: `partitions`, called `names`.
-    `everything` are the names of all partitions of the source."""
+    """The partitions of a source that belong to one processor.
+
+    source: the source.
+    context: the job.
+    named: the partitions by name.
+    everything: the names of all partitions of the source.
+    is_lasting: whether the source can be read again after a restart, or is live.
+    skipped: the number of rows that were skipped because a position had expired.
+    """
 
     __slots__ = (
         "_context",
@@ -145,8 +164,13 @@ class ScanShare:
     def restored(
         self, saved: Sequence[SavedPartition], index: int, parallelism: int
     ) -> list[Restored]:
-        """The partitions that processor `index` goes on with. Those that have ended are closed and
-        left out."""
+        """Return the partitions with which processor `index` resumes.
+
+        Partitions that have ended are closed and left out. Partitions into which the source is no
+        longer divided are reopened and distributed among the processors.
+
+        saved: the saved state of all partitions.
+        """
         known = {item.partition: item for item in saved}
         found: list[Restored] = []
         for name, partition in zip(self.names, self.partitions, strict=True):
@@ -172,7 +196,7 @@ class ScanShare:
         return found
 
     def skip(self, error: OperationalError, partition: SourcePartition | None) -> None:
-        """Goes on after a position that has expired if the job is to; else raises the error."""
+        """Like `skip_expired`, and count the skipped rows."""
         self.skipped += skip_expired(error, partition, self._context)
 
     def _go_on(self, partition: SourcePartition, item: SavedPartition) -> None:
@@ -188,14 +212,16 @@ class ScanShare:
                 code=ErrorCode.GENERIC,
                 detail=f'partition "{item.partition}" was partly read, and has no positions',
                 hint=(
-                    "drop the job and create it anew, "
-                    "or read from a source that keeps its rows (a file, a topic)"
+                    "drop the job and create it again, "
+                    "or read from a source that retains its rows (a file, a topic)"
                 ),
             )
 
     def _reopened(self, item: SavedPartition) -> SourcePartition | None:
-        """A partition that the source is no longer divided into; None where the job goes on without
-        it."""
+        """Reopen a partition into which the source is no longer divided.
+
+        Returns None if the job continues without it.
+        """
         try:
             partition = self._source.reopen(item.partition, item.token, self._context)
         except OperationalError as error:
@@ -210,7 +236,7 @@ class ScanShare:
 
 
 def named(partitions: Sequence[SourcePartition]) -> dict[str, SourcePartition]:
-    """Partitions by their names; one without a name has its number."""
+    """Return partitions by their names; the name of a partition without identity is its number."""
     found: dict[str, SourcePartition] = {}
     for number, partition in enumerate(partitions):
         name = partition.identity or str(number)

@@ -1,4 +1,4 @@
-"""A scan that gives watermarks beside the rows."""
+"""A scan that also emits watermarks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from runnel.processors.sources.scan_state import SavedPartition, ScanShare
 
 
 class TimedScan(Scan):
-    """Watermarks follow the rows that they come from."""
+    """Emits watermarks after the rows that they were generated from."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class TimedScan(Scan):
         elif isinstance(item, Pause):
             self._times.paused(partition, now, item.is_idle)
         elif isinstance(item, EventTimeMark):
-            self._times.promise(partition, item.time, now)
+            self._times.advance(partition, item.time, now)
         else:
             self._times.ended(partition)
         resumption = self._times.take_resumption()
@@ -81,15 +81,14 @@ class TimedScan(Scan):
             self._look_for_idle(now)
 
     def _look_for_idle(self, now: int) -> None:
-        """A partition that pauses becomes idle in time, also beside others that always have
-        rows."""
+        """Mark pausing partitions as idle, also while other partitions always have rows."""
         for item in self._open or ():
             if item.due > now:
                 self._times.paused(item.number, now, False)
         self._next_look = self._times.next_idle() or now + self._rule.idle_after
 
     def drain(self) -> bool:
-        """What waits, then the watermarks that follow it."""
+        """Offer the results that wait, then the watermarks that follow them."""
         if not super().drain():
             return False
         items = self._times.items
@@ -106,8 +105,8 @@ class TimedScan(Scan):
         if not self.drain():
             return False
         idle_at = self._times.next_idle()
-        # One wake-up is enough: it asks for the next one. Each row moves the time, and with one for
-        # each there would be many.
+        # One pending wake-up is enough, as it requests the next one. Each row postpones the idle
+        # time, so that requesting one for each row would result in many.
         if idle_at is not None and not now < self._woken_at <= idle_at:
             self._woken_at = idle_at
             self.context.wake_at(idle_at)
@@ -121,8 +120,10 @@ def event_time_scan(
     names: tuple[str, ...],
     time: TimeRule,
 ) -> ScanMetaSupplier:
-    """As `scan`, but the processors emit watermarks too; `time` is over the columns that the source
-    was asked for."""
+    """Like `scan`, but the processors also emit watermarks.
+
+    time: how watermarks are generated; its expressions are over the requested columns.
+    """
     transform = compile_transform(condition, projections, names)
     is_slow, rule = works_slowly(condition, projections), CompiledTimeRule(time)
     return ScanMetaSupplier(

@@ -17,7 +17,7 @@ from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.sqltypes import SqlType, to_arrow
 
 Column = Any
-"""A pyarrow Array whose values are all known, or a list of the evaluators of its values."""
+"""A pyarrow Array if all values are literals, or else a list of the evaluators of its values."""
 
 
 class Values(EmittingProcessor):
@@ -47,8 +47,13 @@ def _evaluated(column: Column, context: EvaluationContext) -> pa.Array:
 
 
 def values(rows: tuple[tuple[Expression, ...], ...], names: tuple[str, ...]) -> ProcessorFactory:
-    """A supplier of processors that emit `rows`, of expressions that are free of columns. Columns
-    of literals only are built once, here."""
+    """Return a supplier of processors that emit literal rows.
+
+    Columns that consist of literals only are built once, here.
+
+    rows: expressions that refer to no columns.
+    names: the names of the columns.
+    """
     if not rows:
         return lambda: Values([], pa.schema([]), 0)
     columns: list[Column] = []

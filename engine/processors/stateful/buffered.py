@@ -1,4 +1,4 @@
-"""What most operators share: results that wait for room in the outbox."""
+"""The base of most operators: results wait for room in the outbox."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from runnel.errors import OperationalError
 from runnel.processor import Inbox, Item, Processor, Watermark
 
 BATCHES_PER_CALL = 16
-"""How many batches are made in one call at most. A queue that its consumer has closed takes
-everything, so room alone is no bound."""
+"""Maximum number of batches that one call produces.
+
+A queue that was closed by its consumer accepts everything, so its capacity is not a bound.
+"""
 
 MAKING_TIME = 500_000
-"""Nanoseconds after which a call makes no further batch."""
+"""Nanoseconds after which a call produces no further batch."""
 
 
 class EmittingProcessor(Processor):
-    """Hands out batches in pieces of at most MAX_ROWS rows. Results come either from `emit` (few,
-    at hand) or from `emit_all` (many, made one after the other as room allows). While any wait, no
-    new input is taken."""
+    """Emits batches of at most MAX_ROWS rows.
+
+    The results come from `emit` (a few existing batches) or from `emit_all` (many batches, produced
+    one at a time when the outbox has room). As long as results wait, no new input is accepted.
+    """
 
     def __init__(self) -> None:
         self._waiting: deque[Item] = deque()
@@ -31,10 +35,11 @@ class EmittingProcessor(Processor):
         self._refused: pa.RecordBatch | None = None
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
-        """Deals with one batch of input; `emit` or `emit_all` what comes of it."""
+        """Process one batch of input, and pass the results to `emit` or `emit_all`."""
         raise NotImplementedError(f"{type(self).__name__}.take")
 
     def emit(self, batch: pa.RecordBatch) -> None:
+        """Add a batch to the results that wait."""
         rows = batch.num_rows
         if rows > MAX_ROWS:
             self._waiting.extend(slices(batch))
@@ -42,14 +47,19 @@ class EmittingProcessor(Processor):
             self._waiting.append(batch)
 
     def emit_all(self, batches: Iterator[pa.RecordBatch]) -> None:
-        """The batches are asked for one at a time, so that they needn't all be in memory at
-        once."""
+        """Emit the batches of an iterator, which is advanced one batch at a time.
+
+        So the batches need not be in memory at the same time.
+        """
         assert self._making is None
         self._making = batches
 
     def drain(self) -> bool:
-        """Offers what waits. False: not all yet, because the outbox is full or a cooperative call
-        should end."""
+        """Offer the results that wait to the outbox.
+
+        Returns false if some still wait, because the outbox is full or the cooperative call should
+        end.
+        """
         if not self._offer_waiting():
             return False
         if self._making is None:
@@ -76,7 +86,7 @@ class EmittingProcessor(Processor):
         return True
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
-        """Takes one batch: whoever calls sees how long that took, and goes on if there is time."""
+        """Process one batch. The caller measures the time, and calls again if there is time."""
         if self.drain():
             batch = inbox.poll()
             if batch is not None:
@@ -96,23 +106,25 @@ class EmittingProcessor(Processor):
         return self.drain()
 
     def state(self) -> Iterable[pa.RecordBatch]:
-        """What `restore_snapshot` needs to go on from here, when nothing waits to be emitted. It is
-        asked for bit by bit, and nothing else is called before it has all been given. What it gives
-        doesn't change afterwards."""
+        """Yield the state from which `restore_snapshot` can resume, when no results wait.
+
+        The iterator is advanced step by step, and no other method is called before its end. The
+        batches must not change afterwards.
+        """
         return ()
 
     def save_snapshot(self) -> bool:
         if self._saving is None:
             if not self.drain():
                 return False
-            self._saving = (piece for batch in self.state() for piece in _pieces(batch))
+            self._saving = (part for batch in self.state() for part in _limited(batch))
         until = self.context.job.clock() + MAKING_TIME
         while True:
-            piece = next(self._saving, None) if self._refused is None else self._refused
-            if piece is None:
+            part = next(self._saving, None) if self._refused is None else self._refused
+            if part is None:
                 self._saving = None
                 return True
-            self._refused = None if self.outbox.offer_snapshot(piece) else piece
+            self._refused = None if self.outbox.offer_snapshot(part) else part
             if self._refused is not None:
                 return False
             if self.context.job.clock() > until:
@@ -120,7 +132,7 @@ class EmittingProcessor(Processor):
                 return False
 
     def check_accumulated(self, rows: int) -> None:
-        """Fails where the processor holds more rows than the job allows."""
+        """Raise OperationalError if `rows`, the buffered rows, exceed the limit of the job."""
         limit = self.context.job.accumulation_limit
         if 0 < limit < rows:
             raise accumulated_too_much(self.context.vertex, limit)
@@ -130,18 +142,22 @@ class EmittingProcessor(Processor):
         self._making = self._saving = self._refused = None
 
 
-def _pieces(batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-    """A batch that is short enough stays the same object, by which a snapshot knows what it has
-    already."""
+def _limited(batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+    """Divide a batch into batches of at most MAX_ROWS rows.
+
+    A batch that is short enough remains the same object: a snapshot recognises by identity the
+    batches that it has already stored.
+    """
     return (batch,) if 0 < batch.num_rows <= MAX_ROWS else slices(batch)
 
 
 def accumulated_too_much(vertex: str, limit: int) -> OperationalError:
+    """Return the error of a vertex whose processor would buffer more than `limit` rows."""
     return OperationalError(
         f'vertex "{vertex}" would hold more than {limit} rows at once',
         hint=(
-            "raise the setting max_processor_accumulated_records, of a job its option "
-            "maxProcessorAccumulatedRecords; or let the query keep less (filter earlier, "
-            "group by less)"
+            "raise the setting max_processor_accumulated_records or the job option "
+            "maxProcessorAccumulatedRecords, or reduce the rows of the query (filter earlier, "
+            "use fewer groups)"
         ),
     )

@@ -1,8 +1,12 @@
-"""Leaves out the rows that come after what they belong to was emitted, by output 1; the others go
-on by output 0.
+"""Separates late rows from the other rows of a stream.
 
-It keeps the watermarks only. In a snapshot each comes with the time up to which rows are late,
-which stays so if more lateness is allowed later: what was forgotten above doesn't come again."""
+A row is late if it arrives after the result that it belongs to was emitted. Late rows are emitted
+on output 1, all other rows on output 0.
+
+The state consists of the watermarks only. A snapshot stores each watermark with the time before
+which rows are late. Rows before that time stay late even if a later version of the query allows
+more lateness: the operator downstream has already removed their state.
+"""
 
 from __future__ import annotations
 
@@ -22,26 +26,27 @@ _SCHEMA = pa.schema([(name, pa.int64()) for name in ("watermark", "time", "floor
 
 
 class LateFilter(DivertingProcessor):
-    """Passes rows that are in time."""
+    """Emits the rows that are on time on output 0, and late rows on output 1."""
 
-    def __init__(self, holding: CompiledHolding, lateness: int) -> None:
-        super().__init__(True, holding.unit)
-        self._holding = holding
+    def __init__(self, buffering: CompiledHolding, lateness: int) -> None:
+        super().__init__(True, buffering.unit)
+        self._buffering = buffering
         self._lateness = lateness
-        self._times = dict.fromkeys(holding.watermarks, LEAST_TIME)
-        self._floors = dict.fromkeys(holding.watermarks, LEAST_TIME)
-        """Rows that were due before these times are late, however much lateness is allowed."""
+        self._times = dict.fromkeys(buffering.watermarks, LEAST_TIME)
+        self._floors = dict.fromkeys(buffering.watermarks, LEAST_TIME)
+        """By watermark: rows that were due before this time are late, whatever the lateness."""
         self._restored: dict[int, tuple[int, int]] = {}
 
     def _deadline(self, number: int) -> int:
+        """Return the time of a watermark before which rows are late."""
         return max(self._times[number] - self._lateness, self._floors[number])
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         late: Mask = np.zeros(batch.num_rows, np.bool_)
         if max(self._times.values()) > LEAST_TIME:
             for number, due in zip(
-                self._holding.watermarks,
-                self._holding.due(batch, self.context.job.evaluation),
+                self._buffering.watermarks,
+                self._buffering.due(batch, self.context.job.evaluation),
                 strict=True,
             ):
                 missed = due < self._deadline(number)
@@ -51,7 +56,7 @@ class LateFilter(DivertingProcessor):
                         self.note_late(int(new.sum()), int(due[new].min()), self._times[number])
                     late |= missed
         if late.any():
-            self.divert(batch.filter(from_flags(late)))
+            self.emit_late(batch.filter(from_flags(late)))
             batch = batch.filter(from_flags(~late))
         if batch.num_rows:
             self.emit(batch)
@@ -64,7 +69,7 @@ class LateFilter(DivertingProcessor):
         return self.outbox.offer(watermark)
 
     def state(self) -> Iterator[pa.RecordBatch]:
-        known = self._holding.watermarks
+        known = self._buffering.watermarks
         columns = (
             known,
             [self._times[number] for number in known],
@@ -74,7 +79,7 @@ class LateFilter(DivertingProcessor):
         yield pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
-        """Of what several processors had, the least: the operator above had no more."""
+        """Restore the least values of all processors: the downstream operator saw only these."""
         for number, time, floor in zip(
             *(numbers(column, np.int64).tolist() for column in batch.columns), strict=True
         ):
@@ -88,8 +93,11 @@ class LateFilter(DivertingProcessor):
         return True
 
 
-def late_filter(holding: Holding, lateness: int) -> ProcessorFactory:
-    """A supplier of processors that pass on rows, but for those that are due more than `lateness`
-    before their watermark: these come by output 1, as they are."""
-    compiled = CompiledHolding(holding)
+def late_filter(buffering: Holding, lateness: int) -> ProcessorFactory:
+    """Return a supplier of processors that emit late rows on output 1 and other rows on output 0.
+
+    buffering: the bounds by which rows are due.
+    lateness: how long before the watermark, in event time, a row may be due without being late.
+    """
+    compiled = CompiledHolding(buffering)
     return lambda: LateFilter(compiled, lateness)

@@ -1,6 +1,7 @@
-"""What operators on streams share: late rows are counted and logged, and may go on by an output of
-their own; and what is kept goes to files where memory has no room for it, as far as the operator
-can let go of it.
+"""The base of operators on streams: late rows, and the memory of their state.
+
+Late rows are counted and logged, and may be emitted on an output of their own. State that exceeds
+the memory limit is spilled to files, if the operator supports that.
 """
 
 from __future__ import annotations
@@ -15,28 +16,36 @@ from runnel.processors.stateful.late_rows import LateRows
 from runnel.storage.memory_budget import LEAST_SHARE, Reservation, state_too_large
 
 RESULTS, LATE = 0, 1
+"""The outputs of results and of late rows."""
 
 ACCOUNTED_ROWS = 4_096
-"""What is kept is looked at after so many rows, at least: it takes a time that grows with its
-parts."""
+"""Minimum number of rows between two computations of the state's size.
+
+The cost of the computation grows with the number of batches in the state.
+"""
 
 LARGE_BATCH = 256
-"""It is looked at after each batch that takes more than one in so many parts of the limit."""
+"""The state's size is also computed after each batch of more than 1/LARGE_BATCH of the limit."""
 
 
 class DivertingProcessor(EmittingProcessor):
-    """Gives results; with `diverts` late rows as well, by output 1 (or further ones, as `divert`
-    says). Without it there is one output, or several alike. `unit` is that of event times, as in
-    LateRows. What `state_size` tells, but for what is in files already (`spilled_size`), is held
-    against the memory of the connection: the operator is asked to `spill`, and where there still is
-    no room, that is an OperationalError."""
+    """Emits results and, if requested, late rows, and limits the memory of its state.
+
+    The result of `state_size`, without the state in files (`spilled_size`), is compared with the
+    memory limit of the connection. If it is too large, `spill` is called; if it then still exceeds
+    the limit, that is an OperationalError.
+
+    emits_late: whether late rows are emitted on output 1, or another output that `emit_late`
+        specifies. If not, there is one output, or several with the same rows.
+    unit: the unit of event times, as in LateRows.
+    """
 
     holds = "the rows that it keeps"
-    """What is kept, for errors."""
+    """The name of the state in errors, in the plural."""
 
-    def __init__(self, diverts: bool, unit: str) -> None:
+    def __init__(self, emits_late: bool, unit: str) -> None:
         super().__init__()
-        self._diverts = diverts
+        self._emits_late = emits_late
         self._reservation = Reservation(None)
         self._unaccounted = 0
         self._is_overdue = False
@@ -52,11 +61,14 @@ class DivertingProcessor(EmittingProcessor):
 
     @property
     def weight(self) -> int:
-        """How many times what it keeps it needs while it works on that, where it can spill."""
+        """Factor by which the size of the state is multiplied for the working memory.
+
+        Only an operator that can spill needs a factor greater than 1.
+        """
         return 1
 
     def spill(self) -> None:
-        """There is no room for what is kept: puts what it can into files."""
+        """Spill state to files, as much as possible, because it exceeds the memory limit."""
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
         if self.drain():
@@ -69,7 +81,7 @@ class DivertingProcessor(EmittingProcessor):
                 self.account_for(batch)
 
     def account_for(self, batch: pa.RecordBatch) -> None:
-        """To be called when rows were taken in, also those of a snapshot."""
+        """Must be called when rows were added to the state, also when a snapshot is restored."""
         self._unaccounted += batch.num_rows
         if self._unaccounted >= self._accounted_at or self._is_large(batch):
             self._account()
@@ -81,19 +93,21 @@ class DivertingProcessor(EmittingProcessor):
         return taken * LARGE_BATCH > self._reservation.memory.limit
 
     def _account(self) -> None:
-        """Tells how much is kept. Where that, and what all others hold, is more than there is room
-        for, some of it goes to files. OperationalError where that isn't enough."""
+        """Report the size of the state, and spill if all operators together exceed the limit.
+
+        Raises OperationalError if spilling isn't enough.
+        """
         self._unaccounted = 0
         if not self._reservation.is_limited:
             return
-        # What is being made may refer to what would be put into files.
+        # Results that are being produced may refer to state that would be spilled.
         self._is_overdue = self._making is not None
         if self._is_overdue:
             return
-        rows, size = self._tell()
+        rows, size = self._report()
         if self._reservation.must_spill:
             self.spill()
-            rows, size = self._tell()
+            rows, size = self._report()
         self._accounted_at = max(ACCOUNTED_ROWS, rows // 8)
         memory = self._reservation.memory
         used = memory.used - size * (self.weight - 1)
@@ -102,8 +116,8 @@ class DivertingProcessor(EmittingProcessor):
                 self.holds, self.context.vertex, (rows, size), (used, memory.limit)
             )
 
-    def _tell(self) -> tuple[int, int]:
-        """The rows and bytes that are in memory, of which the connection is told."""
+    def _report(self) -> tuple[int, int]:
+        """Report the size of the state in memory, and return its rows and bytes."""
         rows, size = self.state_size()
         spilled_rows, spilled_size = self.spilled_size()
         self._reservation.set(size - spilled_size)
@@ -114,13 +128,13 @@ class DivertingProcessor(EmittingProcessor):
         return 0 if self._late_rows is None else self._late_rows.count
 
     def note_late(self, count: int, least: int, watermark: int) -> None:
-        """As `LateRows.add`."""
+        """Like `LateRows.add`."""
         assert self._late_rows is not None
         self._late_rows.add(count, least, watermark)
 
-    def divert(self, rows: pa.RecordBatch, ordinal: int = LATE) -> None:
-        """Late rows, which are left out where nobody wants them."""
-        if self._diverts:
+    def emit_late(self, rows: pa.RecordBatch, ordinal: int = LATE) -> None:
+        """Emit late rows on an output, or drop them if they aren't requested."""
+        if self._emits_late:
             self._late.append((rows, ordinal))
 
     def _offer_waiting(self) -> bool:
@@ -128,7 +142,7 @@ class DivertingProcessor(EmittingProcessor):
             if not self.outbox.offer(*self._late[0]):
                 return False
             self._late.popleft()
-        ordinal = RESULTS if self._diverts else -1
+        ordinal = RESULTS if self._emits_late else -1
         while self._waiting:
             if not self.outbox.offer(self._waiting[0], ordinal):
                 return False
@@ -140,4 +154,4 @@ class DivertingProcessor(EmittingProcessor):
         self._late.clear()
         self._reservation.release()
         if self._late_rows is not None:
-            self._late_rows.tell()
+            self._late_rows.log()

@@ -1,19 +1,24 @@
-"""Rows that come after the result that they belong to was given: counted, and logged, not too
-often."""
+"""Counts and logs late rows: rows that arrive after the result that they belong to was emitted.
+
+The log has at most one line per LOG_INTERVAL.
+"""
 
 from __future__ import annotations
 
 from runnel.processor import ProcessorContext
 
 LOG_INTERVAL = 1_000_000_000
-"""Nanoseconds between two lines of the log."""
+"""Minimum time between two lines of the log, in nanoseconds."""
 
 
 class LateRows:
-    """The late rows of one processor; `count` of them in all."""
+    """The late rows of one processor.
+
+    unit: the unit of event times, for the log: "µs", or "" for integers.
+    count: the total number of late rows.
+    """
 
     def __init__(self, context: ProcessorContext, unit: str) -> None:
-        """`unit`: what an event time counts, for the log: "µs", or "" for plain numbers."""
         self.count = 0
         self._context = context
         self._unit = unit
@@ -23,7 +28,12 @@ class LateRows:
         self._log_at = 0
 
     def add(self, count: int, least: int, watermark: int) -> None:
-        """So many rows are late; the latest was due at `least`, before the watermark."""
+        """Count late rows.
+
+        count: the number of rows.
+        least: the least time at which one of the rows was due.
+        watermark: the time of the watermark that the rows missed.
+        """
         self.count += count
         self._unlogged += count
         self._latest = max(self._latest, watermark - least)
@@ -31,15 +41,15 @@ class LateRows:
         now = self._context.job.clock()
         if now >= self._log_at:
             self._log_at = now + LOG_INTERVAL
-            self.tell()
+            self.log()
 
-    def tell(self) -> None:
-        """Logs those that the log doesn't know of yet."""
+    def log(self) -> None:
+        """Log the late rows that weren't logged yet."""
         if not self._unlogged:
             return
         self._context.logger.warning(
-            'late event: %d rows came after their result was given (vertex "%s"), late by up to '
-            "%s; watermark %d; %d in all",
+            'late event: %d rows arrived after their result was emitted (vertex "%s"), '
+            "late by up to %s; watermark %d; %d in all",
             self._unlogged,
             self._context.vertex,
             self._how_late(),

@@ -1,9 +1,8 @@
-"""Rows that wait until they are complete: until a watermark says that a bounded column takes their
-value no more.
+"""A buffer of rows that wait until the watermark passes their event time.
 
-Where memory has no room for them they go to files, in the order in which they will be complete.
-What a watermark completes of these may be more than memory has room for, too: then it is taken in
-steps, as if the watermark had come in several.
+If the rows exceed the memory limit, they are written to files in the order in which the watermark
+will complete them. If a watermark completes more rows than memory has room for, they are read in
+steps, as if the watermark had advanced in several steps.
 """
 
 from __future__ import annotations
@@ -36,7 +35,9 @@ from runnel.relation.streams import TimeBound
 from runnel.storage.memory_budget import Memory, size_of
 
 NEVER = np.iinfo(np.int64).max
+"""The due time of a row that only the end of the input completes."""
 ALWAYS = np.iinfo(np.int64).min
+"""The due time of a row that any watermark completes."""
 
 _SEEN = "$seen"
 _SCHEMA = pa.schema([pa.field("$watermark", pa.int64()), pa.field(_SEEN, pa.int64())])
@@ -44,10 +45,14 @@ _SCHEMA = pa.schema([pa.field("$watermark", pa.int64()), pa.field(_SEEN, pa.int6
 
 @frozen
 class Holding:
-    """How long rows wait: until one of the `bounds`, each that of an expression over the rows, is
-    below its watermark. `lead`: how much longer, in event time, though they are late already
-    without it. Rows without a value wait for the end, or (`nulls_first`) are due before all
-    others."""
+    """How long rows wait.
+
+    bounds: pairs of an expression over the row and its bound. A row waits until one of the
+        expressions is below the watermark of its bound, plus the offset.
+    lead: how much longer a row waits, in event time. It doesn't affect which rows are late.
+    nulls_first: whether rows whose expression is NULL are due before all other rows; if not, they
+        wait for the end of the input.
+    """
 
     bounds: tuple[tuple[Expression, TimeBound], ...]
     lead: int = 0
@@ -56,7 +61,12 @@ class Holding:
 
 @frozen
 class Late:
-    """Rows that came too late: the least time at which one was due, and the watermark."""
+    """Rows that arrived late.
+
+    rows: the rows.
+    due: the least time at which one of them was due.
+    watermark: the time of the watermark that they missed.
+    """
 
     rows: pa.RecordBatch
     due: int
@@ -64,24 +74,29 @@ class Late:
 
 
 class CompiledHolding:
-    """A Holding made ready, shared by executions."""
+    """A compiled Holding, shared by executions.
 
-    def __init__(self, holding: Holding) -> None:
-        self.lead = holding.lead
-        self.unit = "" if holding.bounds[0][0].type.is_integer else "µs"
-        self.watermarks = sorted({bound.watermark for _, bound in holding.bounds})
-        self._null = ALWAYS if holding.nulls_first else NEVER
+    lead: as in Holding.
+    unit: the unit of event times: "µs", or "" for integers.
+    watermarks: the numbers of the watermarks, ascending.
+    """
+
+    def __init__(self, buffering: Holding) -> None:
+        self.lead = buffering.lead
+        self.unit = "" if buffering.bounds[0][0].type.is_integer else "µs"
+        self.watermarks = sorted({bound.watermark for _, bound in buffering.bounds})
+        self._null = ALWAYS if buffering.nulls_first else NEVER
         self._bounds: list[list[tuple[Evaluator, int]]] = [
             [
                 (compile_expression(item), bound.offset)
-                for item, bound in holding.bounds
+                for item, bound in buffering.bounds
                 if bound.watermark == number
             ]
             for number in self.watermarks
         ]
 
     def due(self, batch: pa.RecordBatch, context: EvaluationContext) -> list[Indexes]:
-        """For each watermark the time that it must exceed for each row to be due."""
+        """Return for each watermark the due times of the rows: it must exceed them."""
         frame = Frame(batch.columns, batch.num_rows, context)
         found = []
         for bounds in self._bounds:
@@ -99,7 +114,14 @@ class CompiledHolding:
 
 @dataclass(slots=True)
 class _Run:
-    """Rows that wait: those at `rows` of a batch, and for each watermark when they are due."""
+    """Some rows of a batch that wait in memory.
+
+    batch: the batch.
+    rows: the numbers of the rows.
+    due: for each watermark, the due time of each row.
+    first: for each watermark, the least due time.
+    last: for each watermark, the greatest due time.
+    """
 
     batch: pa.RecordBatch
     rows: Indexes
@@ -108,10 +130,12 @@ class _Run:
     last: list[int]
 
     def at(self, mask: Mask) -> _Run:
+        """Return the rows where `mask` is true."""
         return _run(self.batch, self.rows[mask], [item[mask] for item in self.due])
 
     @property
     def taken(self) -> pa.RecordBatch:
+        """The rows as a batch."""
         return (
             self.batch
             if len(self.rows) == self.batch.num_rows
@@ -120,6 +144,7 @@ class _Run:
 
 
 def _run(batch: pa.RecordBatch, rows: Indexes, due: list[Indexes]) -> _Run:
+    """Make a run; a batch of which fewer than half of the rows wait is copied to free memory."""
     if 2 * len(rows) < batch.num_rows:
         batch, rows = batch.take(indexes(rows)), np.arange(len(rows))
     return _Run(
@@ -129,7 +154,13 @@ def _run(batch: pa.RecordBatch, rows: Indexes, due: list[Indexes]) -> _Run:
 
 @dataclass(slots=True)
 class _File:
-    """Rows in a file, in the order of when they are due; those before `start` were taken."""
+    """Rows in a file, in the order of their due times.
+
+    batch: the rows, memory-mapped.
+    due: their due times.
+    file_bytes: the size of the file.
+    start: the number of rows that were already taken.
+    """
 
     batch: pa.RecordBatch
     due: Indexes
@@ -145,44 +176,48 @@ class _File:
         return self.file_bytes * self.left // len(self.due)
 
     def before(self, limit: int) -> tuple[int, pa.RecordBatch]:
-        """The rows that are due before a time, and where they end."""
+        """Return the rows whose due time is less than `limit`, and the index of their end."""
         end = max(self.start, int(np.searchsorted(self.due, limit)))
         return end, self.batch.slice(self.start, end - self.start)
 
 
 _STEP_SAMPLES = 16
-"""Due times are looked at so many times per step."""
+"""Number of due times that are sampled per step."""
 
 
 class HeldRows:
-    """The rows of one processor. `count` of them wait."""
+    """The buffered rows of one processor.
 
-    def __init__(self, holding: CompiledHolding) -> None:
-        self._holding = holding
+    watermarks: the time of each observed watermark, by its number.
+    count: the number of rows.
+    """
+
+    def __init__(self, buffering: CompiledHolding) -> None:
+        self._buffering = buffering
         self._runs: list[_Run] = []
         self._files: list[_File] = []
-        self.seen: dict[int, int] = {}
+        self.watermarks: dict[int, int] = {}
         self.count = 0
 
     @property
     def size(self) -> int:
-        """About how many bytes they take."""
-        held = sum(size_of(run.batch) + 16 * len(run.rows) for run in tuple(self._runs))
-        return held + self.spilled_size[1]
+        """The approximate size of the rows in bytes."""
+        in_memory = sum(size_of(run.batch) + 16 * len(run.rows) for run in tuple(self._runs))
+        return in_memory + self.spilled_size[1]
 
     @property
     def spilled_size(self) -> tuple[int, int]:
-        """How many rows and bytes of that are in files."""
+        """The number of rows in files, and their bytes."""
         files = tuple(self._files)
         return sum(file.left for file in files), sum(file.size for file in files)
 
     @property
     def can_spill(self) -> bool:
-        """Whether one order is that in which all rows are due."""
-        return len(self._holding.watermarks) == 1
+        """Whether the rows have one order of due times: there is only one watermark."""
+        return len(self._buffering.watermarks) == 1
 
     def spill(self, memory: Memory) -> None:
-        """Puts the rows that are in memory into a file."""
+        """Write the rows in memory to a file, if that is possible."""
         if not self._runs or not self.can_spill:
             return
         runs, self._runs = self._runs, []
@@ -198,14 +233,22 @@ class HeldRows:
         )
 
     def steps(self, most: int, is_end: bool = False) -> list[int]:
-        """Times of the watermark, in order, up to which rows are to be taken one after the other so
-        that each time they take about so many bytes. None are needed where nothing is in files.
-        `is_end`: not only what the watermark completes is taken, but all."""
+        """Return increasing watermark times, so that each completes about `most` bytes of rows.
+
+        The result is empty if no rows are in files.
+
+        most: the approximate size of a step in bytes.
+        is_end: whether all rows are to be taken, not only the rows that the watermark completes.
+        """
+        # Due times are sampled at every nth row of each file, 16 samples per step. Sorted, every
+        # 16th sample is the end of a step. Example with 2 samples per step: the due times
+        # [1, 2, 3, 4, 5, 6] and every = 1: sorted and then from index 1 in strides of 2 the steps
+        # end at [2, 4, 6]; a watermark must exceed a due time, hence time + 1.
         if not self._files:
             return []
-        (number,) = self._holding.watermarks
-        lead = self._holding.lead
-        limit = NEVER if is_end else self.seen.get(number, ALWAYS) - lead
+        (number,) = self._buffering.watermarks
+        lead = self._buffering.lead
+        limit = NEVER if is_end else self.watermarks.get(number, ALWAYS) - lead
         per_step = max(1, most * self.count // max(self.size, 1))
         every = max(1, per_step // _STEP_SAMPLES)
         sampled = [file.due[file.start : file.before(limit)[0] : every] for file in self._files]
@@ -217,42 +260,50 @@ class HeldRows:
         ]
 
     def add(self, batch: pa.RecordBatch, context: EvaluationContext) -> Late | None:
-        """Takes in rows, but for those that are late, of which it tells."""
-        due = self._holding.due(batch, context)
+        """Add rows, except late ones, which are returned; None if none is late."""
+        due = self._buffering.due(batch, context)
         late: Late | None = None
         is_late = self._before(due, 0)
         if is_late is not None and is_late.any():
             late = self._late(batch, due, is_late)
-            kept = ~is_late
-            self._hold(batch, np.flatnonzero(kept), [item[kept] for item in due])
+            on_time = ~is_late
+            self._buffer(batch, np.flatnonzero(on_time), [item[on_time] for item in due])
         else:
-            self._hold(batch, np.arange(batch.num_rows), due)
+            self._buffer(batch, np.arange(batch.num_rows), due)
         return late
 
     def put_back(self, batch: pa.RecordBatch, context: EvaluationContext) -> None:
-        """Takes in rows that were held before."""
-        self._hold(batch, np.arange(batch.num_rows), self._holding.due(batch, context))
+        """Add rows that were in the buffer before, without checking whether they are late."""
+        self._buffer(batch, np.arange(batch.num_rows), self._buffering.due(batch, context))
 
     def _late(self, batch: pa.RecordBatch, due: list[Indexes], is_late: Mask) -> Late:
         by = []
-        for number, times in zip(self._holding.watermarks, due, strict=True):
+        for number, times in zip(self._buffering.watermarks, due, strict=True):
             known = times[is_late & (times > ALWAYS)]
-            if number in self.seen:
-                by.append((self.seen[number] - int(known.min()) if len(known) else 0, number))
+            if number in self.watermarks:
+                by.append((self.watermarks[number] - int(known.min()) if len(known) else 0, number))
         most, number = max(by)
-        return Late(batch.filter(from_flags(is_late)), self.seen[number] - most, self.seen[number])
+        return Late(
+            batch.filter(from_flags(is_late)),
+            self.watermarks[number] - most,
+            self.watermarks[number],
+        )
 
     def _before(self, due: list[Indexes], lead: int) -> Mask | None:
-        """Which rows are due, by the watermarks that were seen; None: none can be."""
+        """Return a mask of the rows that are due by the watermarks; None if no row can be.
+
+        due: for each watermark, the due time of each row.
+        lead: how much longer rows wait.
+        """
         found: Mask | None = None
-        for number, times in zip(self._holding.watermarks, due, strict=True):
-            if number in self.seen:
-                here = times < self.seen[number] - lead
+        for number, times in zip(self._buffering.watermarks, due, strict=True):
+            if number in self.watermarks:
+                here = times < self.watermarks[number] - lead
                 found = here if found is None else found | here
         return found
 
-    def _hold(self, batch: pa.RecordBatch, rows: Indexes, due: list[Indexes]) -> None:
-        """Small runs are put together, so that there are few."""
+    def _buffer(self, batch: pa.RecordBatch, rows: Indexes, due: list[Indexes]) -> None:
+        """Add a run, merged with preceding runs that aren't larger, so that there are few runs."""
         if not len(rows):
             return
         self.count += len(rows)
@@ -265,37 +316,38 @@ class HeldRows:
         self._runs.append(run)
 
     def advance(self, watermark: Watermark) -> bool:
-        """Notes a watermark. Whether it is news."""
-        if watermark.column not in self._holding.watermarks or watermark.time <= self.seen.get(
-            watermark.column, ALWAYS
+        """Record a watermark; returns whether it is relevant and later than the one before."""
+        if (
+            watermark.column not in self._buffering.watermarks
+            or watermark.time <= self.watermarks.get(watermark.column, ALWAYS)
         ):
             return False
-        self.seen[watermark.column] = watermark.time
+        self.watermarks[watermark.column] = watermark.time
         return True
 
     def see(self, time: int) -> None:
-        """The only watermark counts as being there for now."""
-        (number,) = self._holding.watermarks
-        self.seen[number] = time
+        """Set the only watermark to `time`, which may be temporary."""
+        (number,) = self._buffering.watermarks
+        self.watermarks[number] = time
 
     def complete(self) -> list[pa.RecordBatch]:
-        """The rows that are complete now; they wait no more."""
-        return self._select(self._holding.lead, is_taken=True)
+        """Remove and return the rows that are complete."""
+        return self._select(self._buffering.lead, is_taken=True)
 
     def due(self) -> list[pa.RecordBatch]:
-        """The rows that wait, though no later one will be due before them."""
+        """Return, without removing them, the rows that are due if `lead` is disregarded."""
         return self._select(0, is_taken=False)
 
     def _select(self, lead: int, is_taken: bool) -> list[pa.RecordBatch]:
         found: list[_Run] = []
-        kept: list[_Run] = []
+        retained: list[_Run] = []
         for run in self._runs:
-            limits = [self.seen.get(number, ALWAYS) for number in self._holding.watermarks]
+            limits = [self.watermarks.get(number, ALWAYS) for number in self._buffering.watermarks]
             if all(
                 first >= limit - lead or limit == ALWAYS
                 for first, limit in zip(run.first, limits, strict=True)
             ):
-                kept.append(run)
+                retained.append(run)
                 continue
             mask = self._before(run.due, lead)
             assert mask is not None
@@ -303,19 +355,19 @@ class HeldRows:
                 found.append(run)
             else:
                 found.append(run.at(mask))
-                kept.append(run.at(~mask))
+                retained.append(run.at(~mask))
         if is_taken:
-            self._runs = kept
+            self._runs = retained
             self.count -= sum(len(run.rows) for run in found)
         return [*self._from_files(lead, is_taken), *(run.taken for run in found)]
 
     def _from_files(self, lead: int, is_taken: bool) -> list[pa.RecordBatch]:
-        (number, *_) = self._holding.watermarks
-        if not self._files or number not in self.seen:
+        (number, *_) = self._buffering.watermarks
+        if not self._files or number not in self.watermarks:
             return []
         found = []
         for file in self._files:
-            end, rows = file.before(self.seen[number] - lead)
+            end, rows = file.before(self.watermarks[number] - lead)
             if rows.num_rows:
                 found.append(rows)
             if is_taken:
@@ -325,25 +377,27 @@ class HeldRows:
         return found
 
     def take_all(self) -> list[pa.RecordBatch]:
-        """All rows that wait; they do no more."""
+        """Remove and return all rows."""
         found = [*self._spilled_rows(), *(run.taken for run in self._runs)]
         self.clear()
         return found
 
     @property
     def count_in_memory(self) -> int:
-        """How many rows wait that are in no file."""
+        """The number of rows in memory."""
         return self.count - sum(file.left for file in self._files)
 
-    def take_held(self) -> list[pa.RecordBatch]:
-        """The rows that are in memory; they wait no more."""
+    def take_in_memory(self) -> list[pa.RecordBatch]:
+        """Remove and return the rows in memory."""
         runs, self._runs = self._runs, []
         self.count -= sum(len(run.rows) for run in runs)
         return [run.taken for run in runs]
 
     def take_last_file(self, most_rows: int, most_bytes: int) -> pa.RecordBatch | None:
-        """The rows of the file that was written last, unless there are more than so many, which
-        then wait no more."""
+        """Remove and return the rows of the file that was written last.
+
+        None if there is no file, or if it has more than `most_rows` rows or `most_bytes` bytes.
+        """
         if not self._files or self._files[-1].left > most_rows or self._files[-1].size > most_bytes:
             return None
         file = self._files.pop()
@@ -359,9 +413,9 @@ class HeldRows:
         self.count = 0
 
     def watermark_state(self) -> Iterator[pa.RecordBatch]:
-        """The watermarks that were seen, for a snapshot."""
-        if self.seen:
-            known = sorted(self.seen.items())
+        """Yield the observed watermarks, for a snapshot."""
+        if self.watermarks:
+            known = sorted(self.watermarks.items())
             columns = [
                 from_numbers(np.array(column, np.int64), pa.int64())
                 for column in zip(*known, strict=True)
@@ -369,18 +423,20 @@ class HeldRows:
             yield pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
     def row_state(self) -> Iterator[pa.RecordBatch]:
-        """The rows that wait, for a snapshot."""
+        """Yield the rows, for a snapshot."""
         yield from self._spilled_rows()
         for run in self._runs:
             yield run.taken
 
     def restores_watermarks(self, batch: pa.RecordBatch) -> bool:
-        """Whether a batch of state is about watermarks, which it takes in then: of several
-        processors', the least."""
+        """Restore watermarks from a batch of state; returns whether the batch contains watermarks.
+
+        If several processors saved a watermark, the least time counts.
+        """
         if batch.schema.names != _SCHEMA.names:
             return False
         for number, time in zip(
             *(numbers(column, np.int64).tolist() for column in batch.columns), strict=True
         ):
-            self.seen[number] = min(time, self.seen.get(number, time))
+            self.watermarks[number] = min(time, self.watermarks.get(number, time))
         return True

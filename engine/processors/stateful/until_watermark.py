@@ -1,4 +1,4 @@
-"""What operators share that work on rows only when a watermark completes them."""
+"""The base of operators that process rows only when a watermark completes them."""
 
 from __future__ import annotations
 
@@ -14,47 +14,53 @@ from runnel.processors.stateful.row_buffer import CompiledHolding, HeldRows
 from runnel.storage.memory_budget import Reservation
 
 WEIGHT = 2
-"""How much memory is needed for each byte that waits: to put rows in order."""
+"""Bytes of memory that are needed per buffered byte, to sort rows."""
 
 TAKEN_SHARE = 4
-"""Complete rows are taken out of files while they take one in so many parts of what operators may
+"""Completed rows are read from files in steps of 1/TAKEN_SHARE of the bytes that operators may
 hold."""
 
 
 class HoldingProcessor(DivertingProcessor):
-    """Gives `results` of the rows that a watermark completes, and at the end of all others. `keys`
-    are the columns by which rows are divided among processors. `diverts`: whether late rows go to
-    output 1."""
+    """Emits `results` of the rows that a watermark completes, and at the end of the remaining rows.
+
+    buffering: how long rows wait.
+    keys: the columns by which rows are partitioned among processors.
+    emits_late: whether late rows are emitted on output 1.
+    """
 
     holds = "the rows that wait for the watermark"
 
     def __init__(
-        self, holding: CompiledHolding, keys: tuple[int, ...] = (), diverts: bool = False
+        self, buffering: CompiledHolding, keys: tuple[int, ...] = (), emits_late: bool = False
     ) -> None:
-        super().__init__(diverts, holding.unit)
-        self.held = HeldRows(holding)
+        super().__init__(emits_late, buffering.unit)
+        self.buffer = HeldRows(buffering)
         self._keys = keys
         self._is_done = False
 
     def results(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """What comes of rows that are complete."""
+        """Yield the results of completed rows."""
         raise NotImplementedError
 
     def state_size(self) -> tuple[int, int]:
-        return self.held.count, self.held.size
+        return self.buffer.count, self.buffer.size
 
     def results_of(self, batches: Sequence[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-        """The same of several batches, of about `most` bytes together, or more where all are due at
-        once."""
+        """Yield the results of several batches of completed rows.
+
+        most: their approximate total size in bytes, which is exceeded if all rows are due at the
+            same time.
+        """
         yield from self.results(join_batches(batches))
 
     def spilled_size(self) -> tuple[int, int]:
-        return self.held.spilled_size
+        return self.buffer.spilled_size
 
     @property
     def can_spill(self) -> bool:
-        """Whether rows may wait in files."""
-        return self.held.can_spill
+        """Whether rows can be spilled to files."""
+        return self.buffer.can_spill
 
     @property
     def weight(self) -> int:
@@ -62,19 +68,19 @@ class HoldingProcessor(DivertingProcessor):
 
     def spill(self) -> None:
         if self.can_spill:
-            self.held.spill(self._reservation.memory)
+            self.buffer.spill(self._reservation.memory)
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
-        late = self.held.add(batch, self.context.job.evaluation)
+        late = self.buffer.add(batch, self.context.job.evaluation)
         if late is not None:
             self.note_late(late.rows.num_rows, late.due, late.watermark)
-            self.divert(late.rows)
-        self.check_accumulated(self.held.count)
+            self.emit_late(late.rows)
+        self.check_accumulated(self.buffer.count)
 
     def process_watermark(self, watermark: Watermark) -> bool:
         if not self.drain():
             return False
-        if self.held.advance(watermark):
+        if self.buffer.advance(watermark):
             self.emit_all(self._complete(watermark))
             if not self.drain():
                 return False
@@ -89,14 +95,14 @@ class HoldingProcessor(DivertingProcessor):
         return self.drain()
 
     def _complete(self, watermark: Watermark | None) -> Iterator[pa.RecordBatch]:
-        """What comes of the rows that a watermark, which was noted, completes (None: of all)."""
-        for most, complete in stepwise(self.held, watermark, self._reservation):
+        """Yield the results of the rows that a recorded watermark completes (None: all rows)."""
+        for most, complete in stepwise(self.buffer, watermark, self._reservation):
             yield from self.results_of(complete, most)
 
     def state(self) -> Iterable[pa.RecordBatch]:
-        """The watermarks, then the rows that wait, by the columns that divide them."""
-        yield from self.held.watermark_state()
-        for batch in self.held.row_state():
+        """Yield the watermarks, then the rows, keyed by the columns that partition them."""
+        yield from self.buffer.watermark_state()
+        for batch in self.buffer.row_state():
             yield (
                 keyed_state(batch, *(batch.schema.names[key] for key in self._keys))
                 if self._keys
@@ -104,33 +110,37 @@ class HoldingProcessor(DivertingProcessor):
             )
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
-        if not self.held.restores_watermarks(batch):
-            self.held.put_back(batch, self.context.job.evaluation)
+        if not self.buffer.restores_watermarks(batch):
+            self.buffer.put_back(batch, self.context.job.evaluation)
             self.account_for(batch)
 
     def close(self) -> None:
         super().close()
-        self.held.clear()
+        self.buffer.clear()
 
 
 def stepwise(
-    held: HeldRows, watermark: Watermark | None, reservation: Reservation
+    buffer: HeldRows, watermark: Watermark | None, reservation: Reservation
 ) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
-    """The rows that a watermark completes (None: all), as many at a time as memory has room for:
-    each time how many bytes they should take at most, and the rows. Meanwhile the watermark counts
-    as being where rows were taken up to."""
+    """Remove the rows that a watermark completes from a buffer, in steps that fit into memory.
+
+    Yields for each step its approximate maximum size in bytes, and the rows. Between the steps, the
+    watermark of the buffer is set to the time up to which rows were removed.
+
+    watermark: the watermark; None: all rows are removed.
+    """
     most = reservation.memory.allowed // TAKEN_SHARE if reservation.is_limited else 0
-    steps = held.steps(most, watermark is None)
+    steps = buffer.steps(most, watermark is None)
     for time in steps:
-        held.see(time)
-        complete = held.complete()
+        buffer.see(time)
+        complete = buffer.complete()
         if complete:
             yield most, complete
     if watermark is None:
-        complete = held.take_all()
+        complete = buffer.take_all()
     else:
         if steps:
-            held.see(watermark.time)
-        complete = held.complete()
+            buffer.see(watermark.time)
+        complete = buffer.complete()
     if complete:
         yield most, complete

@@ -100,7 +100,7 @@ class WaitingProcessor(DivertingProcessor):
         """Hands on some rows of an input, or none, that are late, where anybody wants to know."""
         output = self._late_outputs[ordinal]
         if output is not None and late.any():
-            self.divert(rows.take(indexes(np.flatnonzero(late))), output)
+            self.emit_late(rows.take(indexes(np.flatnonzero(late))), output)
 
     def account(self) -> None:
         """To be called when a buffer has grown. OperationalError where it may not."""

@@ -178,7 +178,7 @@ class TimedAggregateProcessor(DivertingProcessor):
                 counted = self._counted(late, columns)
                 self._count_late(int(counted.sum()), least)
                 if self._timing.diverts:
-                    self.divert(batch.filter(from_flags(counted)))
+                    self.emit_late(batch.filter(from_flags(counted)))
             if gone.any():
                 kept = from_flags(~gone)
                 columns = [column.filter(kept) for column in columns]

@@ -81,14 +81,12 @@ def test_a_followed_file_that_was_replaced(
         assert eventually(lambda: job.status is JobStatus.SUSPENDED), "nothing goes on by itself"
         with caplog.at_level(logging.WARNING, "runnel.job"):
             connection.execute(f"ALTER JOB j OPTIONS ('expiredPosition'='{choice}') RESUME")
-            assert eventually(lambda: "reading goes on at" in "\n".join(caplog.messages))
+            assert eventually(lambda: "reading resumes at" in "\n".join(caplog.messages))
         with file.open("a") as stream:
             stream.write(line(11))
         assert eventually(lambda: keys(connection) == kept)
         assert job.status is JobStatus.RUNNING
-        assert eventually(
-            lambda: "nobody knows how many rows are left out" in last_error(connection)
-        )
+        assert eventually(lambda: "an unknown number of rows is skipped" in last_error(connection))
     with opened(tmp_path) as connection:
         job = connection.job("j")
         with file.open("a") as stream:
@@ -117,7 +115,7 @@ def test_changes_of_a_map_end_with_their_journal(tmp_path: Path) -> None:
         assert eventually(lambda: job.status is JobStatus.SUSPENDED)
         assert 'the changes of map "m" from 2 on are no longer available' in last_error(connection)
         connection.execute("ALTER JOB j OPTIONS ('expiredPosition'='latest') RESUME")
-        assert eventually(lambda: "reading goes on at change 1" in last_error(connection))
+        assert eventually(lambda: "reading resumes at change 1" in last_error(connection))
         connection.execute("SINK INTO m VALUES (3, 'c')")
         assert eventually(lambda: job.rows_out == 1)
         connection.execute("ALTER JOB j SUSPEND")
@@ -144,7 +142,7 @@ def test_rows_left_out_are_counted(tmp_path: Path) -> None:
         job = connection.job("j")
         assert eventually(lambda: sum(item.skipped_rows for item in job.metrics().values()) == 900)
         assert eventually(
-            lambda: "reading goes on at change 901, 900 rows are left out" in last_error(connection)
+            lambda: "reading resumes at change 901, 900 rows are skipped" in last_error(connection)
         )
         assert eventually(lambda: job.rows_out == 100)
         connection.execute("ALTER JOB j SUSPEND")

@@ -329,7 +329,7 @@ def test_too_many_groups() -> None:
             accumulation_limit=50,
             **QUICK,
         )
-    assert "setting max_processor_accumulated_records, of a job its option maxProcessor" in str(
+    assert "max_processor_accumulated_records or the job option maxProcessor" in str(
         raised.value.hint
     )
 

@@ -151,14 +151,14 @@ def test_late_rows_are_diverted(operator: str) -> None:
         frame=UP_TO_PEERS,
     )
     supplier = {
-        "window": lambda: timed_window(CALLS, (len(SCHEMA), NAMES), HOLDING, diverts=True),
-        "sort": lambda: timed_sort((SortKey(E, False, False),), HOLDING, diverts=True),
+        "window": lambda: timed_window(CALLS, (len(SCHEMA), NAMES), HOLDING, emits_late=True),
+        "sort": lambda: timed_sort((SortKey(E, False, False),), HOLDING, emits_late=True),
         "ordered": lambda: ordered_window(
             (in_order,),
             (Reach(is_running=True),),
             (len(SCHEMA), (*SCHEMA.names, "n")),
             HOLDING,
-            diverts=True,
+            emits_late=True,
         ),
     }[operator]()
     everything = sorted(

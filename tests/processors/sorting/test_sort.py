@@ -68,7 +68,7 @@ def test_of_many_rows_only_the_first_are_held() -> None:
     for start in range(0, 200_000, 10_000):
         batch = pa.RecordBatch.from_arrays([pa.arange(start, start + 10_000)], names=["n"])
         processor.take(0, batch)
-        held.append(processor._held)
+        held.append(processor._buffered_rows)
     assert max(held) <= 10_000 + sort_module.LEAST_BUFFER
     assert processor.complete()
     assert outbox.values == [199_999, 199_998, 199_997]

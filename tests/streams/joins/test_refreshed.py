@@ -181,7 +181,7 @@ def test_a_read_that_fails_keeps_the_last_version(
         assert bench.rows(cursor, (1, 1)) == [(1, "one")]
         replace_file(path, "k,name\n1,uno\nx,y\n")
         bench.clock.advance(5 * SECOND)
-        while not any("its last version stays" in record.message for record in caplog.records):
+        while not any("last version stays in use" in record.message for record in caplog.records):
             assert bench.rows(cursor, (1, 2)) == [(2, "one")]
         replace_file(path, "k,name\n1,eins\n")
         assert bench.rows(cursor, (1, 3)) == [(3, "one")]
