@@ -32,8 +32,8 @@ _SCHEMAS = (PUBLIC, INFORMATION_SCHEMA)
 
 
 def check_schema(catalog: str, schema: str, position: Position | None) -> None:
-    """Refuses the catalog and the schema before a name ("" where none is written) that don't
-    exist."""
+    """Raises ProgrammingError if the catalog or the schema that qualifies a name does not exist; ""
+    means that none is written."""
     if catalog and catalog.lower() != CATALOG:
         raise ProgrammingError(
             f'catalog "{catalog}" does not exist',

@@ -1,8 +1,8 @@
-"""The plan cache: plans by text, search path and parameter types, the least recently used ones
-given up first.
+"""The plan cache: plans by text, search path and parameter types, with LRU eviction.
 
-A plan is valid while every catalog object it names has the version it had. Snapshots are numbered,
-so a plan that was found valid for a snapshot needs no second look until the catalog changes.
+A plan is valid while every catalog object that it depends on has the version it had. Snapshots of
+the catalog are numbered: once a plan was found valid for a snapshot, it is not checked again until
+the catalog changes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ from runnel.sqltypes import SqlType
 
 
 class PlanKey(NamedTuple):
-    """What a plan depends on beside the catalog. `types` are those of the arguments as given;
-    `is_confined`: the plan was made for callers with bounds, whose files are opened within
-    these."""
+    """Everything besides the catalog that a plan depends on.
+
+    sql: the text of the statement.
+    search_path: the schemas in which names are looked up.
+    types: the types of the arguments as passed.
+    is_confined: whether the plan was made for a caller whose access to files is restricted.
+    """
 
     sql: str
     search_path: tuple[str, ...]
@@ -31,8 +35,10 @@ class PlanKey(NamedTuple):
 
 @frozen
 class CachedPlan:
-    """A row of SHOW PLANS. `uses` is how often the plan was run or found, with the statement that
-    it was made for."""
+    """A row of SHOW PLANS.
+
+    uses: how often the plan was run or found, including the statement that created it.
+    """
 
     key: PlanKey
     plan: Plan
@@ -41,9 +47,11 @@ class CachedPlan:
 
 @frozen
 class CacheStatistics:
-    """Counts since the cache was made. A look-up is a hit or a miss; a miss for a plan that was no
-    longer valid is an invalidation too. Plans that a smaller size or `clear` put out count as
-    evictions."""
+    """Counts since the cache was created.
+
+    A look-up is a hit or a miss. A miss because the plan was no longer valid also counts as an
+    invalidation. Plans that `resize` or `clear` removed count as evictions.
+    """
 
     size: int
     capacity: int
@@ -63,7 +71,7 @@ class _Entry:
 
 
 class PlanCache:
-    """At most `capacity` plans; 0 keeps none. Safe for threads."""
+    """At most `capacity` plans; a capacity of 0 stores none. Thread-safe."""
 
     def __init__(self, capacity: int) -> None:
         self._lock = Lock()
@@ -72,7 +80,7 @@ class PlanCache:
         self._hits = self._misses = self._evictions = self._invalidations = 0
 
     def get(self, key: PlanKey, snapshot: Snapshot) -> Plan | None:
-        """The plan for `key`, if there is one and it is valid for this snapshot of the catalog."""
+        """Returns the plan for `key` if it is cached and valid for this snapshot of the catalog."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None and (
@@ -86,8 +94,11 @@ class PlanCache:
             return None
 
     def _is_valid(self, entry: _Entry, key: PlanKey, snapshot: Snapshot) -> bool:
-        """Compares versions object by object. An invalid plan is dropped, but not for the sake of a
-        snapshot that is older than the one it was made for."""
+        """Compares the versions of all dependencies.
+
+        An invalid plan is removed, unless the snapshot is older than the one that the plan was
+        made for.
+        """
         is_newer = snapshot.version > entry.version
         for item in entry.plan.dependencies:
             if dependency_version(snapshot, item.kind, item.name) != item.version:
@@ -100,8 +111,10 @@ class PlanCache:
         return True
 
     def put(self, key: PlanKey, plan: Plan, snapshot: Snapshot) -> None:
-        """Keeps a plan that was made for `snapshot`; does nothing with one that isn't cacheable, or
-        where there is a plan for a later snapshot already."""
+        """Stores a plan that was made for `snapshot`.
+
+        Does nothing if the plan is not cacheable, or if a plan for a later snapshot is stored.
+        """
         if not plan.is_cacheable:
             return
         with self._lock:
@@ -113,7 +126,7 @@ class PlanCache:
             self._shrink()
 
     def resize(self, capacity: int) -> None:
-        """Changes the capacity, giving up the least recently used plans beyond it."""
+        """Changes the capacity and evicts the least recently used plans above it."""
         with self._lock:
             self._capacity = _checked(capacity)
             self._shrink()
@@ -124,13 +137,13 @@ class PlanCache:
             self._evictions += 1
 
     def clear(self) -> None:
-        """Gives all plans up."""
+        """Evicts all plans."""
         with self._lock:
             self._evictions += len(self._entries)
             self._entries.clear()
 
     def entries(self) -> list[CachedPlan]:
-        """The plans there are, the most recently used first."""
+        """The cached plans, most recently used first."""
         with self._lock:
             return [
                 CachedPlan(key, entry.plan, entry.uses)
@@ -155,6 +168,6 @@ class PlanCache:
 def _checked(capacity: int) -> int:
     if capacity < 0:
         raise InterfaceError(
-            f"the size of the plan cache can't be {capacity}", hint="0 keeps no plans"
+            f"the size of the plan cache can't be {capacity}", hint="0 disables the cache"
         )
     return capacity

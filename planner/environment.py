@@ -16,9 +16,11 @@ FileTable = Callable[[str, list[Any], dict[str, Any], bool], Table]
 
 @frozen
 class Pushdown:
-    """What the planner knows of fragments: how to get DuckDB's engine, which is made when it is
-    first needed, and from how many rows on sub-plans over tables that aren't DuckDB's own are
-    offered to it."""
+    """The settings of pushdown.
+
+    duckdb: returns DuckDB's engine, which is created on first use.
+    rows: the number of rows from which a subplan over tables outside DuckDB is offered to it.
+    """
 
     duckdb: Callable[[], FragmentEngine]
     rows: int
@@ -26,11 +28,15 @@ class Pushdown:
 
 @frozen
 class Environment:
-    """What planning needs from outside: how to open a file named in a table function, and what
-    settings change plans. Without `pushdown` no other engine runs any part of a plan. `check()`
-    raises where the statement's time is over. `in_job`: the statement is what a job runs, so it may
-    write what a source without an end gives. `is_confined`: files that it names are opened within
-    bounds."""
+    """Settings and functions of the session that planning needs.
+
+    file_table: opens the file that a table function names.
+    zone: the session's time zone.
+    pushdown: None: no other engine runs any part of a plan.
+    check: raises if the statement has timed out.
+    in_job: whether the statement is the query of a job, which may write an unbounded stream.
+    is_confined: whether access to files is restricted.
+    """
 
     file_table: FileTable
     zone: str = "UTC"

@@ -1,7 +1,7 @@
-"""How many rows a relation gives, roughly: enough to choose the side of a join that is built.
+"""Estimates of how many rows a relation returns: good enough to choose the build side of a join.
 
-The fractions are those of Hazelcast's cost model where it has one: a condition of which nothing is
-known keeps a quarter.
+The selectivities are taken from Hazelcast's cost model where it has them: a condition about which
+nothing is known retains a quarter of the rows.
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ ELEMENTS_PER_ARRAY = 5
 
 
 Of = Callable[[Relation], int | None]
-"""What gives the estimate of an input."""
+"""Returns the estimate of an input."""
 
 
 def estimate(relation: Relation, of: Of | None = None) -> int | None:
-    """About how many rows come out; None if that isn't known, or without end. `of` gives the
-    estimates of its inputs, where who asks knows them already."""
+    """Estimates the number of rows; None if it is unknown or without bound.
+
+    of: returns the estimates of the inputs, for a caller that has them already.
+    """
     of = of or estimate
     rule = _ESTIMATES.get(type(relation))
     if rule is not None:
@@ -52,18 +54,18 @@ def estimate(relation: Relation, of: Of | None = None) -> int | None:
 
 
 class Estimates:
-    """Of the nodes of one relation, each found once, however many nodes above it are asked for
-    theirs."""
+    """Estimates of the nodes of one relation, each computed once however many nodes above it need
+    it."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Relation, int | None]] = {}
 
     def of(self, relation: Relation) -> int | None:
-        """As `estimate`."""
+        """As `estimate`, cached."""
         known = self._known.get(id(relation))
         if known is None:
             check_time()
-            # The node is held, so that no other one gets its identity.
+            # The entry refers to the node, so that its id is not reused for another node.
             known = self._known[id(relation)] = relation, estimate(relation, self.of)
         return known[1]
 
@@ -100,7 +102,7 @@ def _scan(node: Scan, of: Of) -> int | None:
 
 
 def _finds_one_row(node: Scan) -> bool:
-    """Whether the predicate gives every key column one value."""
+    """Whether the predicate equates every key column with a constant."""
     fixed = {
         side.index
         for part in conjuncts(node.predicate)
@@ -168,7 +170,7 @@ def _group_limit(node: GroupLimit, of: Of) -> int | None:
 
 
 def _assign_windows(node: AssignWindows, of: Of) -> int | None:
-    """As many windows as a row is in, on the average."""
+    """Multiplies by the number of windows that contain a row, on average."""
     rows, shape = of(node.input), node.shape
     if rows is None or not shape.step:
         return rows
@@ -203,8 +205,8 @@ _ESTIMATES: dict[type[Relation], Callable[..., int | None]] = {
 
 
 def domain_size(relation: Relation, column: int | None) -> int | None:
-    """About how many different values a column could have (None: how many rows there could be),
-    filters left aside: as many as the table it comes from has rows."""
+    """Estimates the number of distinct values of a column (of rows if `column` is None) without
+    regard to filters: the number of rows of the table that the column comes from."""
     while True:
         if isinstance(relation, Scan):
             return relation.table.row_count()

@@ -1,8 +1,7 @@
-"""From a bound relation to its physical plan: the rules, what other engines run, the operators, and
-what runs once.
+"""From a bound relation to its physical plan: rules, pushdown, choice of operators, sharing.
 
-Common tables whose copies would be too many (`bound_tables`) are taken through each of these by
-themselves.
+Common tables that would be copied too often (`bound_tables`) pass through each of these stages on
+their own.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def tables_in(relation: Relation) -> tuple[Table, ...]:
-    """The tables that a relation reads, once each."""
+    """The tables that a relation reads, without duplicates."""
     return tuple(
         dict.fromkeys(node.table for node in everything(relation) if isinstance(node, Scan))
     )
 
 
 def bounded(binder: StatementBinder, relation: Relation) -> Relation:
-    """A bound query without too many copies of its common tables."""
+    """A bound query in which the number of copies of common tables is bounded."""
     return relation if binder.bound_tables is None else binder.bound_tables.bounded(relation)
 
 
@@ -46,8 +45,11 @@ def simplified(binder: StatementBinder, bound: Relation) -> Relation:
 
 
 def pushed_down(binder: StatementBinder, logical: Relation) -> tuple[Relation, str]:
-    """The plan with the parts that other engines run as fragments, and what of it they have no room
-    for. A plan without a table has no such parts (unless all plans are to be tried)."""
+    """Replaces the subplans that other engines run by fragments.
+
+    Returns also which subplans were not pushed down for lack of memory ("" for none). A plan that
+    reads no table has nothing to push down, unless the setting asks to try every plan (0 rows).
+    """
     pushdown = binder.environment.pushdown
     if pushdown is None:
         return logical, ""
@@ -80,8 +82,11 @@ def chosen(
     choose_root: Callable[[Relation, Snapshot], Physical],
     has_engines: bool = False,
 ) -> Physical:
-    """The physical plan of a relation, which was `logical` before other engines got their parts
-    (`has_engines`: they may)."""
+    """Chooses the physical plan of a relation.
+
+    logical: the relation before pushdown.
+    has_engines: whether other engines may run fragments of it.
+    """
     root = choose_root(relation, binder.snapshot)
     commons: dict[int, Physical] = {}
     if _has_commons(binder):
@@ -95,7 +100,7 @@ def chosen(
 
 
 def _has_commons(binder: StatementBinder) -> bool:
-    """Whether the statement has common tables that are planned by themselves."""
+    """Whether the statement has common tables that are planned on their own."""
     return binder.bound_tables is not None and binder.bound_tables.count > 0
 
 
@@ -105,9 +110,12 @@ def _shared(
     has_engines: bool = False,
     commons: Mapping[int, Physical] | None = None,
 ) -> Physical:
-    """The physical plan of `relation`, in which what occurs several times runs once, and other
-    engines, where it has them, give what the rest of it wants of them. `commons`: the plans of its
-    common tables that run once, by number."""
+    """The plan with shared subplans and with dynamic filters.
+
+    Subplans that occur several times run once. Fragments of other engines get filters from the
+    joins above them (`has_engines`). `commons`: the plans of the common tables that run once, by
+    number.
+    """
     if relation.is_unbounded:
         # Loaded on first use: few statements read streams.
         from runnel.planner.physical.sharing.streams import share
@@ -121,14 +129,14 @@ def _shared(
         plan = share_tables(plan, commons)
     if not has_engines or not _joins_rows_from_apart(relation):
         return plan
-    # Loaded on first use: few statements have tables in two places.
+    # Loaded on first use: few statements read tables of two engines.
     from runnel.planner.pushdown.dynamic_filters import with_dynamic_filters
 
     return with_dynamic_filters(plan)
 
 
 def _joins_rows_from_apart(relation: Relation) -> bool:
-    """Whether there is a join, and a table whose rows take long to come over."""
+    """Whether there is a join, and a table whose rows are slow to transfer."""
     nodes = list(walk(relation))
     engines = [engine_of(node.table) for node in nodes if isinstance(node, Scan)]
     return any(item is not None and item.is_apart for item in engines) and any(

@@ -1,7 +1,8 @@
-"""Planning: SQL text in, an immutable plan out. The stages in order, and nothing else.
+"""The entry point of planning: SQL text in, an immutable plan out.
 
-parse → bind → rules → choose → lower. `supported` is checked by the parser, lowering happens when a
-plan is first run at some parallelism. Arguments are never part of a plan: only their types are.
+Calls the stages in order: parse → bind → rules → choose → lower. The parser already checks the
+statement against its allow-list. A plan is lowered when it first runs at a given parallelism. A
+plan depends on the types of its arguments, never on their values.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
 def plan(
     sql: str, snapshot: Snapshot, parameter_types: tuple[SqlType, ...], environment: Environment
 ) -> Plan:
-    """The plan of one statement, given the types of its arguments.
+    """Returns the plan of one statement, given the types of its arguments.
 
     Raises ProgrammingError or NotSupportedError with a position in `sql`, InterfaceError for a
     wrong number of arguments.
@@ -126,8 +127,10 @@ def plan_job(
     parameter_types: tuple[SqlType, ...],
     environment: Environment,
 ) -> WritePlan:
-    """The plan of the INSERT or SINK that a job runs. No other engine runs any part: its state
-    would be in no snapshot."""
+    """Returns the plan of the INSERT or SINK that a job runs.
+
+    Nothing is pushed down to another engine, whose state would be in no snapshot.
+    """
     with within_time(environment.check):
         statement = parse(query) if isinstance(query, str) else query
         found = _plan(
@@ -226,7 +229,7 @@ def _notice(logical: Relation) -> str:
 
 
 def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
-    """As `streaming.check_streaming`, loaded when there is an input without end."""
+    """Calls `event_time.check.check_streaming`, which is loaded only for unbounded inputs."""
     if relation.is_unbounded:
         from runnel.planner.event_time.check import check_streaming
 
@@ -303,7 +306,7 @@ def _write(binder: Binder, write: Write, unbounded_state: bool = False) -> Plan:
 
 
 def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
-    """The view's query is bound once, so that a view that can't work is refused now."""
+    """Binds the view's query once, so that a view that cannot work is refused at CREATE VIEW."""
     if statement.query.emission is not None:
         raise NotSupportedError(
             "a view can't have EMIT EVERY, ALLOWED LATENESS or LATE DATA INTO",
@@ -324,7 +327,7 @@ def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
 
 
 def _show(binder: Binder, statement: syntax.Show) -> Plan:
-    """The columns of a table, or those of views, which have to be bound."""
+    """Lists the columns of a table, or of all views, whose queries must be bound to find them."""
     from runnel.planner.bind.information_schema import view_fields
 
     rows: tuple[tuple[str | None, ...], ...]
@@ -366,15 +369,15 @@ def _view_columns(statement: syntax.CreateView, relation: Relation) -> tuple[str
             position=statement.name.position,
         )
     everything = names + tuple(item.name for item in relation.fields[len(names) :])
-    seen: set[str] = set()
+    used: set[str] = set()
     for name in everything:
-        if name.lower() in seen:
+        if name.lower() in used:
             raise ProgrammingError(
                 f'view "{statement.name.text}" would have two columns "{name}"',
-                hint="give the columns names of their own: CREATE VIEW v (a, b) AS …",
+                hint="name the columns: CREATE VIEW v (a, b) AS …",
                 position=statement.name.position,
             )
-        seen.add(name.lower())
+        used.add(name.lower())
     return names
 
 
@@ -487,7 +490,7 @@ def _watermark(statement: syntax.CreateMapping) -> WatermarkClause | None:
 
 
 def _lowering(chosen: Callable[[], Physical]) -> Callable[[int], DAG]:
-    """The DAG for a number of workers, made at most once for each."""
+    """The DAG for a parallelism; each is lowered on first use, and the last 8 are cached."""
 
     @lru_cache(maxsize=8)
     def dag(parallelism: int) -> DAG:
@@ -501,7 +504,7 @@ def _dependencies(binder: Binder) -> tuple[Any, ...]:
 
 
 def _note_indexes(binder: Binder, logical: Relation) -> None:
-    """A query over a table with indexes depends on which ones there are."""
+    """Makes the plan depend on the set of indexes of each table that it reads."""
     for table in tables_in(logical):
         if isinstance(table, IndexedTable):
             binder.note(
@@ -510,8 +513,8 @@ def _note_indexes(binder: Binder, logical: Relation) -> None:
 
 
 def _is_lasting(snapshot: Snapshot, relation: Relation) -> bool:
-    """Whether all tables are the catalog's: one that a table function opened is as its files were
-    at that moment."""
+    """Whether all tables are the catalog's. The plan of a table that a table function opened is
+    not cached: such a table describes its files as they were when it was opened."""
     named = {id(item.table) for item in snapshot if not isinstance(item, View)}
     return all(id(table) in named for table in tables_in(relation))
 
@@ -525,8 +528,8 @@ def _has_subquery(relation: Relation) -> bool:
     )
 
 
-def _parameters(relation: Relation, given: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
-    """The type of each parameter: what its context made of it, else what its argument is."""
+def _parameters(relation: Relation, argument_types: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
+    """The type of each parameter: the one that its context requires, else its argument's type."""
     types: dict[int, SqlType] = {}
     for node in everything(relation):
         for expression in node.own_expressions:
@@ -538,14 +541,14 @@ def _parameters(relation: Relation, given: tuple[SqlType, ...]) -> tuple[SqlType
                     raise ProgrammingError(
                         f"parameter {part.index + 1} would be both {types[part.index]} and "
                         f"{part.type}",
-                        hint="say which: CAST(? AS type)",
+                        hint="choose one: CAST(? AS type)",
                         position=part.position,
                     )
-    return tuple(types.get(index, kind) for index, kind in enumerate(given))
+    return tuple(types.get(index, kind) for index, kind in enumerate(argument_types))
 
 
 def _can_end(relation: Relation) -> bool:
-    """Whether the rows can come to an end: there is a LIMIT, or every source can end."""
+    """Whether the query can end: it has a LIMIT, or every source can end."""
     if isinstance(relation, Limit) and relation.count is not None:
         return True
     if isinstance(relation, Scan):

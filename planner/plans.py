@@ -27,7 +27,12 @@ from runnel.sqltypes import SqlType
 
 @frozen(kw_only=True)
 class Plan:
-    """The base of all plans. `parameters[i]` is the type that argument i is converted to."""
+    """The base of all plans.
+
+    parameters: for each argument, the type that it is converted to.
+    dependencies: the catalog objects that the plan used, with their versions.
+    is_cacheable: whether the plan may be used again while its dependencies are unchanged.
+    """
 
     parameters: tuple[SqlType, ...] = ()
     dependencies: tuple[Dependency, ...] = ()
@@ -36,13 +41,20 @@ class Plan:
 
 @frozen(kw_only=True)
 class QueryPlan(Plan):
-    """SELECT, VALUES: a light job. `logical` is the tree after the rules, `physical` what was
-    chosen; `dag(n)` lowers it for n worker threads (lowered once per n, then kept); `tables` are
-    those scanned, to judge the size of the work.
+    """SELECT or VALUES, run as a light job.
 
-    `own_dag` is the same without fragments, for when another engine has no room for its part or
-    refuses it; None where there are none. `left_out`: what another engine was not given for want of
-    memory. `notice`: what its reader should know before it runs."""
+    logical: the logical tree after the rules.
+    physical: the physical operators that were chosen.
+    fields: names and types of the result's columns.
+    dag: lowers `physical` for n worker threads; the DAGs are cached per n.
+    tables: the tables that are scanned, from which the size of the work is estimated.
+    is_unbounded: whether an input has no end.
+    can_end: whether the query can end all the same, by a LIMIT for example.
+    own_dag: as `dag`, without fragments, for when another engine refuses its fragment or has no
+        memory for it; None if there are no fragments.
+    left_out: the subplans that were not pushed down for lack of memory; "" for none.
+    notice: a message to the user about the statement, shown before it runs; "" for none.
+    """
 
     logical: Relation
     physical: object
@@ -58,9 +70,13 @@ class QueryPlan(Plan):
 
 @frozen(kw_only=True)
 class KeyGetPlan(Plan):
-    """SELECT … WHERE key = constant: a look-up without a job. `key` are literals or parameters, one
-    per key column. `columns` are the table's columns in the order of the result; None where
-    `expressions` (over all columns of the table) must be evaluated over the one row instead."""
+    """SELECT … WHERE key = constant: a look-up by key, without a job.
+
+    key: one literal or parameter per key column.
+    columns: the table's columns in the order of the result; None if `expressions` must be
+        evaluated over the one row instead.
+    expressions: the result's columns, over all columns of the table.
+    """
 
     table: KeyedTable
     key: tuple[Expression, ...]
@@ -72,9 +88,16 @@ class KeyGetPlan(Plan):
 
 @frozen(kw_only=True)
 class WritePlan(Plan):
-    """INSERT, SINK, UPDATE, DELETE as a light job; the DAG's result is one BIGINT, the number of
-    rows written. `logical` is the query whose rows are written to `columns` of the table; the rest
-    is as for a QueryPlan. Only that of a job may be unbounded."""
+    """INSERT, SINK, UPDATE or DELETE, run as a light job or by a named job.
+
+    The DAG's result is one BIGINT, the number of rows written. Fields that are not listed here are
+    as in QueryPlan.
+
+    mode: how the rows are written.
+    columns: the indexes of the table's columns that are written.
+    logical: the query whose rows are written.
+    is_unbounded: whether an input has no end, which only the write of a named job may have.
+    """
 
     table: WritableTable
     mode: WriteMode
@@ -90,12 +113,13 @@ class WritePlan(Plan):
 
 @frozen(kw_only=True)
 class KeyPutPlan(Plan):
-    """A write of literals and parameters only, without a job: INSERT or SINK of VALUES, UPDATE or
-    DELETE by key.
+    """A write of literals and parameters by key, without a job: INSERT or SINK of VALUES, UPDATE
+    or DELETE by key.
 
-    INSERT, SINK: `rows` are the values for `columns` of the table, each already of the column's
-    type. DELETE: `rows` is one row, the key. UPDATE: `rows` is one row, the key; `assignments` are
-    (column, expression over all columns of the table).
+    columns: the indexes of the table's columns that are written.
+    rows: INSERT, SINK: the values for `columns`, already of the columns' types. UPDATE, DELETE:
+        one row, the key.
+    assignments: of UPDATE: (column, expression over all columns of the table).
     """
 
     table: KeyedTable
@@ -107,14 +131,17 @@ class KeyPutPlan(Plan):
 
 @frozen(kw_only=True)
 class ClearPlan(Plan):
-    """DELETE without WHERE."""
+    """DELETE without WHERE: removes all rows of the table."""
 
     table: KeyedTable | RowAddressedTable
 
 
 @frozen(kw_only=True)
 class CreateMappingPlan(Plan):
-    """Either `connector` or `data_connection` is given."""
+    """CREATE MAPPING. Exactly one of `connector` and `data_connection` is set.
+
+    external_name: the object's name at the connector, joined by dots; None for the default.
+    """
 
     name: str
     connector: str | None
@@ -140,7 +167,11 @@ class CreateDataConnectionPlan(Plan):
 
 @frozen(kw_only=True)
 class CreateViewPlan(Plan):
-    """`sql` is the query's text as written; it was bound once, so it is sound now."""
+    """CREATE VIEW.
+
+    sql: the text of the query. It was bound once, so it is valid against the current catalog.
+    columns: new names for the first columns of the query.
+    """
 
     name: str
     sql: str
@@ -160,13 +191,17 @@ class CreateIndexPlan(Plan):
 
 
 GivenOption = tuple[str, str, Position | None]
-"""An option as written: name, value, and where the name stands."""
+"""An option as written: name, value, and the position of the name in the statement."""
 
 
 @frozen(kw_only=True)
 class CreateJobPlan(Plan):
-    """`write` is the plan of the job's query, whose text is `text`: it was bound as it is to run.
-    `position`: where its name stands, as in the plans below."""
+    """CREATE JOB.
+
+    position: of the name in the statement; likewise in the plans below.
+    write: the plan of the job's query, bound as the job will run it.
+    text: the text of the job's query.
+    """
 
     name: str
     position: Position | None = None
@@ -178,7 +213,11 @@ class CreateJobPlan(Plan):
 
 @frozen(kw_only=True)
 class AlterJobPlan(Plan):
-    """`action` is as in `syntax.AlterJob`; `write` and `text` are those of a new query."""
+    """ALTER JOB.
+
+    action: as in `syntax.AlterJob`.
+    write, text: the plan and the text of the new query, if there is one.
+    """
 
     name: str
     position: Position | None = None
@@ -190,7 +229,10 @@ class AlterJobPlan(Plan):
 
 @frozen(kw_only=True)
 class DropJobPlan(Plan):
-    """`snapshot`: the name under which the job's state is kept."""
+    """DROP JOB.
+
+    snapshot: the name under which the job's state is stored first; None: the state is deleted.
+    """
 
     name: str
     position: Position | None = None
@@ -207,7 +249,10 @@ class VerifyJobPlan(Plan):
 
 @frozen(kw_only=True)
 class CreateSnapshotPlan(Plan):
-    """`job_position`: where the name of the job stands."""
+    """CREATE SNAPSHOT … FOR JOB.
+
+    position, job_position: of the snapshot's and of the job's name in the statement.
+    """
 
     name: str
     job: str
@@ -225,7 +270,10 @@ class DropSnapshotPlan(Plan):
 
 @frozen(kw_only=True)
 class DropPlan(Plan):
-    """`kind` is "mapping", "view", "index" or "data connection"."""
+    """DROP of a catalog object.
+
+    kind: "mapping", "view", "index" or "data connection".
+    """
 
     kind: str
     name: str
@@ -234,8 +282,11 @@ class DropPlan(Plan):
 
 @frozen(kw_only=True)
 class ShowPlan(Plan):
-    """`what` is as in `syntax.Show`. `rows` are what the planner has found out for "columns" and
-    "views"."""
+    """SHOW.
+
+    what: as in `syntax.Show`.
+    rows: the result, where the planner computes it ("columns" and "views").
+    """
 
     what: str
     name: str | None = None
@@ -244,7 +295,11 @@ class ShowPlan(Plan):
 
 @frozen(kw_only=True)
 class SetPlan(Plan):
-    """`value` is the text or literal given; None for DEFAULT. `position` is that of the name."""
+    """SET and RESET.
+
+    value: the literal, or the text of a bare word; None for DEFAULT.
+    position: of the setting's name in the statement.
+    """
 
     name: str
     value: str | int | bool | float | None
@@ -253,8 +308,12 @@ class SetPlan(Plan):
 
 @frozen(kw_only=True)
 class ExplainPlan(Plan):
-    """`stage` is "logical", "physical", "dag" or "all"; `format` is "text", "dot" or "json". `plan`
-    is the plan of the statement explained, which is run only if the stage is "analyze"."""
+    """EXPLAIN.
+
+    stage: as in `syntax.Explain`.
+    format: "text", "dot" or "json".
+    plan: the plan of the explained statement; it is run only if the stage is "analyze".
+    """
 
     stage: str
     format: str

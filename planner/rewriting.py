@@ -1,5 +1,4 @@
-"""How expressions follow the columns that a rule moves: substitution, renumbering, and conditions
-built of parts."""
+"""Rewriting of expressions when a rule moves columns: substitution, renumbering, conjunctions."""
 
 from __future__ import annotations
 
@@ -29,12 +28,12 @@ def substitute(expression: Expression, replacements: Sequence[Expression]) -> Ex
     return transform(expression, change)
 
 
-def renumber(expression: Expression, places: Mapping[int, int]) -> Expression:
-    """The expression with column `places[i]` in place of column i."""
+def renumber(expression: Expression, positions: Mapping[int, int]) -> Expression:
+    """The expression with column `positions[i]` in place of column i."""
 
     def change(node: Expression) -> Expression:
-        if isinstance(node, Column) and places[node.index] != node.index:
-            return replace(node, index=places[node.index])
+        if isinstance(node, Column) and positions[node.index] != node.index:
+            return replace(node, index=positions[node.index])
         return node
 
     return transform(expression, change)
@@ -49,36 +48,36 @@ def shift(expression: Expression, by: int) -> Expression:
     return transform(expression, change)
 
 
-def conjunction(parts: Iterable[Expression]) -> Expression | None:
-    """The parts joined by AND; None for none."""
-    found = tuple(parts)
+def conjunction(conjuncts: Iterable[Expression]) -> Expression | None:
+    """The conjuncts joined by AND; None for none."""
+    found = tuple(conjuncts)
     if len(found) < 2:
         return found[0] if found else None
     return Call(function="and", arguments=found, type=BOOLEAN)
 
 
 def is_trivial(expression: Expression) -> bool:
-    """Whether computing it twice costs nothing: a column, a literal or a parameter."""
+    """Whether computing the expression twice costs nothing: a column, literal or parameter."""
     return isinstance(expression, Column | Literal | Parameter)
 
 
 def reads_only(expression: Expression, start: int, stop: int) -> bool:
-    """Whether all columns that it reads lie in start … stop - 1."""
+    """Whether all columns that the expression reads are in start … stop - 1."""
     return all(start <= index < stop for index in columns_of(expression))
 
 
 def divide(
-    parts: Sequence[Expression], may_move: Callable[[Expression], bool], fallible_may_move: bool
+    conjuncts: Sequence[Expression], may_move: Callable[[Expression], bool], fallible_may_move: bool
 ) -> tuple[list[Expression], list[Expression]]:
     """Divides conjuncts into those that move down and those that stay.
 
-    A volatile conjunct stays. One that can fail moves only where the step it passes takes no rows
-    away, and only if all conjuncts before it move too: otherwise it could see rows, and fail on
-    them, that it never saw where it stood.
+    A volatile conjunct stays. A conjunct that can fail moves only past a step that removes no rows,
+    and only if all conjuncts before it move too: otherwise it could fail on rows that it would not
+    have been evaluated for in its old position.
     """
     moving: list[Expression] = []
     staying: list[Expression] = []
-    for part in parts:
+    for part in conjuncts:
         fails = can_fail(part)
         if (
             is_volatile(part)
@@ -92,8 +91,8 @@ def divide(
 
 
 def project_columns(relation: Relation, indexes: Sequence[int]) -> Relation:
-    """The relation with only the columns at `indexes`, in that order; itself where nothing would
-    change."""
+    """The relation with only the columns at `indexes`, in that order; `relation` itself if nothing
+    changes."""
     fields = relation.fields
     if list(indexes) == list(range(len(fields))):
         return relation

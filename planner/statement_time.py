@@ -1,5 +1,5 @@
-"""NOW() and its relatives in queries without end: they are the time of the statement, however long
-it runs."""
+"""NOW() and similar functions in unbounded queries: they return the time of the statement, however
+long it runs."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ _NAMES = {
 
 
 def check_no_statement_time(relation: Relation) -> None:
-    """NotSupportedError where the query of a job that goes on asks for the statement's time."""
+    """Raises NotSupportedError if the query of a continuous job uses the statement's time."""
     for name, found in _uses(relation):
         raise NotSupportedError(
             f"{name} is not supported in a job over a stream",
             detail=(
-                "it is the time of the statement: for all rows, and after each restart, "
+                "it is the time of the statement: for all rows, also after a restart, "
                 "it would be the time of CREATE JOB"
             ),
             hint=(
                 "compare with the event time of the rows, for example by windows or a join within "
-                "time bounds; write a fixed time as a literal, or give it as an argument"
+                "time bounds; write a fixed time as a literal, or pass it as an argument"
             ),
             position=found.position,
         )
 
 
 def statement_time_notice(relation: Relation) -> str:
-    """What to say of a query without end that asks for the statement's time; empty for others."""
+    """The notice for an unbounded query that uses the statement's time; "" for other queries."""
     names = dict.fromkeys(name for name, _ in _uses(relation))
     return (
-        f"{', '.join(names)}: the time at which the statement was begun, for all rows"
+        f"{', '.join(names)}: the time at which the statement started, for all rows"
         if names
         else ""
     )
 
 
 def _uses(relation: Relation) -> Iterator[tuple[str, Expression]]:
-    """The expressions that are the statement's time, or have its date, each with a name."""
+    """The expressions that return the statement's time or depend on its date, each with a name."""
     for node in walk(relation):
         for item in node.own_expressions:
             for found in expressions_in(item):

@@ -342,7 +342,7 @@ class WorkingTable(Relation):
 
 
 def everything(relation: Relation) -> list[Relation]:
-    """All nodes, those of subqueries and of common tables too."""
+    """All nodes, including the nodes of subqueries and of common tables."""
     return _gathered(relation, set())
 
 

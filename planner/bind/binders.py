@@ -26,13 +26,13 @@ class QueryBinder(Protocol):
     environment: Environment
 
     def note(self, kind: str, name: str, version: int) -> None:
-        """Notes something of the catalog that the plan depends on."""
+        """Records a dependency of the plan on the catalog."""
 
     def subquery(self, tree: Any, outer: Scope) -> Relation:
         """The relation of a subquery, whose columns may refer to `outer`."""
 
     def python_function(self, name: str) -> PythonFunction | None:
-        """The user's function of that name, noted as used."""
+        """The user function of that name, recorded as a dependency; None if there is none."""
 
 
 class StatementBinder(QueryBinder, Protocol):
@@ -49,7 +49,7 @@ class StatementBinder(QueryBinder, Protocol):
         """Whether the statement's text names a function that returns several rows."""
 
     def statement_query(self, query: Query) -> Relation:
-        """The relation of the query that a statement is, or has."""
+        """The relation of a statement's query, with its emission clauses."""
 
     def query(self, tree: Any, outer: Scope | None) -> Relation:
         """The relation of any query expression; `outer` is the scope around a correlated
@@ -59,13 +59,13 @@ class StatementBinder(QueryBinder, Protocol):
         """The relation of VALUES."""
 
     def limited(self, relation: Relation, tree: Any) -> Relation:
-        """The relation under the LIMIT, FETCH and OFFSET of a query."""
+        """The relation with LIMIT, FETCH and OFFSET of a query on top."""
 
     def unqualified(self, tree: Any) -> str:
         """The name of a table without its schema and catalog."""
 
     def lookup(self, name: str, position: Position | None) -> CatalogObject:
-        """The catalog object of that name, noted as used."""
+        """The catalog object of that name, recorded as a dependency."""
 
     def common_table(self, name: str, outer: Scope | None) -> Relation | None:
         """The relation of the CTE of that name; None where no CTE is called so."""
@@ -74,10 +74,10 @@ class StatementBinder(QueryBinder, Protocol):
         """The relation of a view's query."""
 
     def view_fields(self, view: View) -> tuple[Field, ...]:
-        """The columns of a view, as its query is now."""
+        """The columns of a view, from binding its query now."""
 
     def inside(self, common_tables: Mapping[str, CommonTable]) -> StatementBinder:
-        """A binder for a part of the statement in which these common tables can be named."""
+        """A binder for a section of the statement in which these common tables are visible."""
 
     def without_statement(self) -> StatementBinder:
         """A binder over the same catalog that belongs to no statement."""

@@ -1,11 +1,13 @@
-"""Common tables and views whose copies would be too many: each is planned and run once.
+"""Common tables and views that would be copied too often: each of them is planned and run once.
 
-A common table is bound once, and each use has its relation in it, so that conditions and columns of
-the use reach it. But where each of them reads the one before twice, the copies double with each: 30
-tables would be a thousand million copies. So where the copies outgrow the text, a use gets a
-`CommonRows`, which to all rules is a leaf: its relation is planned by itself, and runs as what
-occurs several times in a plan does (`sharing_tables`). What can't run once (a stream, a volatile
-expression, what reads a query around, or a recursion) is copied, up to MOST_STEPS.
+Normally a common table is bound once, and every use contains its relation, so that the conditions
+and columns of the use can be pushed into it. But if every common table reads the one before it
+twice, the number of copies doubles with each: 30 tables would make 2^30 copies. Where the copies
+outgrow the text, a use therefore gets a `CommonRows`, a leaf for all rules: its relation is planned
+on its own and runs once, like any shared subplan (`planner/physical/sharing/tables.py`).
+
+Some common tables can't run once: streams, volatile expressions, tables that read the outer query
+or a recursion. They are copied, up to MOST_STEPS nodes.
 """
 
 from __future__ import annotations
@@ -32,46 +34,53 @@ from runnel.relation.subqueries import (
 )
 
 COPIED_STEPS = 64
-"""Up to this many relational nodes, copies counted, a common table is always copied."""
+"""A common table of at most this many relational nodes, copies included, is always copied."""
 
 COPIES = 4
-"""A common table is copied where its copies are at most this many times the nodes that were bound
-for it."""
+"""A common table is copied if, with all copies, it has at most this many times the nodes that were
+bound for it."""
 
 MOST_STEPS = 5_000
-"""The most nodes, copies counted, of what can only be copied."""
+"""The maximum number of nodes, copies included, of a relation that can only be copied."""
 
 
 @frozen
 class _Size:
-    """Of a common table: the nodes bound for it alone, those with copies counted, and the tables in
-    it, by identity."""
+    """The size of a common table.
+
+    relation: the table's relation, referenced so that its id is not reused for another node.
+    own: number of nodes that were bound for this table alone.
+    copied: number of nodes with copies included.
+    inside: the ids of the common tables in it.
+    """
 
     relation: Relation
-    """Held, so that no other one gets its identity."""
     own: int
     copied: int
     inside: frozenset[int]
 
 
 class BoundTables:
-    """The common tables and views of one statement that were bound."""
+    """The common tables and views of one statement that were bound so far."""
 
     def __init__(self, may_share: bool) -> None:
-        """`may_share`: whether a part of the statement may run once for several readers."""
+        """`may_share`: whether a subplan of the statement may run once for several readers."""
         self._may_share = may_share
         self._relations: dict[int, tuple[object, Relation]] = {}
         self._sizes: dict[int, _Size] = {}
         self._own: dict[int, int] = {}
         self._bound_again = 0
         self.count = 0
-        """How many of them run once."""
+        """Number of common tables that run once."""
 
     def relation(
         self, table: object, bind: Callable[[], Relation], watermarks: Callable[[], int]
     ) -> Relation:
-        """What the uses of `table` read. It is bound once, but where it has watermarks: each use
-        numbers its own. `watermarks` returns how many are numbered."""
+        """The relation that the uses of `table` read.
+
+        It is bound once, except if it has watermarks: each use needs watermarks of its own.
+        `watermarks` returns how many have been numbered.
+        """
         known = self._relations.get(id(table))
         if known is not None:
             return known[1]
@@ -85,7 +94,7 @@ class BoundTables:
         return relation
 
     def _read(self, relation: Relation) -> Relation:
-        """The relation, or a leaf that stands for it."""
+        """The relation, or a leaf in its place if it would be copied too often."""
         size = self._measured(relation)
         if self._outgrows(size, COPIED_STEPS) and self._can_share(relation):
             return self._leaf(relation)
@@ -96,8 +105,8 @@ class BoundTables:
         return relation
 
     def bounded(self, relation: Relation) -> Relation:
-        """The statement's own relation, with leaves for the common tables in it where it would have
-        too many copies of them."""
+        """The statement's own relation; if it would have too many copies of its common tables, they
+        are replaced by leaves."""
         if not self._outgrows(self._measured(relation), MOST_STEPS):
             return relation
         leaves: dict[int, Relation] = {}
@@ -115,7 +124,8 @@ class BoundTables:
         return relation
 
     def _outgrows(self, size: _Size, most: int) -> bool:
-        """Whether copies, more than `most` nodes with them, outgrow what was bound."""
+        """Whether the relation has more than `most` nodes, copies included, and these outgrow the
+        nodes that were bound."""
         return size.copied > most and size.copied > COPIES * (
             sum(map(self._own.__getitem__, size.inside)) + size.own
         )
@@ -125,7 +135,7 @@ class BoundTables:
         return CommonRows(number=self.count, relation=relation, position=relation.position)
 
     def _note_again(self) -> None:
-        """Counts the use of a table that is bound for each use."""
+        """Counts a use of a table that is bound again for each use."""
         self._bound_again += 1
         if self._bound_again > MOST_STEPS // 5:
             raise _too_many_copies()
@@ -160,9 +170,9 @@ class BoundTables:
 
 def _too_many_copies() -> ProgrammingError:
     return ProgrammingError(
-        "the common tables and views of the statement name one another too often",
-        detail="it would have more than some thousand copies of them, which can't be run as one",
-        hint="write their result to a table, and read that",
+        "the common tables and views of the statement refer to one another too often",
+        detail="it would have more than some thousand copies of them, which can't be run once",
+        hint="write an intermediate result to a table, and read the table",
     )
 
 
@@ -188,9 +198,9 @@ def commons_in(relation: Relation) -> dict[int, CommonRows]:
 
 
 def copied_where_needed(relation: Relation) -> Relation:
-    """The relation with copies of those common tables that one place alone reads, or that a
-    recursion reads, whose steps run apart from all else; of all of them in a statement on
-    streams."""
+    """Replaces leaves by their relations where sharing has no use: common tables with a single
+    reader, common tables within a recursion, whose steps run separately from everything else, and
+    all common tables of a statement on streams."""
     uses: dict[int, int] = {}
     for node in everything(relation):
         if isinstance(node, CommonRows):
@@ -200,12 +210,12 @@ def copied_where_needed(relation: Relation) -> Relation:
 
 
 class _Copies:
-    """Puts the relations of common tables in the place of the leaves that `is_copied` names, and of
-    all within a recursion."""
+    """Replaces the leaves for which `is_copied` is true, and all leaves within a recursion, by the
+    relations of their common tables."""
 
     def __init__(self, is_copied: Callable[[CommonRows], bool]) -> None:
         self._is_copied = is_copied
-        self._kept: dict[int, CommonRows] = {}
+        self._common_rows: dict[int, CommonRows] = {}
         self._left = MOST_STEPS
 
     def put_in(self, relation: Relation, in_recursion: bool, is_copy: bool) -> Relation:
@@ -221,16 +231,16 @@ class _Copies:
     def _common(self, node: CommonRows, in_recursion: bool, is_copy: bool) -> Relation:
         if in_recursion or self._is_copied(node):
             return self.put_in(node.relation, in_recursion, True)
-        kept = self._kept.get(node.number)
-        if kept is None:
-            kept = self._kept[node.number] = replace(
+        rows = self._common_rows.get(node.number)
+        if rows is None:
+            rows = self._common_rows[node.number] = replace(
                 node, relation=self.put_in(node.relation, False, is_copy)
             )
-        return kept
+        return rows
 
 
 def rewritten(relation: Relation, rewrite: Callable[[Relation], Relation]) -> Relation:
-    """The relation with `rewrite` applied to it, and once to each common table that runs once."""
+    """Applies `rewrite` to the relation, and once to each common table that runs once."""
     done: dict[int, CommonRows] = {}
 
     def put_in(node: Relation) -> Relation:
@@ -249,7 +259,7 @@ def rewritten(relation: Relation, rewrite: Callable[[Relation], Relation]) -> Re
 
 
 def _over(node: Relation, change: Callable[[Relation], Relation]) -> Relation:
-    """The node over changed inputs and subqueries."""
+    """The node with its inputs and the relations of its subqueries changed."""
     inputs = tuple(map(change, node.inputs))
     if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
         node = node.with_inputs(inputs)

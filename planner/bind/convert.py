@@ -1,4 +1,5 @@
-"""Relations brought to other types and names: for set operations, IN, INSERT and column aliases."""
+"""Conversion of relations to other types and names: for set operations, IN, INSERT and column
+aliases."""
 
 from __future__ import annotations
 
@@ -15,24 +16,24 @@ from runnel.sqltypes import VARCHAR, SqlType, common_type
 def converted(relation: Relation, types: tuple[SqlType, ...]) -> Relation:
     """The relation with its columns cast to `types`, by position."""
     fields = relation.fields
-    if all(item.type == wanted for item, wanted in zip(fields, types, strict=True)):
+    if all(item.type == target for item, target in zip(fields, types, strict=True)):
         return relation
     if isinstance(relation, Values):
         rows = tuple(
             tuple(
-                item if item.type == wanted else build.cast(item, wanted, implicit=True)
-                for item, wanted in zip(row, types, strict=True)
+                item if item.type == target else build.cast(item, target, implicit=True)
+                for item, target in zip(row, types, strict=True)
             )
             for row in relation.rows
         )
         columns = tuple(
-            Field(item.name, wanted) for item, wanted in zip(fields, types, strict=True)
+            Field(item.name, target) for item, target in zip(fields, types, strict=True)
         )
         return replace(relation, rows=rows, columns=columns)
     columns_as_are = references(fields)
     expressions = tuple(
-        column if column.type == wanted else build.cast(column, wanted, implicit=True)
-        for column, wanted in zip(columns_as_are, types, strict=True)
+        column if column.type == target else build.cast(column, target, implicit=True)
+        for column, target in zip(columns_as_are, types, strict=True)
     )
     return Project(
         input=relation, expressions=expressions, names=tuple(item.name for item in fields)
@@ -42,7 +43,7 @@ def converted(relation: Relation, types: tuple[SqlType, ...]) -> Relation:
 def changed(
     relation: Relation, changes: Mapping[int, Callable[[Expression], Expression]]
 ) -> Relation:
-    """The relation with some of its columns, by position, put through a function."""
+    """The relation with a function applied to some of its columns, by position."""
     if not changes:
         return relation
     fields = relation.fields
@@ -58,12 +59,12 @@ def changed(
 def common_types(
     left: Relation, right: Relation, operation: str, position: Position | None
 ) -> tuple[SqlType, ...]:
-    """The types in which the columns of two relations meet, by position; ProgrammingError where
-    they don't."""
+    """The common types of the columns of two relations, by position; ProgrammingError if the
+    numbers of columns differ or a pair has no common type."""
     if len(left.fields) != len(right.fields):
         raise ProgrammingError(
             f"the sides of {operation} have {len(left.fields)} and {len(right.fields)} columns",
-            hint="select as many columns on both sides",
+            hint="select the same number of columns on both sides",
             position=position,
         )
     types = []
@@ -81,21 +82,21 @@ def common_types(
 
 
 def decimal_key(operand: Expression) -> Expression:
-    """A VARCHAR that two exact numbers have in common if they are equal, whatever their types."""
+    """A VARCHAR that is equal for equal exact numbers, whatever their types."""
     return Call(
         function="decimal_key", arguments=(operand,), type=VARCHAR, position=operand.position
     )
 
 
 def exact_cast(operand: Expression, target: SqlType) -> Expression:
-    """An exact number as the DECIMAL `target`; a DataError where it would have to be rounded."""
+    """Casts an exact number to the DECIMAL `target`; DataError if it would have to be rounded."""
     return Call(function="exact_cast", arguments=(operand,), type=target, position=operand.position)
 
 
 def renamed(
     relation: Relation, names: tuple[str, ...], what: str, position: Position | None
 ) -> Relation:
-    """The relation with its first columns called by `names`, as by a list of column aliases."""
+    """The relation with `names` for its first columns, as in a list of column aliases."""
     fields = relation.fields
     if len(names) > len(fields):
         raise ProgrammingError(
@@ -115,7 +116,7 @@ def renamed(
 
 
 def distinct_rows(relation: Relation) -> Relation:
-    """Each different row once."""
+    """The distinct rows of a relation."""
     fields = relation.fields
     return Aggregate(
         input=relation,

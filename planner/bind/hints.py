@@ -1,5 +1,7 @@
-"""Remedies for names that other engines know, or that stand where they can't be seen; loaded when a
-statement has failed."""
+"""Hints for names that other engines know, or that are not visible where they are used.
+
+Loaded only when a statement has failed.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ _TABLE = re.compile(r'table "(.+)" is not in the FROM clause')
 
 
 def table_function_hint(name: str) -> str | None:
-    """For a table function that there isn't."""
+    """The hint for a table function that does not exist."""
     reader = _READERS.get(name.upper())
     if reader is not None:
         return f"use {reader}(…)"
@@ -69,14 +71,14 @@ def table_function_hint(name: str) -> str | None:
 
 
 def file_hint(name: str) -> str | None:
-    """For a name in FROM that is no object; None where it doesn't look like that of a file."""
+    """The hint for an unknown name in FROM; None if it doesn't look like the name of a file."""
     stem = re.sub(r"\.(gz|bz2|zst|lz4)$", "", name.lower())
     reader = _EXTENSIONS.get(stem.rpartition(".")[2]) if "." in stem else None
     return None if reader is None else f"to read a file, write SELECT * FROM {reader}('{name}')"
 
 
 def alias_hint(error: Error, select: Any) -> str | None:
-    """For an error of WHERE: the name may be one of the select list."""
+    """The hint for an error in WHERE: the name may be an alias of the select list."""
     match = _COLUMN.fullmatch(error.message)
     if match is None:
         return None
@@ -100,7 +102,7 @@ def alias_hint(error: Error, select: Any) -> str | None:
 
 
 def lateral_hint(error: Error, left: Scope) -> str | None:
-    """For an error of a subquery in FROM: the name may be one of the tables before it."""
+    """The hint for an error in a subquery in FROM: the name may belong to a table before it."""
     column, table = _COLUMN.fullmatch(error.message), _TABLE.fullmatch(error.message)
     names = (
         {item.name.lower() for item in left.columns}

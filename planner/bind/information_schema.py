@@ -1,7 +1,7 @@
-"""The schema information_schema: the catalog as tables, which queries read like any others.
+"""The schema information_schema: the catalog as tables that queries read like any others.
 
-Their rows are those of the moment when the query starts. A view's columns are found out then, by
-binding it anew; one that can't be bound any more has none.
+Their rows describe the catalog at the start of the query. The columns of a view are found by
+binding it again at that time; a view that can no longer be bound has none.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _columns_of(
 
 
 def view_fields(binder: StatementBinder, view: View) -> tuple[Field, ...]:
-    """The columns of a view; none where it can't be bound any more."""
+    """The columns of a view; () if it can no longer be bound."""
     try:
         return binder.view_fields(view)
     except DatabaseError:
@@ -136,7 +136,11 @@ def _none(binder: StatementBinder) -> list[Row]:
 
 @frozen
 class _Definition:
-    """One table of the schema."""
+    """A table of the schema.
+
+    columns: the names of its columns, separated by spaces.
+    rows: computes its rows from the catalog.
+    """
 
     columns: str
     rows: Callable[[StatementBinder], list[Row]]
@@ -215,7 +219,7 @@ def _type_of(column: str) -> SqlType:
 
 
 class SchemaSource(Source):
-    """A scan of such a table."""
+    """A scan of a table of information_schema."""
 
     def __init__(self, table: SchemaTable, request: ScanRequest) -> None:
         self._table = table
@@ -238,7 +242,7 @@ class SchemaSource(Source):
 
 
 class SchemaPartition(SourcePartition):
-    """Rows that are there already."""
+    """A partition whose rows are in memory."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         self._batch = batch
@@ -252,7 +256,7 @@ class SchemaPartition(SourcePartition):
 
 
 def schema_table(name: str, binder: StatementBinder, position: Position | None) -> SchemaTable:
-    """The table of that name, whatever its case."""
+    """The table of that name, matched without regard to case."""
     lower = name.lower()
     if lower not in TABLES:
         raise ProgrammingError(
@@ -261,5 +265,5 @@ def schema_table(name: str, binder: StatementBinder, position: Position | None) 
             hint=suggest(name, TABLES, f"its tables are {', '.join(TABLES)}"),
             position=position,
         )
-    # Another binder than that of the query, which may be within a view whose columns are asked for.
+    # Not the query's own binder, which may be binding a view whose columns are requested.
     return SchemaTable(lower, binder.without_statement())

@@ -1,4 +1,4 @@
-"""ORDER BY items, and the ordinals of ORDER BY and GROUP BY."""
+"""Sort keys of ORDER BY, and the ordinals of ORDER BY and GROUP BY."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from runnel.planner.parse.query.allow_list import unwrapped
 
 
 def sort_key(expression: Expression, ordered: Any) -> SortKey:
-    """An ORDER BY item; NULL is the smallest value where the text doesn't say otherwise. ARRAY, ROW
-    and MAP have no order."""
+    """The sort key of an ORDER BY item. Unless the text says otherwise, NULL is the smallest value.
+    ARRAY, ROW and MAP can't be ordered."""
     if expression.type.is_nested:
         raise NotSupportedError(
             f"ORDER BY on a value of type {expression.type} is not supported",
@@ -28,8 +28,8 @@ def sort_key(expression: Expression, ordered: Any) -> SortKey:
 
 
 def ordinal(tree: Any) -> int | None:
-    """The number of an integer literal that stands alone, as in ORDER BY 2 or ORDER BY (2); None
-    for anything else."""
+    """The number, if the item is a bare integer literal as in ORDER BY 2 or ORDER BY (2); else
+    None."""
     tree = unwrapped(tree)
     if isinstance(tree, exp.Literal) and not tree.is_string and tree.this.isdigit():
         return int(tree.this)
@@ -37,7 +37,7 @@ def ordinal(tree: Any) -> int | None:
 
 
 def checked_ordinal(number: int, width: int, clause: str, position: Position | None) -> int:
-    """The index for an ordinal; ProgrammingError where there is no such column."""
+    """The column's index for an ordinal; ProgrammingError if there is no such column."""
     if not 1 <= number <= width:
         raise ProgrammingError(
             f"{clause} position {number} is not in the select list", position=position

@@ -1,8 +1,8 @@
-"""Binding of queries: a sqlglot tree becomes relational nodes, every name and type settled.
+"""Binding of queries: a sqlglot tree becomes relational nodes with names and types resolved.
 
-A common table expression and a view are bound once and shared by their uses (`bound_tables`). Set
-operations meet in common types. What comes after a query body (ORDER BY, LIMIT) is put on top of it
-here; one SELECT is the business of `bind_select.py`.
+A common table expression or a view is bound once and shared by its uses (`bound_tables`). Set
+operations convert their operands to common types. The clauses after a query body (ORDER BY, LIMIT)
+are added here; `select.py` binds one SELECT.
 """
 
 from __future__ import annotations
@@ -36,22 +36,32 @@ if TYPE_CHECKING:
 
 
 class Numbers:
-    """Numbers from 0, and how many were `given`."""
+    """Yields numbers from 0; `count` is how many were taken."""
 
     def __init__(self) -> None:
-        self.given = 0
+        self.count = 0
 
     def __iter__(self) -> Numbers:
         return self
 
     def __next__(self) -> int:
-        self.given += 1
-        return self.given - 1
+        self.count += 1
+        return self.count - 1
 
 
 @dataclass(slots=True)
 class Binder:
-    """Binds one statement's queries. `dependencies` gathers the catalog objects that were used."""
+    """Binds the queries of one statement.
+
+    dependencies: collects the catalog objects that are used, by kind and name.
+    common_tables: the common tables that can be referred to, by name in lower case.
+    views: the views that are being bound, from the outermost one.
+    watermarks: numbers for all watermarks of the statement, including views and common tables.
+    bound_tables: the common tables and views that were bound; None before the first one.
+    is_in_hinted: whether this binds a view in a statement that may have hints.
+    emits: whether the statement has EMIT EVERY, ALLOWED LATENESS or LATE DATA INTO, so that
+        window_final is a column.
+    """
 
     sql: str
     snapshot: Snapshot
@@ -61,21 +71,13 @@ class Binder:
     common_tables: Mapping[str, CommonTable] = field(default_factory=dict)
     views: tuple[str, ...] = ()
     watermarks: Numbers = field(default_factory=Numbers)
-    """Numbers for the watermarks of the statement, those of views and common tables too."""
-
     bound_tables: BoundTables | None = None
-    """The common tables and views of the statement that were bound, as soon as there are any."""
-
     is_in_hinted: bool = False
-    """Whether it is a view's, in a statement that perhaps has hints."""
-
     _may_have_sets: bool | None = None
-
     emits: bool = False
-    """Whether the statement has EMIT EVERY or its like, so that window_final is a column."""
 
     def statement_query(self, query: Query) -> Relation:
-        """The relation of the query that a statement is, or has."""
+        """The relation of a statement's query, with its emission clauses."""
         if query.emission is None:
             return self.query(query.expression, None)
         # Loaded on first use: few statements have these clauses.
@@ -120,7 +122,7 @@ class Binder:
 
     @property
     def may_have_sets(self) -> bool:
-        """Whether the statement's text names a function that gives several rows."""
+        """Whether the statement's text contains the name of a set-returning function."""
         if self._may_have_sets is None:
             words = self.sql.lower()
             self._may_have_sets = "unnest" in words or "generate_series" in words
@@ -135,13 +137,13 @@ class Binder:
         return self.query(tree, outer)
 
     def unqualified(self, tree: Any) -> str:
-        """The name of a table, which may stand with the schema "public" and the catalog before
-        it."""
+        """The name of a table without the schema "public" and the catalog, with which it may be
+        qualified."""
         check_schema(tree.text("catalog"), tree.text("db"), position_of(tree, self.sql))
         return str(tree.name)
 
     def lookup(self, name: str, position: Position | None) -> CatalogObject:
-        """The catalog object of that name, noted as used."""
+        """The catalog object of that name, recorded as a dependency."""
         try:
             found = self.snapshot.get(name, position)
         except ProgrammingError as error:
@@ -153,19 +155,19 @@ class Binder:
         return found
 
     def python_function(self, name: str) -> PythonFunction | None:
-        """The user's function of that name, noted as used."""
+        """The user function of that name, recorded as a dependency; None if there is none."""
         found = self.snapshot.functions.get(name.lower())
         if found is not None:
             self.note("function", found.name, found.version)
         return found
 
     def note(self, kind: str, name: str, version: int) -> None:
-        """Notes a catalog object (or the indexes of one) that the plan depends on."""
+        """Records a catalog object (or the indexes of one) as a dependency of the plan."""
         self.dependencies[kind, name.lower()] = Dependency(kind, name, version)
 
     def common_table(self, name: str, outer: Scope | None) -> Relation | None:
-        """The relation of the CTE of that name, as it stands in a query with `outer` around; None
-        where no CTE is called so."""
+        """The relation of the common table of that name, as seen from a query whose outer scope is
+        `outer`; None if there is no such common table."""
         common = self.common_tables.get(name.lower())
         if common is None:
             return None
@@ -183,7 +185,7 @@ class Binder:
         )
 
     def _watermark_count(self) -> int:
-        return self.watermarks.given
+        return self.watermarks.count
 
     def _bound(self, name: str, common: CommonTable) -> Relation:
         if not common.is_recursive:
@@ -215,7 +217,7 @@ class Binder:
         views = (*self.views, view.name.lower())
         environment = self.environment
         if view.is_confined != environment.is_confined:
-            # What the view's text names has the bounds of who wrote it.
+            # Files that the view names are restricted as for the view's creator.
             environment = replace(environment, is_confined=view.is_confined)
         binder = Binder(
             view.sql,
@@ -232,11 +234,12 @@ class Binder:
         return binder.query(statement.expression, None)
 
     def view_fields(self, view: View) -> tuple[Field, ...]:
-        """The columns of a view, as its query is now."""
+        """The columns of a view, from binding its query now."""
         return renamed(self.view_query(view), view.columns, f'view "{view.name}"', None).fields
 
     def values(self, tree: Any, outer: Scope | None = None) -> Relation:
-        """VALUES: columns in the common types of their rows, called EXPR$0, EXPR$1, …"""
+        """Binds VALUES: each column has the common type of its rows, and the names are EXPR$0,
+        EXPR$1, …"""
         binder = ExpressionBinder(self, Scope((), outer), "VALUES")
         rows = [[binder.bind(item) for item in _row(row)] for row in tree.expressions]
         width = len(rows[0])
@@ -255,7 +258,7 @@ class Binder:
         )
 
     def limited(self, relation: Relation, tree: Any) -> Relation:
-        """The relation under the LIMIT, FETCH and OFFSET of a query."""
+        """The relation with LIMIT, FETCH and OFFSET of a query on top."""
         limit, offset = tree.args.get("limit"), tree.args.get("offset")
         if limit is None and offset is None:
             return relation
@@ -277,7 +280,7 @@ class Binder:
         return bound if bound.type == BIGINT else build.cast(bound, BIGINT, position, implicit=True)
 
     def inside(self, common_tables: Mapping[str, CommonTable]) -> Binder:
-        """A binder for a part of the statement in which these common tables can be named."""
+        """A binder for a section of the statement in which these common tables are visible."""
         return Binder(
             self.sql,
             self.snapshot,
@@ -325,8 +328,8 @@ class Binder:
         return self.inside(visible).query(body, outer)
 
     def _set_operation(self, tree: Any, outer: Scope | None) -> Relation:
-        """A run of set operations, from the left, without recursion: generated SQL has
-        thousands."""
+        """Binds a chain of set operations from the left, without recursion: generated SQL has
+        thousands of them."""
         operations = [tree]
         while isinstance(operations[-1].this, exp.SetOperation) and not _has_tail(
             operations[-1].this
@@ -339,10 +342,8 @@ class Binder:
 
     def _combined(self, left: Relation, right: Relation, tree: Any) -> Relation:
         position = position_of(tree.expression, self.sql)
-        from runnel.planner.bind.set_operations import (
-            intersect_or_except,
-            union,
-        )  # few queries need it
+        # Loaded on first use: few queries have set operations.
+        from runnel.planner.bind.set_operations import intersect_or_except, union
 
         distinct = bool(tree.args.get("distinct"))
         if isinstance(tree, exp.Union):
@@ -350,7 +351,7 @@ class Binder:
         return intersect_or_except(tree.key, left, right, distinct, position)
 
     def _ordered(self, relation: Relation, tree: Any) -> Relation:
-        """ORDER BY and LIMIT of a query whose columns can only be named as they come out."""
+        """Adds ORDER BY and LIMIT to a query of which only the result's columns have names."""
         order = tree.args.get("order")
         if order is not None:
             binder = ExpressionBinder(self, scope_of(relation.fields, None), "ORDER BY")
@@ -377,12 +378,12 @@ def _refers_to(tree: Any, name: str) -> bool:
 
 
 def _has_tail(tree: Any) -> bool:
-    """Whether a set operation carries clauses of its own."""
+    """Whether a set operation has clauses of its own."""
     return any(tree.args.get(key) for key in ("with_", "order", "limit", "offset"))
 
 
 def _limit_count(limit: Any) -> Any:
-    """The number of a LIMIT or FETCH; FETCH FIRST ROW ONLY has none, and means 1."""
+    """The count of a LIMIT or FETCH; FETCH FIRST ROW ONLY means 1."""
     if not isinstance(limit, exp.Fetch):
         return limit.expression
     return limit.args.get("count") or exp.Literal.number(1)

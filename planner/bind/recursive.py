@@ -1,8 +1,8 @@
 """Binding of a recursive common table expression: WITH RECURSIVE r AS (anchor UNION [ALL] step).
 
-The types of the columns are the common ones of anchor and step, found by binding the step until
-they no longer grow. Where the step may refer to the table is PostgreSQL's rule: once, in its FROM
-clause, and nowhere that would need all rows at once.
+The column types are the common types of anchor and step: the step is bound again until the types
+no longer widen. The step may refer to the table by PostgreSQL's rule: once, in its FROM clause, and
+not where all rows would be needed at once.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ MOST_WIDENINGS = 50
 
 
 def refers_to(tree: Any, name: str) -> bool:
-    """Whether a table of that name stands anywhere in a query."""
+    """Whether a query reads a table of that name anywhere."""
     return bool(_references(tree, name))
 
 
 def _references(tree: Any, name: str) -> list[Any]:
-    """Where a table of that name stands in a query, inner places after outer ones."""
+    """The references to a table of that name in a query, outer ones before inner ones."""
     return [
         table
         for table in tree.find_all(exp.Table)
@@ -66,7 +66,7 @@ def recursion(
         raise ProgrammingError(
             f'recursive query "{name}" does not have the form: '
             "non-recursive term UNION [ALL] recursive term",
-            hint=f'let the last part after UNION be the only one that reads "{name}"',
+            hint=f'let only the last term after UNION read "{name}"',
             position=position,
         )
     for clause, text in (("order", "ORDER BY"), ("limit", "LIMIT"), ("offset", "OFFSET")):
@@ -108,23 +108,24 @@ def recursion(
 
 
 def _inner_name(name: str, common: CommonTable) -> str:
-    """The table's name, told apart from that of a recursion of the same name around."""
+    """The table's name, made distinct from an enclosing recursion of the same name."""
     around = common.visible.get(name.lower())
     return name if around is None or around.working is None else f"{around.working.name}'"
 
 
 def _reference(tree: Any, name: str, binder: StatementBinder) -> Position | None:
-    """Where the step reads the table, the innermost and last place where there are several."""
+    """The position at which the step reads the table: of several, the last and innermost one."""
     found = _references(tree, name)
     return position_of(found[-1], binder.sql) if found else None
 
 
 def _check_step(step: Relation, name: str, inner: str, position: Position | None) -> None:
     found = list(_places(step, inner))
-    for place in found:
-        if place:
+    for context in found:
+        if context:
             raise ProgrammingError(
-                f'recursive reference to query "{name}" must not appear {place}', position=position
+                f'recursive reference to query "{name}" must not appear {context}',
+                position=position,
             )
     if len(found) > 1:
         raise ProgrammingError(
@@ -135,7 +136,7 @@ def _check_step(step: Relation, name: str, inner: str, position: Position | None
 
 
 def _places(node: Relation, name: str) -> Iterator[str]:
-    """For each reference to the working table where it stands, "" where it may."""
+    """Yields for each reference to the working table why it is refused; "" if it is allowed."""
     if isinstance(node, WorkingTable) and node.name == name:
         yield ""
     for expression in node.own_expressions:
@@ -143,12 +144,12 @@ def _places(node: Relation, name: str) -> Iterator[str]:
             if isinstance(part, SUBQUERIES) and _reads(part.relation, name):
                 yield "within a subquery"
     for side, item in enumerate(node.inputs):
-        for place in _places(item, name):
-            yield place or _forbidden(node, side)
+        for context in _places(item, name):
+            yield context or _forbidden(node, side)
 
 
 def _forbidden(node: Relation, side: int) -> str:
-    """Why an input of a node may not read the working table; "" where it may."""
+    """The reason why an input of a node may not read the working table; "" if it may."""
     if isinstance(node, Aggregate) and node.aggregates:
         return "below an aggregate function"
     if isinstance(node, SetOperation):

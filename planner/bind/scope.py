@@ -1,8 +1,8 @@
-"""Names that an expression may use at one place of a query, and what they refer to.
+"""Name resolution: the names that are visible in an expression, and the columns they refer to.
 
 A scope lists the columns of the FROM clause in the order of `*`. Names match without regard to
-case. A name that isn't found is looked for in the query around (a correlated subquery), then in the
-one around that.
+case. A name that is not found is looked up in the enclosing query (a correlated subquery), then in
+the query around that.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 
 @frozen
 class ScopeColumn:
-    """A column that can be named: as `name`, or as `qualifier.name`. `index` is its place in the
-    relation.
+    """A column that can be referred to as `name` or as `qualifier.name`.
 
-    A hidden one is not part of `*`. One that a USING merged is reached by its qualifier only.
+    index: the column's index in the relation.
+    hidden: whether `*` leaves it out.
+    qualified_only: whether it needs its qualifier, because USING merged it with another column.
+    schema: the schema with which its qualifier can be qualified.
     """
 
     name: str
@@ -38,7 +40,6 @@ class ScopeColumn:
     hidden: bool = False
     qualified_only: bool = False
     schema: str = PUBLIC
-    """What may stand before the qualifier."""
 
     def expression(self, position: Position | None = None) -> Column:
         return Column(index=self.index, name=self.name, type=self.type, position=position)
@@ -46,18 +47,21 @@ class ScopeColumn:
 
 @frozen
 class Scope:
-    """The columns of a relation by name, and the scope of the query around it, if there is one."""
+    """The columns of a relation by name.
+
+    outer: the scope of the enclosing query, if there is one.
+    has_tables: whether there is a FROM clause.
+    collector: collects aggregates that belong to this query but are written in a subquery; None in
+        FROM, where aggregates are not allowed.
+    """
 
     columns: tuple[ScopeColumn, ...] = ()
     outer: Scope | None = None
     has_tables: bool = True
-    """Whether there is a FROM clause."""
     collector: Collector | None = field(default=None, compare=False, repr=False)
-    """Where aggregates of this query go that a subquery has; None in FROM, where there are none."""
 
     def within(self, schema: str) -> Scope:
-        """The scope of names with that schema before them, which only the columns of its tables
-        have."""
+        """The scope for names qualified by that schema: only the columns of the schema's tables."""
         lower = schema.lower()
         columns = tuple(column for column in self.columns if column.schema == lower)
         return replace(
@@ -65,7 +69,7 @@ class Scope:
         )
 
     def find(self, name: str, qualifier: str | None) -> list[ScopeColumn]:
-        """The columns that a name may mean."""
+        """The columns that a name can refer to."""
         lower = name.lower()
         if qualifier is None:
             return [c for c in self.columns if c.name.lower() == lower and not c.qualified_only]
@@ -77,7 +81,7 @@ class Scope:
         ]
 
     def resolve(self, name: str, qualifier: str | None, position: Position | None) -> Expression:
-        """The column that a name means; ProgrammingError where there is none, or more than one."""
+        """The column that a name refers to; ProgrammingError if there is none or more than one."""
         found = self.find(name, qualifier)
         if len(found) == 1:
             return found[0].expression(position)
@@ -119,13 +123,13 @@ class Scope:
 
     @property
     def level(self) -> int:
-        """How many queries are around, this one counted."""
+        """The number of nested queries, including this one."""
         return 1 if self.outer is None else 1 + self.outer.level
 
     def unknown(
         self, name: str, qualifier: str | None, position: Position | None
     ) -> ProgrammingError:
-        """The error for a name that is in no scope, with the nearest name there is."""
+        """The error for a name that is in no scope, with the most similar name as hint."""
         scopes = [self]
         while scopes[-1].outer is not None:
             scopes.append(scopes[-1].outer)
@@ -180,12 +184,12 @@ class Scope:
         return shown
 
     def shifted(self, by: int) -> tuple[ScopeColumn, ...]:
-        """The columns as they stand behind `by` others."""
+        """The columns with `by` added to their indexes."""
         return tuple(replace(column, index=column.index + by) for column in self.columns)
 
-    def beside(self, right: Scope, width: int, position: Position | None) -> Scope:
-        """The scope of a join whose left side has `width` columns; a table name may not come
-        twice."""
+    def joined_with(self, right: Scope, width: int, position: Position | None) -> Scope:
+        """The scope of a join whose left side has `width` columns; ProgrammingError if a table name
+        is on both sides."""
         mine = {c.qualifier.lower() for c in self.columns if c.qualifier}
         for column in right.columns:
             if column.qualifier and column.qualifier.lower() in mine:
@@ -199,28 +203,32 @@ class Scope:
 
 @frozen
 class CommonTable:
-    """A CTE in view: its tree, the names of its columns, and those CTEs that it may use itself."""
+    """A common table expression that can be referred to.
+
+    columns: the names of its columns, or ().
+    visible: the common tables that it may refer to itself.
+    outer: the scope around the query that has the WITH.
+    working: within the table's own recursive term, the relation that its name refers to.
+    """
 
     tree: Any
     columns: tuple[str, ...]
     visible: Mapping[str, CommonTable]
     outer: Scope | None = None
-    """The scope around the query with the WITH."""
     is_recursive: bool = False
     working: WorkingTable | None = None
-    """What the name stands for inside the recursive term of the table itself."""
 
 
 @frozen
 class Bound:
-    """A relation with the names by which its columns can be reached."""
+    """A relation, and the scope in which its columns have names."""
 
     relation: Relation
     scope: Scope = field(default_factory=Scope)
 
 
 def scope_of(fields: tuple[Field, ...], qualifier: str | None, outer: Scope | None = None) -> Scope:
-    """The scope of a relation whose columns all belong to one table name."""
+    """The scope of a relation whose columns all have the same qualifier."""
     return Scope(
         tuple(ScopeColumn(f.name, f.type, i, qualifier) for i, f in enumerate(fields)), outer
     )

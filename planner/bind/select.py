@@ -1,8 +1,7 @@
 """Binding of one SELECT: FROM, WHERE, GROUP BY, HAVING, the select list, DISTINCT, ORDER BY, LIMIT.
 
-Names follow PostgreSQL: GROUP BY prefers an input column to an alias of the select list, ORDER BY
-the other way round; HAVING may use aliases as well. A column without a name is called EXPR$ and its
-number.
+Names follow PostgreSQL: GROUP BY prefers an input column to an alias of the select list, and ORDER
+BY the alias; HAVING may also use aliases. A column without a name is called EXPR$ and its number.
 """
 
 from __future__ import annotations
@@ -29,13 +28,16 @@ from runnel.relation.nodes import Aggregate, Filter, Project, Relation, Sort, re
 if TYPE_CHECKING:
     from runnel.planner.bind.binders import StatementBinder
     from runnel.planner.bind.grouping.over import Windows
-    from runnel.planner.bind.set_returning import SetCall
+    from runnel.planner.bind.set_returning.select_list import SetCall
     from runnel.relation.over import WindowCall
 
 
 @frozen
 class Item:
-    """One column of the select list, bound; `alias` as the user gave it, or None."""
+    """One bound column of the select list.
+
+    alias: as the user wrote it; None if there is none.
+    """
 
     expression: Expression
     name: str
@@ -43,7 +45,7 @@ class Item:
 
 
 class _Named:
-    """The columns of the select list by alias and by name, in lower case."""
+    """The columns of the select list, by alias and by name in lower case."""
 
     def __init__(self, items: list[Item]) -> None:
         self.aliases: dict[str, list[Item]] = {}
@@ -56,8 +58,12 @@ class _Named:
 
 @frozen
 class Upper:
-    """What is computed over the groups, or over the rows where there are none: HAVING, then the
-    windows, then the rest."""
+    """The expressions that are computed over the groups, or over the rows if there is no grouping:
+    first HAVING, then the windows, then the rest.
+
+    on: the expressions of DISTINCT ON.
+    sets: the calls of set-returning functions.
+    """
 
     items: tuple[Item, ...]
     having: Expression | None
@@ -65,11 +71,10 @@ class Upper:
     order: tuple[SortKey, ...]
     qualify: Expression | None
     on: tuple[Expression, ...]
-    """Of DISTINCT ON."""
     sets: tuple[SetCall, ...] = ()
 
     def mapped(self, change: Change) -> Upper:
-        """The same with `change` applied to each expression as a whole."""
+        """The same with `change` applied to each whole expression."""
         return Upper(
             tuple(replace(item, expression=change(item.expression)) for item in self.items),
             None if self.having is None else change(self.having),
@@ -82,7 +87,7 @@ class Upper:
 
 
 class SelectBinder:
-    """Binds one SELECT; `outer` is the scope of the query around it."""
+    """Binds one SELECT; `outer` is the scope of the enclosing query."""
 
     def __init__(self, binder: StatementBinder, outer: Scope | None) -> None:
         self._binder = binder
@@ -95,7 +100,7 @@ class SelectBinder:
         self._named: _Named | None = None
 
     def bind(self, tree: Any) -> Relation:
-        """The relation of the whole SELECT."""
+        """Binds the whole SELECT."""
         bound = FromBinder(self._binder, self._outer).bind(
             tree.args.get("from_"), tree.args.get("joins") or []
         )
@@ -107,9 +112,9 @@ class SelectBinder:
             )
         if tree.find(exp.Window) is not None or tree.args.get("qualify") is not None:
             self._windows = self._new_windows(tree)
-        keys, upper = self._parts(tree)
+        keys, upper = self._clause_expressions(tree)
         if upper.sets and keys:
-            from runnel.planner.bind.set_returning import sets_before_groups
+            from runnel.planner.bind.set_returning.select_list import sets_before_groups
 
             relation, change, left = sets_before_groups(relation, keys, upper.sets)
             keys, upper = list(map(change, keys)), replace(upper, sets=left).mapped(change)
@@ -125,7 +130,7 @@ class SelectBinder:
                 "GROUPING needs GROUP BY", position=self._aggregates.groupings[0].position
             )
         if upper.sets:
-            from runnel.planner.bind.set_returning import check_no_set
+            from runnel.planner.bind.set_returning.select_list import check_no_set
 
             check_no_set(upper.having, "HAVING")
             check_no_set(upper.qualify, "QUALIFY")
@@ -140,14 +145,14 @@ class SelectBinder:
                 input=relation, condition=upper.qualify, position=upper.qualify.position
             )
         if upper.sets:
-            from runnel.planner.bind.set_returning import with_sets
+            from runnel.planner.bind.set_returning.select_list import with_sets
 
             relation, change = with_sets(relation, upper.sets)
             upper = replace(upper, having=None, windows=(), qualify=None, sets=()).mapped(change)
         relation = self._projected(tree, relation, upper)
         return self._binder.limited(relation, tree)
 
-    def _parts(self, tree: Any) -> tuple[list[Expression], Upper]:
+    def _clause_expressions(self, tree: Any) -> tuple[list[Expression], Upper]:
         """The keys of GROUP BY, and the expressions of the clauses that are evaluated after it."""
         items = self._items(tree.expressions)
         keys = self._group_keys(tree, items)
@@ -188,10 +193,10 @@ class SelectBinder:
     def _row_binder(
         self, clause: str, aggregates: Aggregates | None, windows: Windows | None
     ) -> ExpressionBinder:
-        """A binder for a clause in which UNNEST may stand."""
+        """A binder for a clause that may have set-returning functions."""
         if not self._binder.may_have_sets:
             return ExpressionBinder(self._binder, self._scope, clause, aggregates, windows)
-        from runnel.planner.bind.set_returning import SetBinder
+        from runnel.planner.bind.set_returning.select_list import SetBinder
 
         return SetBinder(self._binder, self._scope, clause, aggregates, windows, self._set_calls)
 
@@ -229,8 +234,7 @@ class SelectBinder:
         return items
 
     def _chosen(self, star: Any, found: list[Item], binder: ExpressionBinder) -> list[Item]:
-        """The columns of a * without those that EXCLUDE names, and with what REPLACE has for
-        them."""
+        """The columns of a * without the EXCLUDE columns, and with the expressions of REPLACE."""
         excluded = {self._star_column(item, found): item for item in star.args.get("except_") or ()}
         replaced = {
             self._star_column(item.args["alias"], found): item
@@ -238,9 +242,9 @@ class SelectBinder:
         }
         both = excluded.keys() & replaced.keys()
         if both:
-            place = replaced[both.pop()]
+            named = replaced[both.pop()]
             raise ProgrammingError(
-                f'column "{place.alias}" is both excluded and replaced', position=self._at(place)
+                f'column "{named.alias}" is both excluded and replaced', position=self._at(named)
             )
         return [
             item
@@ -264,8 +268,8 @@ class SelectBinder:
         )
 
     def _group_keys(self, tree: Any, items: list[Item]) -> list[Expression]:
-        """The different keys of GROUP BY; with grouping sets `self._sets` says which go
-        together."""
+        """The distinct keys of GROUP BY; with grouping sets, `self._sets` has the key numbers of
+        each set."""
         group = tree.args.get("group")
         keys: list[Expression] = []
         if group is None:
@@ -296,9 +300,9 @@ class SelectBinder:
         return keys
 
     def _group_key(self, item: Any, items: list[Item]) -> Expression:
-        place = ordinal(item)
-        if place is not None:
-            key = items[checked_ordinal(place, len(items), "GROUP BY", self._at(item))].expression
+        number = ordinal(item)
+        if number is not None:
+            key = items[checked_ordinal(number, len(items), "GROUP BY", self._at(item))].expression
         else:
             key = self._alias_of(item, items) or self._row_binder("GROUP BY", None, None).bind(item)
         from runnel.planner.bind.grouping.grouped_scope import is_above_groups
@@ -310,8 +314,8 @@ class SelectBinder:
         return key
 
     def _alias_of(self, tree: Any, items: list[Item], prefer: bool = False) -> Expression | None:
-        """The select list's expression that a bare name means; input columns come first unless
-        `prefer`."""
+        """The select list's expression that a bare name refers to. Input columns have precedence
+        unless `prefer`."""
         tree = unwrapped(tree)
         if not isinstance(tree, exp.Column) or tree.table:
             return None
@@ -359,8 +363,8 @@ class SelectBinder:
         ]
 
     def _order_expression(self, tree: Any, items: list[Item], clause: str) -> Expression:
-        """What an item of ORDER BY or DISTINCT ON means: a number or a name of the select list,
-        else an expression."""
+        """The expression of an item of ORDER BY or DISTINCT ON: a number or a name of the select
+        list, else an expression."""
         number = ordinal(tree)
         if number is not None:
             return items[checked_ordinal(number, len(items), clause, self._at(tree))].expression
@@ -385,10 +389,10 @@ class SelectBinder:
     def _grouped(
         self, tree: Any, relation: Relation, keys: list[Expression], upper: Upper
     ) -> tuple[Relation, Upper]:
-        """Puts the aggregation in, and rewrites what comes after it in terms of its result."""
+        """Adds the aggregation, and rewrites the later clauses in terms of its result."""
         calls: tuple[AggregateCall, ...] = tuple(self._aggregates.calls)
         group_keys, names = tuple(keys), tuple(_key_name(key, i) for i, key in enumerate(keys))
-        if self._sets is not None and any(len(kept) < len(keys) for kept in self._sets) | (
+        if self._sets is not None and any(len(numbers) < len(keys) for numbers in self._sets) | (
             len(self._sets) > 1
         ):
             from runnel.planner.bind.grouping.grouping_sets import grouped_by_sets
@@ -410,7 +414,7 @@ class SelectBinder:
         return grouped, upper.mapped(above.rewritten)
 
     def _windowed(self, tree: Any, relation: Relation, upper: Upper) -> tuple[Relation, Upper]:
-        """Puts the windows in; their values are columns behind the others."""
+        """Adds the windows; their values are the last columns."""
         from runnel.planner.bind.grouping.over import with_windows
 
         width = len(relation.fields)
@@ -429,16 +433,18 @@ class SelectBinder:
         )
 
     def _projected(self, tree: Any, relation: Relation, upper: Upper) -> Relation:
-        """The select list, DISTINCT and ORDER BY over the rows."""
+        """Adds the select list, DISTINCT and ORDER BY."""
         expressions = [item.expression for item in upper.items]
         names = [item.name for item in upper.items]
         order, on = upper.order, upper.on
         distinct = tree.args.get("distinct") is not None and not on
-        places: dict[Expression, int] = {}
+        positions: dict[Expression, int] = {}
         if on or order:
-            for place, expression in enumerate(expressions):
-                places.setdefault(expression, place)
-        extra = [item for item in (*on, *(key.expression for key in order)) if item not in places]
+            for position, expression in enumerate(expressions):
+                positions.setdefault(expression, position)
+        extra = [
+            item for item in (*on, *(key.expression for key in order)) if item not in positions
+        ]
         if distinct and extra:
             raise ProgrammingError(
                 "with SELECT DISTINCT, ORDER BY can only use columns of the select list",
@@ -446,7 +452,7 @@ class SelectBinder:
             )
         extra = list(dict.fromkeys(extra))
         everything = expressions + extra
-        places |= {item: place for place, item in enumerate(extra, len(expressions))}
+        positions |= {item: position for position, item in enumerate(extra, len(expressions))}
         projected: Relation = Project(
             input=relation,
             expressions=tuple(everything),
@@ -456,12 +462,12 @@ class SelectBinder:
         if distinct:
             projected = distinct_rows(projected)
         columns = references(projected.fields)
-        keys = tuple(key._replace(expression=columns[places[key.expression]]) for key in order)
+        keys = tuple(key._replace(expression=columns[positions[key.expression]]) for key in order)
         if on:
             from runnel.planner.bind.grouping.over import first_rows
 
             projected = first_rows(
-                projected, [columns[places[item]] for item in on], keys, self._at(tree)
+                projected, [columns[positions[item]] for item in on], keys, self._at(tree)
             )
         if order:
             projected = Sort(input=projected, keys=keys, position=self._at(tree.args["order"]))

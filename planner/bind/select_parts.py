@@ -1,5 +1,5 @@
-"""What the clauses of one SELECT have in common while they are bound: the calls that are gathered
-aside, and what stands in their place until the SELECT is put together."""
+"""Values that the clauses of one SELECT share while they are bound: the calls that are collected
+separately, and the placeholders for them until the SELECT is assembled."""
 
 from __future__ import annotations
 
@@ -12,36 +12,38 @@ from runnel.relation.subqueries import OuterValue
 
 @frozen(kw_only=True)
 class AggregateValue(Expression):
-    """The value of the aggregate at `index` of those collected."""
+    """The value of the collected aggregate at `index`."""
 
     index: int
 
 
 @frozen(kw_only=True)
 class WindowValue(Expression):
-    """The value of the call with OVER at `index` of those collected."""
+    """The value of the collected call with OVER at `index`."""
 
     index: int
 
 
 @frozen(kw_only=True)
 class GroupingValue(Expression):
-    """GROUPING(…): which of the arguments the grouping set of a row doesn't have."""
+    """GROUPING(…): a bit mask of the arguments that are not in the row's grouping set."""
 
     arguments: tuple[Expression, ...]
 
 
 @frozen(kw_only=True)
 class OuterCollected(OuterValue):
-    """In a subquery, an aggregate or a GROUPING that belongs to a query around: what stands for it
-    there."""
+    """In a subquery, an aggregate or a GROUPING that belongs to an enclosing query.
+
+    value: its placeholder in that query.
+    """
 
     value: AggregateValue | GroupingValue
 
 
 @dataclass(slots=True)
 class Aggregates:
-    """The different aggregates of one SELECT, in order of appearance, and its calls of GROUPING."""
+    """The distinct aggregates of one SELECT in order of appearance, and its calls of GROUPING."""
 
     calls: list[Aggregate] = field(default_factory=list)
     groupings: list[GroupingValue] = field(default_factory=list)
@@ -56,8 +58,12 @@ class Aggregates:
 
 @frozen
 class Collector:
-    """Where the aggregates go that stand in a subquery of a clause and belong to the query of the
-    clause; None where the clause may have none."""
+    """Collects the aggregates that are written in a subquery of a clause and belong to the query of
+    the clause.
+
+    clause: the clause's name.
+    aggregates: None if the clause may have none.
+    """
 
     clause: str
     aggregates: Aggregates | None

@@ -1,4 +1,4 @@
-"""The sides of UNION, INTERSECT and EXCEPT brought to types in which rows are equal where `=` says
+"""Set operations: their operands are converted to types in which rows are equal exactly if `=` says
 so."""
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from runnel.sqltypes import SqlType, loses_digits
 
 
 def union(left: Relation, right: Relation, distinct: bool, position: Position | None) -> Relation:
-    """UNION [ALL]. DECIMALs that 38 digits don't hold side by side are rounded to their common type
-    by UNION ALL; UNION, which compares them, refuses a value that would be."""
+    """UNION [ALL].
+
+    If 38 digits can't hold two DECIMALs, UNION ALL rounds to the common type. UNION, which compares
+    the values, refuses a value that would be rounded.
+    """
     types = common_types(left, right, "UNION", position)
     if distinct:
         left, right = (
@@ -36,16 +39,16 @@ def union(left: Relation, right: Relation, distinct: bool, position: Position | 
         and not left.aggregates
     ):
         left = left.input
-    parts = left.parts if isinstance(left, Union) else (left,)
-    both = Union(parts=(*parts, right), position=position)
+    branches = left.parts if isinstance(left, Union) else (left,)
+    both = Union(parts=(*branches, right), position=position)
     return distinct_rows(both) if distinct else both
 
 
 def unrounded(
     side: Relation, types: tuple[SqlType, ...], other: Relation, position: Position | None
 ) -> Relation:
-    """One side of a UNION, those columns that may lose digits in the common types converted without
-    rounding."""
+    """One side of a UNION in which the columns that may lose digits in the common types are
+    converted without rounding."""
     lossy = _lossy(side, other, "UNION", position)
     return changed(side, {number: partial(exact_cast, target=types[number]) for number in lossy})
 
@@ -53,8 +56,10 @@ def unrounded(
 def intersect_or_except(
     operation: str, left: Relation, right: Relation, distinct: bool, position: Position | None
 ) -> Relation:
-    """INTERSECT or EXCEPT [ALL], whose rows are rows of the left side. DECIMALs that 38 digits
-    don't hold side by side are compared by keys, and have the left side's type."""
+    """INTERSECT or EXCEPT [ALL], which return rows of the left side.
+
+    If 38 digits can't hold two DECIMALs, they are compared by keys and keep the left side's type.
+    """
     types = list(common_types(left, right, operation.upper(), position))
     lossy = _lossy(left, right, operation.upper(), position)
     back = {number: partial(build.cast, target=left.fields[number].type) for number in lossy}
@@ -72,8 +77,8 @@ def intersect_or_except(
 
 
 def _lossy(left: Relation, right: Relation, operation: str, position: Position | None) -> list[int]:
-    """The columns of DECIMALs whose digits no common type holds; ProgrammingError where they are
-    within nested types."""
+    """The columns of DECIMALs whose digits no common type can hold; ProgrammingError if they are in
+    nested types."""
     lossy = []
     for number, (first, second) in enumerate(zip(left.fields, right.fields, strict=True)):
         if loses_digits(first.type, second.type):

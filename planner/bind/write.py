@@ -1,5 +1,4 @@
-"""Binding of INSERT, SINK, UPDATE and DELETE: which rows are written to which columns of which
-table."""
+"""Binding of INSERT, SINK, UPDATE and DELETE: which rows go to which columns of which table."""
 
 from __future__ import annotations
 
@@ -24,11 +23,14 @@ if TYPE_CHECKING:
 
 @frozen
 class Write:
-    """A bound DML statement: the rows of `relation` go to `columns` of the table.
+    """A bound DML statement.
 
-    `rows` are the same rows where all are free of columns, else None. `key` is set where an UPDATE
-    or DELETE is for one key, `assignments` are those of an UPDATE, over the table's columns.
-    `relation` is None for a DELETE of everything.
+    mode: how the rows are written.
+    columns: the indexes of the table's columns that are written.
+    relation: the rows to write; None: all rows are deleted.
+    rows: the same rows as expressions if none of them reads a column, else None.
+    key: the values of the key columns if an UPDATE or DELETE affects a single key, else None.
+    assignments: of an UPDATE: (column, expression over the table's columns).
     """
 
     table: WritableTable
@@ -41,7 +43,7 @@ class Write:
 
 
 def bind_insert(binder: StatementBinder, statement: Insert) -> Write:
-    """INSERT INTO, SINK INTO."""
+    """Binds INSERT INTO and SINK INTO."""
     table = writable(binder, statement.table, statement.mode)
     columns = _target_columns(table, statement.table, statement.columns)
     tree = statement.query.expression
@@ -53,12 +55,12 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> Write:
     if source.is_unbounded and not binder.environment.in_job:
         raise NotSupportedError(
             f"{statement.mode.name} from a source without an end must run as a job",
-            hint="You must use CREATE JOB statement for a streaming DML query",
+            hint="use CREATE JOB: a query on a stream writes as a job",
             position=statement.position,
         )
     if len(source.fields) != len(columns):
         raise ProgrammingError(
-            f"{statement.mode.name} has {len(columns)} target columns, but the query gives "
+            f"{statement.mode.name} has {len(columns)} target columns, but the query returns "
             f"{len(source.fields)}",
             position=statement.query.position,
         )
@@ -73,7 +75,7 @@ def bind_insert(binder: StatementBinder, statement: Insert) -> Write:
 
 
 def bind_update(binder: StatementBinder, statement: Update) -> Write:
-    """UPDATE: all columns of the rows that fulfil the condition, the assigned ones anew."""
+    """Binds UPDATE: the relation has all columns of the rows that match, with the new values."""
     table, scope = _keyed(binder, statement.table, statement.alias, WriteMode.UPDATE)
     assigned = _assigned(binder, table, scope, statement)
     source, condition = _source(binder, table, scope, statement.where)
@@ -99,7 +101,7 @@ def bind_update(binder: StatementBinder, statement: Update) -> Write:
 def _assigned(
     binder: StatementBinder, table: KeyedTable | RowAddressedTable, scope: Scope, statement: Update
 ) -> dict[int, Expression]:
-    """The values of SET, over the table's columns, by the column that each is for."""
+    """The values of SET, over the table's columns, by column index."""
     assigned: dict[int, Expression] = {}
     for item in statement.assignments:
         index = _column_index(table, statement.table, item.column)
@@ -111,7 +113,7 @@ def _assigned(
             )
         if isinstance(table, RowAddressedTable) and index == table.row_id:
             raise ProgrammingError(
-                f'cannot update "{item.column.text}", which tells where a row is',
+                f'cannot update "{item.column.text}", which is the address of a row',
                 position=item.column.position,
             )
         if index in assigned:
@@ -126,7 +128,7 @@ def _assigned(
 def _addressed(
     table: RowAddressedTable, source: Relation, assigned: dict[int, Expression]
 ) -> Write:
-    """The rows to change, or to take out where nothing is assigned, by their addresses."""
+    """The rows to change, or to delete if nothing is assigned, by their addresses."""
     columns = (table.row_id, *assigned)
     relation = Project(
         input=source,
@@ -137,7 +139,7 @@ def _addressed(
 
 
 def bind_delete(binder: StatementBinder, statement: Delete) -> Write:
-    """DELETE: the keys of the rows that fulfil the condition."""
+    """Binds DELETE: the relation has the keys of the rows that match."""
     table, scope = _keyed(binder, statement.table, statement.alias, WriteMode.DELETE)
     if statement.where is None:
         return Write(table, WriteMode.DELETE, table.key_columns, None)
@@ -215,7 +217,7 @@ def _table(binder: StatementBinder, name: Name) -> Table:
 
 
 def writable(binder: StatementBinder, name: Name, mode: WriteMode) -> WritableTable:
-    """The table of that name, which can be written to in that mode."""
+    """The table of that name; NotSupportedError if it can't be written in that mode."""
     table = _table(binder, name)
     if not isinstance(table, WritableTable) or mode not in table.write_modes:
         raise NotSupportedError(
@@ -239,7 +241,7 @@ def _keyed(
     if mode not in table.write_modes:
         raise NotSupportedError(
             f'cannot {mode.name} table "{name.text}" of connector {table.connector}: it can only '
-            "be read or added to",
+            "be read or appended to",
             position=name.position,
         )
     qualifier = alias.text if alias is not None else name.text
@@ -261,7 +263,7 @@ def _target_columns(table: Table, name: Name, listed: tuple[Name, ...] | None) -
             )
         if isinstance(table, RowAddressedTable) and index == table.row_id:
             raise ProgrammingError(
-                f'column "{listed[position].text}" can\'t be written: it tells where a row is',
+                f'column "{listed[position].text}" can\'t be written: it is the address of a row',
                 position=listed[position].position,
             )
     for key in table.key_columns:

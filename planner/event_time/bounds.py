@@ -1,4 +1,4 @@
-"""Which columns of a relation a watermark bounds.
+"""The columns of a relation that a watermark bounds.
 
 The bounds come from `ImposeOrder` and from windows, and go through what keeps columns as they are,
 or computes them as `time_expressions` knows.
@@ -32,7 +32,7 @@ from runnel.relation.subqueries import UnnestTogether
 
 
 def time_bounds(relation: Relation) -> Bounds:
-    """The bounds of a relation's columns, by their index; empty where no watermark is known."""
+    """The bounds of a relation's columns; empty if no column has a watermark."""
     rule = _RULES.get(type(relation))
     return {} if rule is None else rule(relation)
 
@@ -57,7 +57,7 @@ def _same(node: Filter | Limit | Unnest | UnnestTogether) -> Bounds:
 def _sort(node: Sort) -> Bounds:
     if not node.input.never_ends:
         return {}
-    # Loaded on first use: few queries on streams have one.
+    # Loaded on first use: few queries sort a stream.
     from runnel.planner.event_time.over_streams import bounds_above_sort
 
     return bounds_above_sort(node, time_bounds(node.input))
@@ -65,30 +65,30 @@ def _sort(node: Sort) -> Bounds:
 
 def _window(node: Window) -> Bounds:
     if not node.input.never_ends:
-        # The rows come at the end of the input, which others that the watermark comes from may
-        # outlive.
+        # The rows are emitted at the end of this input, possibly long before the watermark's
+        # other inputs end.
         return {}
-    # Loaded on first use: few queries on streams have one.
+    # Loaded on first use: few queries have OVER on a stream.
     from runnel.planner.event_time.over_streams import bounds_above
 
     return bounds_above(node, time_bounds(node.input))
 
 
 def _expand(node: Expand) -> Bounds:
-    """What is bounded in all the rows that become of one."""
+    """A column is bounded if it is bounded in all the rows that are made from one."""
     below = time_bounds(node.input)
     bounds: dict[int, TimeBound] = {}
-    for place, items in enumerate(zip(*node.projections, strict=True)):
+    for index, items in enumerate(zip(*node.projections, strict=True)):
         found = least_bound(bound_of(item, below) for item in items)
         if found is not None:
-            bounds[place] = found
+            bounds[index] = found
     return bounds
 
 
 def _project(node: Project) -> Bounds:
     below = time_bounds(node.input)
-    found = ((place, bound_of(item, below)) for place, item in enumerate(node.expressions))
-    return {place: bound for place, bound in found if bound is not None}
+    found = ((index, bound_of(item, below)) for index, item in enumerate(node.expressions))
+    return {index: bound for index, bound in found if bound is not None}
 
 
 def _assign_windows(node: AssignWindows) -> Bounds:
@@ -98,7 +98,7 @@ def _assign_windows(node: AssignWindows) -> Bounds:
     if time is None:
         return below
     if node.shape.kind is WindowKind.SESSION:
-        # Rows are held until their session is complete, so that only its end is bounded.
+        # Rows wait until their session is complete, so only its end is bounded.
         return {width + 1: time, width + 2: time.moved(-1)}
     ends = {width: time.moved(1 - node.shape.size), width + 1: time.moved(1), width + 2: time}
     return {**below, **ends}
@@ -106,11 +106,11 @@ def _assign_windows(node: AssignWindows) -> Bounds:
 
 def _aggregate(node: Aggregate) -> Bounds:
     if not node.input.never_ends:
-        # As with a window: the groups come at the end.
+        # As for a window: the groups are emitted at the end of the input.
         return {}
     below = time_bounds(node.input)
-    found = ((place, bound_of(key, below)) for place, key in enumerate(node.keys))
-    return {place: bound for place, bound in found if bound is not None}
+    found = ((index, bound_of(key, below)) for index, key in enumerate(node.keys))
+    return {index: bound for index, bound in found if bound is not None}
 
 
 def _join(node: Join) -> Bounds:
@@ -119,55 +119,61 @@ def _join(node: Join) -> Bounds:
         return left
     width, right = len(node.left.fields), time_bounds(node.right)
     if node.kind is JoinKind.FULL and left and right:
-        # Loaded on first use: few queries on streams have one.
+        # Loaded on first use: few queries on streams have a FULL JOIN.
         from runnel.planner.event_time.join_bounds import tied
 
         right = as_tied(right, tied(node, left, right))
-    return {**left, **{width + place: bound for place, bound in right.items()}}
+    return {**left, **{width + index: bound for index, bound in right.items()}}
 
 
 def as_tied(right: Bounds, tie: tuple[int, int] | None) -> Bounds:
-    """The bounds of the right side of a join further on, where one of its watermarks goes with one
-    of the left side."""
+    """The bounds of the right side above a join that merges one of its watermarks with a watermark
+    of the left side. `tie`: the numbers of the right and the left watermark, if any."""
     if tie is None:
         return right
     return {
-        place: TimeBound(tie[1], b.offset) if b.watermark == tie[0] else b
-        for place, b in right.items()
+        index: TimeBound(tie[1], b.offset) if b.watermark == tie[0] else b
+        for index, b in right.items()
     }
 
 
 def union_watermarks(node: Union) -> tuple[Bounds, tuple[Mapping[int, int], ...]]:
-    """The bounds of a UNION ALL, and for each part which of its watermarks count, and as which:
-    what bounds a column in all parts gets the number that it has in the first. A part that ends has
-    no watermark of its own: it is said to bring all, so that the others' wait until it did end."""
-    parts = [time_bounds(part) for part in node.parts]
-    endless = [number for number, part in enumerate(node.parts) if part.is_unbounded]
+    """The bounds of a UNION ALL, and for each branch a map from its watermarks to the result's.
+
+    A column that is bounded in all branches gets the watermark that it has in the first one. A
+    branch that ends has no watermark of its own: its map contains all of the result's watermarks,
+    so that they do not advance before it has ended.
+
+    For example, if column 0 has watermark 1 in the first branch and watermark 2 in the second, the
+    result has bounds {0: TimeBound(1, …)} and the maps {1: 1} and {2: 1}.
+    """
+    branches = [time_bounds(branch) for branch in node.parts]
+    endless = [number for number, branch in enumerate(node.parts) if branch.is_unbounded]
     bounds: dict[int, TimeBound] = {}
-    renamed: list[dict[int, int]] = [{} for _ in parts]
-    for place in sorted(
-        set.intersection(*(set(parts[number]) for number in endless)) if endless else ()
+    renamed: list[dict[int, int]] = [{} for _ in branches]
+    for index in sorted(
+        set.intersection(*(set(branches[number]) for number in endless)) if endless else ()
     ):
-        target = parts[endless[0]][place].watermark
-        old = [parts[number][place].watermark for number in endless]
+        target = branches[endless[0]][index].watermark
+        old = [branches[number][index].watermark for number in endless]
         if all(
             _may_become(target, renamed[number], name)
             for number, name in zip(endless, old, strict=True)
         ):
             for number, name in zip(endless, old, strict=True):
                 renamed[number][name] = target
-            bounds[place] = TimeBound(
-                target, min(parts[number][place].offset for number in endless)
+            bounds[index] = TimeBound(
+                target, min(branches[number][index].offset for number in endless)
             )
     targets = {bound.watermark: bound.watermark for bound in bounds.values()}
     return bounds, tuple(
-        renamed[number] if number in endless else targets for number in range(len(parts))
+        renamed[number] if number in endless else targets for number in range(len(branches))
     )
 
 
 def _may_become(target: int, renamed: Mapping[int, int], number: int) -> bool:
-    """Whether a watermark can get a number further on: each has one, and two of one part can't
-    share it, as neither waits for the other."""
+    """Whether a watermark can be mapped to `number`: it must not be mapped to another number, and
+    two watermarks of one branch can't share a number, because neither waits for the other."""
     return renamed.get(number, target) == target and all(
         of == number for of, to in renamed.items() if to == target
     )
@@ -178,7 +184,7 @@ def _union(node: Union) -> Bounds:
 
 
 def _as_of_join(node: AsOfJoin) -> Bounds:
-    """Of the right side come rows that are as old as they like."""
+    """Rows of the right side can have any age, so only the left side's columns are bounded."""
     return time_bounds(node.left)
 
 

@@ -1,7 +1,7 @@
-"""What a query may do over an input without end, and the refusal of the rest.
+"""The checks of a query over an unbounded input: what it may do, and the errors for the rest.
 
-Checked on the tree after the rules, when joins already have their sides: the right side of a join
-is read to its end first. A LIMIT makes an end, so anything may stand above one.
+They run on the tree after the rules, when the sides of joins are fixed: the right side of a join is
+read to its end first. A LIMIT ends its input, so any operator is allowed above it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from runnel.relation.subqueries import GroupLimit, Recursion
 
 
 def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
-    """NotSupportedError, with position and remedy, where a query would wait for the end of an input
-    that has none; or keep rows for ever, unless it may (`unbounded_state`)."""
+    """Raises NotSupportedError, with position and remedy, if a query would wait for the end of an
+    unbounded input, or would need unbounded state without being allowed to (`unbounded_state`)."""
     for item in relation.inputs:
         check_streaming(item, unbounded_state)
     if isinstance(relation, Join | AsOfJoin):
@@ -55,11 +55,11 @@ def _aggregate(node: Aggregate) -> None:
         "by a window bound"
     )
     windows = any(isinstance(item, AssignWindows) for item in walk(node.input))
-    is_timed = any(isinstance(item, ImposeOrder) for item in walk(node.input))
-    if windows and not is_timed:
+    has_event_time = any(isinstance(item, ImposeOrder) for item in walk(node.input))
+    if windows and not has_event_time:
         detail = "the windows' input has no order imposed, so no window would ever be complete"
         hint = (
-            "add WATERMARK FOR to the mapping, or give the window function "
+            "add WATERMARK FOR to the mapping, or pass to the window function "
             "TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(ts), lag))"
         )
     elif windows and any(columns_of(key) & set(bounds) for key in node.keys):
@@ -67,12 +67,15 @@ def _aggregate(node: Aggregate) -> None:
             "in window aggregation, window_start and window_end must be used directly, "
             "without any transformation"
         )
-        detail, hint = "a computed key has no bound", "group by window_start or window_end as well"
+        detail, hint = (
+            "a computed key is bounded by no watermark",
+            "group by window_start or window_end as well",
+        )
     elif windows or bounds:
         detail = (
-            "an input of this query has no end, and none of the keys tells when a group is complete"
+            "an input of this query has no end, and none of the keys shows when a group is complete"
         )
-        hint = "group by window_end or window_start of TUMBLE, HOP, CUMULATE or SESSION as well"
+        hint = "group by window_end or window_start of TUMBLE, HOP, CUMULATE or SESSION too"
     else:
         detail = "an input of this query has no end, so the groups would never be complete"
         hint = (
@@ -115,7 +118,7 @@ def _recursion(node: Recursion) -> None:
     if node.never_ends:
         raise NotSupportedError(
             "a recursive query cannot read a streaming source",
-            detail="an input of this query has no end, so the first round would never be over",
+            detail="an input of this query has no end, so the first round would never end",
             hint="put a LIMIT into a subquery over the stream",
             position=node.position,
         )

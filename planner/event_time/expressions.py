@@ -19,9 +19,9 @@ Bounds = Mapping[int, TimeBound]
 
 
 def bound_of(expression: Expression, bounds: Bounds) -> TimeBound | None:
-    """The bound of a column, of what is not much less than one (a constant added to it or taken
-    from it, a cast that keeps times, the beginning of its day), or of a choice among such with one
-    watermark, as of COALESCE."""
+    """The bound of an expression: a column; a column plus or minus a constant, cast so that times
+    are preserved, or truncated to a unit; or a choice among such expressions with one watermark, as
+    of COALESCE. None for any other expression."""
     if isinstance(expression, Case):
         return least_bound(
             bound_of(item, bounds)
@@ -41,8 +41,8 @@ def bound_of(expression: Expression, bounds: Bounds) -> TimeBound | None:
 
 
 def least_bound(bounds: Iterable[TimeBound | None]) -> TimeBound | None:
-    """What holds for a value that has one of the bounds; None where there is none, or they are of
-    several watermarks."""
+    """The bound of a value that has one of the bounds; None if one of them is missing, or they
+    belong to several watermarks."""
     found = set(bounds)
     known = [bound for bound in found if bound is not None]
     if len(known) < len(found) or len({bound.watermark for bound in known}) != 1:
@@ -51,8 +51,8 @@ def least_bound(bounds: Iterable[TimeBound | None]) -> TimeBound | None:
 
 
 def moved_column(expression: Expression) -> tuple[Column, int] | None:
-    """The column that an expression is, and the constant that is added to it, in event time; None
-    for what isn't that."""
+    """The column of an expression that is a column plus a constant, and the constant in event time;
+    None for any other expression."""
     added = 0
     while not isinstance(expression, Column):
         step = _exact_step(expression)
@@ -64,8 +64,8 @@ def moved_column(expression: Expression) -> tuple[Column, int] | None:
 
 
 def _exact_step(expression: Expression) -> tuple[Expression, int] | None:
-    """What an expression is made of by adding a constant in event time, which is 0 for a cast that
-    keeps times, and that constant; None for what isn't that."""
+    """The operand and the constant, in event time, of an expression that adds a constant; the
+    constant is 0 for a cast that preserves times. None for any other expression."""
     if isinstance(expression, Cast):
         return (expression.operand, 0) if _keeps_time(expression) else None
     if (
@@ -86,7 +86,7 @@ def _exact_step(expression: Expression) -> tuple[Expression, int] | None:
 
 
 def _keeps_time(cast: Cast) -> bool:
-    """Whether a cast gives the same event time, or fails."""
+    """Whether a cast preserves the event time, or fails."""
     old, new = cast.operand.type, cast.type
     return (
         (old.is_integer and new.is_integer)
@@ -96,7 +96,7 @@ def _keeps_time(cast: Cast) -> bool:
 
 
 def constant_of(expression: Expression) -> int | None:
-    """A literal number or INTERVAL as a distance in event time; None for what isn't one."""
+    """A literal number or INTERVAL as a distance in event time; None for any other expression."""
     if not isinstance(expression, Literal) or expression.value is None:
         return None
     if expression.type.is_integer:

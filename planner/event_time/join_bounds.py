@@ -1,8 +1,12 @@
-"""What the condition of a join says of the times of both sides, and how long rows must wait for it.
+"""The bounds that a join condition puts on the times of both sides, and how long rows must wait for
+a match.
 
-Read are conjuncts that compare a column of one side, perhaps with a constant added, with one of the
-other: =, <, <=, > and >= (BETWEEN is two of them), also between a difference and a constant. A link
-is turned into low ≤ right − left ≤ high.
+Such bounds are found in conjuncts that compare a column of one side, plus or minus a constant, with
+a column of the other side by =, <, <=, > or >= (BETWEEN is two of them), or that compare the
+difference of two columns with a constant. They are normalised to low ≤ right − left ≤ high.
+
+For example, `r.ts BETWEEN l.ts - INTERVAL '5' SECOND AND l.ts` is low = −5 s, high = 0: a left row
+waits until the right watermark passes l.ts, and a right row until the left one passes r.ts + 5 s.
 """
 
 from __future__ import annotations
@@ -20,20 +24,21 @@ from runnel.relation.stream_joins import IntervalShape, TimedShape, TimeLink, Wa
 from runnel.sqltypes import Kind, SqlType
 
 MOST = 1 << 61
-"""Constants beyond this, in units of event time, say nothing."""
+"""Larger constants, in units of event time, are ignored."""
 
 _FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 
 
 class Sum(NamedTuple):
-    """A column and what is added to its event time."""
+    """A column, and the constant that is added to its event time."""
 
     column: int
     plus: int
 
 
 def sum_of(expression: Expression) -> Sum | None:
-    """An expression that is a column's event time plus a constant; None for any other."""
+    """The sum for an expression that is a column's event time plus a constant; None for any other
+    expression."""
     if isinstance(expression, Column):
         return Sum(expression.index, 0) if _is_time(expression.type) else None
     if isinstance(expression, Cast):
@@ -81,11 +86,16 @@ def _family(kind: SqlType) -> str:
     return "instant" if kind.kind is Kind.TIMESTAMP_TZ else "other"
 
 
-def link_of(part: Expression, width: int) -> TimeLink | None:
-    """What one conjunct says; columns from `width` on are the right side's."""
-    if not isinstance(part, Call) or part.function not in _FLIPPED or len(part.arguments) != 2:
+def link_of(conjunct: Expression, width: int) -> TimeLink | None:
+    """The bounds that a conjunct puts on two columns; columns from `width` on are the right side's.
+    None for any other conjunct."""
+    if (
+        not isinstance(conjunct, Call)
+        or conjunct.function not in _FLIPPED
+        or len(conjunct.arguments) != 2
+    ):
         return None
-    function, (first, second) = part.function, part.arguments
+    function, (first, second) = conjunct.function, conjunct.arguments
     if constant_of(first) is not None:
         function, first, second = _FLIPPED[function], second, first
     constant = constant_of(second)
@@ -97,7 +107,7 @@ def link_of(part: Expression, width: int) -> TimeLink | None:
         one, other = (sum_of(item) for item in first.arguments)
         if one is None or other is None or _differs(first.arguments):
             return None
-        # The difference of two DATEs counts days.
+        # The difference of two DATEs is in days.
         constant *= DAY_US if first.arguments[0].type.kind is Kind.DATE else 1
         return _compared(function, one, Sum(other.column, other.plus + constant), width)
     one, other = sum_of(first), sum_of(second)
@@ -112,12 +122,12 @@ def _differs(pair: tuple[Expression, ...]) -> bool:
 
 
 def _compared(function: str, one: Sum, other: Sum, width: int) -> TimeLink | None:
-    """`one` compared with `other`."""
+    """The bounds from comparing `one` with `other`; None if both are of the same side."""
     if (one.column < width) == (other.column < width):
         return None
     if one.column < width:
         one, other, function = other, one, _FLIPPED[function]
-    # one is the right column, other the left: right + p ⋚ left + q.
+    # `one` is the right column and `other` the left one: right + p ⋚ left + q.
     apart = other.plus - one.plus
     if abs(apart) > MOST:
         return None
@@ -127,7 +137,7 @@ def _compared(function: str, one: Sum, other: Sum, width: int) -> TimeLink | Non
 
 
 def links_of(node: Join) -> dict[TimeLink, Expression | None]:
-    """All links of a join, each with the conjunct that says it (None: a pair of keys does)."""
+    """All time bounds of a join, each with its conjunct (None: a pair of keys)."""
     width = len(node.left.fields)
     found: dict[TimeLink, Expression | None] = {}
     for number, (left, right) in enumerate(zip(node.left_keys, node.right_keys, strict=True)):
@@ -135,23 +145,29 @@ def links_of(node: Join) -> dict[TimeLink, Expression | None]:
         if first is not None and second is not None and number not in node.null_safe:
             apart = first.plus - second.plus
             found.setdefault(TimeLink(first.column, second.column, apart, apart), None)
-    for part in conjuncts(node.condition):
-        link = link_of(part, width)
+    for conjunct in conjuncts(node.condition):
+        link = link_of(conjunct, width)
         if link is not None:
-            found.setdefault(link, part)
+            found.setdefault(link, conjunct)
     return found
 
 
 def waiting_sides(
     links: Iterable[TimeLink], left: Bounds, right: Bounds
 ) -> tuple[WaitingSide, WaitingSide]:
-    """How long the rows of both sides wait, given the bounds of their columns."""
-    given = tuple(links)
+    """How long the rows of either side wait, given the join's time bounds and the bounds of both
+    sides' columns.
+
+    For low ≤ right − left ≤ high, a left row waits until the bound of the right column passes
+    left + high, and a right row until the bound of the left column passes right − low. Of several
+    watermarks, the one that releases the rows first is used.
+    """
+    all_links = tuple(links)
     from_right = [
-        (link.left, link.high, right.get(link.right)) for link in given if link.high is not None
+        (link.left, link.high, right.get(link.right)) for link in all_links if link.high is not None
     ]
     from_left = [
-        (link.right, -link.low, left.get(link.left)) for link in given if link.low is not None
+        (link.right, -link.low, left.get(link.left)) for link in all_links if link.low is not None
     ]
     sides = []
     for found, bounds in ((from_right, left), (from_left, right)):
@@ -173,8 +189,8 @@ def waiting_sides(
 def interval_shape(
     node: Join, bounds: tuple[Bounds, Bounds]
 ) -> tuple[IntervalShape, Expression | None]:
-    """How a join of streams waits, and what is left of its condition when rows are searched by
-    time."""
+    """How long the rows of a join of streams wait, and the rest of its condition when matches are
+    searched by time."""
     links = links_of(node)
     left, right = waiting_sides(links, *bounds)
     tie = tied(node, *bounds)
@@ -190,12 +206,14 @@ def interval_shape(
             time_bounds=None, condition=None, left=left, right=right, tie=tie
         ), node.condition
     said = [
-        part
-        for link, part in links.items()
-        if part is not None and (link.left, link.right) == (chosen.left, chosen.right)
+        conjunct
+        for link, conjunct in links.items()
+        if conjunct is not None and (link.left, link.right) == (chosen.left, chosen.right)
     ]
     rest = conjunction(
-        part for part in conjuncts(node.condition) if not any(part is item for item in said)
+        conjunct
+        for conjunct in conjuncts(node.condition)
+        if not any(conjunct is item for item in said)
     )
     return IntervalShape(
         time_bounds=chosen, condition=conjunction(said), left=left, right=right, tie=tie
@@ -203,9 +221,8 @@ def interval_shape(
 
 
 def tied(node: Join, left: Bounds, right: Bounds) -> tuple[int, int] | None:
-    """The numbers of the right and the left watermark of the times that a FULL JOIN has as equal,
-    which are one further on: of the two columns, or of COALESCE of both, it is the lesser one that
-    counts."""
+    """The right and the left watermark that a FULL JOIN with equal times merges into one: of the
+    two time columns, or of COALESCE of both, the smaller watermark counts. None for other joins."""
     if node.kind is not JoinKind.FULL:
         return None
     for link in links_of(node):
@@ -222,7 +239,8 @@ def tied(node: Join, left: Bounds, right: Bounds) -> tuple[int, int] | None:
 
 
 def timed_shape(node: Join, bounds: tuple[Bounds, Bounds]) -> TimedShape | None:
-    """The bounded time that both sides of a join share, if its condition says that they do."""
+    """The bounded time that the condition of a join requires to be equal on both sides; None if
+    there is none."""
     left, right = bounds
     for link, part in links_of(node).items():
         if part is None and node.kind in (JoinKind.MARK, JoinKind.NULL_ANTI):
@@ -241,7 +259,7 @@ def timed_shape(node: Join, bounds: tuple[Bounds, Bounds]) -> TimedShape | None:
 
 
 def _narrower(one: TimeLink, other: TimeLink) -> TimeLink:
-    """Both links of the same columns together."""
+    """The intersection of two bounds of the same columns."""
     return replace(one, low=_limit(max, one.low, other.low), high=_limit(min, one.high, other.high))
 
 
@@ -252,7 +270,7 @@ def _limit(choose: Callable[[int, int], int], one: int | None, other: int | None
 
 
 def _width(link: TimeLink) -> tuple[int, int]:
-    """How good a link is to search by: the narrowest first, then those of one limit."""
+    """The sort key of a bound to search by: the narrowest first, then bounds with one limit."""
     if link.low is None or link.high is None:
         return (1, 0)
     return (0, link.high - link.low)

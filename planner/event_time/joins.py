@@ -1,7 +1,8 @@
-"""Joins of which an input has no end: what may be joined, and how it is run.
+"""Joins with an unbounded input: which are allowed, and how they run.
 
-A stream joins what ends as a probe: the other side is read first. Two streams join where each row
-needs to wait only for so long: their times bound each other, or they are joined window by window.
+A stream joins a bounded relation as the probe side; the other side is read first. Two streams can
+be joined if each row waits for a limited time: if their times bound each other, or if they are
+joined window by window.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _NULL_AWARE = (JoinKind.MARK, JoinKind.NULL_ANTI)
 
 
 def check_join(node: Join | AsOfJoin, unbounded_state: bool = False) -> None:
-    """NotSupportedError where a join would have to wait for the end of an input that has none, or
-    to keep its rows for ever (unless it may: `unbounded_state`)."""
+    """Raises NotSupportedError if a join would wait for the end of an unbounded input, or would
+    retain its rows without bound and is not allowed to (`unbounded_state`)."""
     if isinstance(node, AsOfJoin):
         _check_as_of_join(node, unbounded_state)
     else:
@@ -53,7 +54,7 @@ def _check_join(node: Join, unbounded_state: bool) -> None:
             f"the right side of {name} cannot be a streaming source"
             if name
             else "a subquery cannot read a streaming source",
-            detail="that side is read to its end before the first row comes out",
+            detail="that side is read to its end before the first row is emitted",
             hint="put the stream on the left side of the join"
             if name
             else "put a LIMIT into the subquery",
@@ -83,8 +84,8 @@ def _check_two_streams(node: Join, unbounded_state: bool) -> None:
             "NOT IN and IN as a value need windows that are equal on both sides, "
             "where both are streams",
             detail=(
-                "a NULL among the rows of the subquery, which has no end, "
-                "would change the answer for all rows"
+                "a NULL in the rows of the subquery, which has no end, "
+                "would change the result for all rows"
             ),
             hint=(
                 "add a condition such as a.window_end = b.window_end to the subquery; or use [NOT] "
@@ -100,7 +101,10 @@ def _check_two_streams(node: Join, unbounded_state: bool) -> None:
         if not known:
             raise NotSupportedError(
                 "for stream-to-stream join, both joined sides must have an order imposed",
-                detail="without a watermark on both sides all rows would have to be kept for ever",
+                detail=(
+                    "without a watermark on both sides, the state of the join would grow without "
+                    "bound"
+                ),
                 hint=(
                     "add WATERMARK FOR to the mapping, or read TABLE(IMPOSE_ORDER(TABLE t, "
                     "DESCRIPTOR(ts), lag)); or end the "
@@ -125,13 +129,13 @@ _Times = list[tuple[str, SqlType]]
 
 
 def _times(side: Relation, bounds: Bounds) -> _Times:
-    """The time columns of one side of a join; where none comes to the join, those that it has
-    further down."""
+    """The time columns of one side of a join; if none of them is bounded at the join, the time
+    columns further down."""
     if bounds:
-        fields = [side.fields[place] for place in sorted(bounds)]
+        fields = [side.fields[index] for index in sorted(bounds)]
     else:
         fields = [
-            part.input.fields[part.time] for part in walk(side) if isinstance(part, ImposeOrder)
+            below.input.fields[below.time] for below in walk(side) if isinstance(below, ImposeOrder)
         ]
     return [(field.name, field.type) for field in fields]
 
@@ -144,7 +148,7 @@ def _missing(for_left: int | None, for_right: int | None) -> str:
     if for_left is None and for_right is None:
         return ""
     side = "left" if for_left is None else "right"
-    return f"; nothing says what the latest time is that a row of the {side} side may match"
+    return f"; no condition limits the times that a row of the {side} side may match"
 
 
 def _remedy(left: _Times, right: _Times) -> str:
@@ -158,8 +162,8 @@ def _remedy(left: _Times, right: _Times) -> str:
 
 
 def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
-    """The operator that joins a stream with another one or with a table that is looked up; None
-    where a side ends, and is read first."""
+    """The operator that joins a stream with another stream, or with a table by look-up; None if a
+    side is bounded and is read first."""
     if not node.left.never_ends:
         return None
     if not node.right.never_ends:
@@ -192,10 +196,10 @@ def _told(
 def _late(
     node: Join | AsOfJoin,
 ) -> tuple[physical_streams.LateRows | None, physical_streams.LateRows | None]:
-    """Where the late rows of each side go."""
+    """The late outputs of the two sides."""
     if node.late is None:
         return None, None
-    # Loaded on first use: few joins have it.
+    # Loaded on first use: few joins have late outputs.
     from runnel.planner.physical.stream_aggregates import late_rows_into
 
     left, right = (
@@ -223,7 +227,7 @@ def _timed_join(node: Join, choose: Choose) -> Physical:
 
 
 def _look_up(node: Join, choose: Choose) -> Physical | None:
-    """The join of a stream with a table by the table's key; None where it isn't one."""
+    """The join of a stream with a table by the table's key; None for any other join."""
     scan = node.right
     if (
         not isinstance(scan, Scan)
@@ -232,19 +236,19 @@ def _look_up(node: Join, choose: Choose) -> Physical | None:
         or scan.limit is not None
     ):
         return None
-    # Loaded on first use: it brings the operator with it.
+    # Loaded on first use: it loads the operator.
     from runnel.processors.joins.lookup import KINDS, Lookup
 
     keys: dict[int, Expression] = {}
     rest = []
     for left, right in zip(node.left_keys, node.right_keys, strict=True):
-        place = _stored_column(right)
+        index = _stored_column(right)
         if (
-            place is not None
-            and scan.columns[place] in scan.table.key_columns
-            and scan.columns[place] not in keys
+            index is not None
+            and scan.columns[index] in scan.table.key_columns
+            and scan.columns[index] not in keys
         ):
-            keys[scan.columns[place]] = left
+            keys[scan.columns[index]] = left
         else:
             rest.append(build.call("eq", [left, shift(right, len(node.left.fields))]))
     if node.kind not in KINDS or set(keys) != set(scan.table.key_columns):
@@ -256,14 +260,14 @@ def _look_up(node: Join, choose: Choose) -> Physical | None:
         kind=node.kind,
         lookup=Lookup(table=scan.table, columns=scan.columns, predicate=scan.predicate),
         right=scan.fields,
-        keys=tuple(keys[place] for place in scan.table.key_columns),
+        keys=tuple(keys[index] for index in scan.table.key_columns),
         condition=conjunction([*rest, *conjuncts(node.condition)]),
     )
 
 
 def refreshed(chosen: physical.HashJoin, node: Join) -> physical.HashJoin:
-    """The join of a stream with a table that is read again at times, where its tables say so and
-    its rows come straight from them, or from an engine that has them."""
+    """The join of a stream with a table that is read again at intervals, if all its tables have
+    such an interval, and its rows are scanned from them or come from another engine."""
     times = [table.refresh_millis for table in _tables(node.right)]
     known = [time for time in times if time is not None]
     if not node.left.never_ends or not known or len(known) < len(times):
@@ -285,27 +289,28 @@ def _tables(relation: Relation) -> Iterator[Table]:
 
 
 def _stored_column(key: Expression) -> int | None:
-    """The column that a key is, perhaps as a wider integer: those are found under the same key."""
+    """The index of a key that is a column, perhaps cast to a wider integer, which has the same
+    hash; None for any other key."""
     if isinstance(key, Cast) and key.type.is_integer and key.operand.type.is_integer:
         key = key.operand
     return key.index if isinstance(key, Column) else None
 
 
 def _check_as_of_join(node: AsOfJoin, unbounded_state: bool) -> None:
-    """An as-of join of streams must be able to tell the version of a row, and when a version isn't
-    needed any more."""
+    """Checks that an as-of join of streams can determine the version for a row, and when a version
+    is no longer needed."""
     if not node.right.never_ends:
         return
     if not node.left.never_ends:
         raise NotSupportedError(
             "the right side of ASOF JOIN cannot be a streaming source where the left side ends",
-            detail="the versions of the right side would be read for ever",
+            detail="the versions of the right side would be read indefinitely",
             hint="put the stream on the left side of the join",
             position=node.right.position or node.position,
         )
     if node.forward:
         raise NotSupportedError(
-            "ASOF JOIN between two streams looks back only",
+            "ASOF JOIN between two streams can only look back",
             hint="write ON a.ts >= b.ts",
             position=node.position,
         )
@@ -313,7 +318,7 @@ def _check_as_of_join(node: AsOfJoin, unbounded_state: bool) -> None:
         raise NotSupportedError(
             "the right side of an ASOF JOIN between streams must have an order imposed on the "
             "column that is compared",
-            detail="nothing says when the version of a row is known",
+            detail="no watermark shows when the version for a row is known",
             hint=(
                 "add WATERMARK FOR to its mapping, or read TABLE(IMPOSE_ORDER(TABLE t, "
                 "DESCRIPTOR(ts), lag))"
@@ -324,7 +329,7 @@ def _check_as_of_join(node: AsOfJoin, unbounded_state: bool) -> None:
         raise NotSupportedError(
             "the left side of an ASOF JOIN between streams must have an order imposed on the "
             "column that is compared",
-            detail="nothing says which versions of the right side aren't needed any more",
+            detail="no watermark shows which versions of the right side are no longer needed",
             hint=(
                 "add WATERMARK FOR to its mapping, or read TABLE(IMPOSE_ORDER(TABLE t, "
                 "DESCRIPTOR(ts), lag)); or end the "
@@ -343,7 +348,7 @@ def choose_as_of_join(node: AsOfJoin, choose: Choose) -> Physical:
         strict=node.strict,
         forward=node.forward,
         version=version,
-        # All versions of a table are kept, so no row is too late for them.
+        # All versions of a table are retained, so no row is too late for them.
         due=None if version is None else bound_of(node.left_time, left),
         bounds=tuple(sorted(left.items())),
         emits_late=_told(late),

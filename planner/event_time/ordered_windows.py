@@ -1,4 +1,4 @@
-"""OVER in order of a bounded column: what of earlier rows, and how many later ones, the value of a
+"""OVER ordered by a bounded column: which earlier rows, and how many later rows, the value of a
 call depends on."""
 
 from __future__ import annotations
@@ -20,14 +20,19 @@ _WHOLE = frozenset(("percent_rank", "cume_dist", "ntile"))
 
 @frozen
 class Refusal:
-    """Why a call can't be computed in order of event time, and what can."""
+    """Why a call can't be computed in order of event time.
+
+    detail: the reason.
+    hint: the remedy.
+    """
 
     detail: str
     hint: str
 
 
 def reach_of(call: WindowCall) -> Reach | Refusal:
-    """What a call, ordered by a bounded column, depends on."""
+    """The rows on which a call that is ordered by a bounded column depends, or why it can't be
+    computed."""
     function = call.call.function
     name = function.upper()
     if function in NUMBERINGS:
@@ -35,7 +40,7 @@ def reach_of(call: WindowCall) -> Reach | Refusal:
     if function in _WHOLE:
         return Refusal(
             f"{name} depends on the last row of its partition",
-            "PARTITION BY window_end of TABLE(TUMBLE(…)) as well",
+            "PARTITION BY window_end of TABLE(TUMBLE(…)) too",
         )
     if function in ("lag", "lead"):
         return _shift(call, function, name)
@@ -47,14 +52,14 @@ def reach_of(call: WindowCall) -> Reach | Refusal:
 def _shift(call: WindowCall, function: str, name: str) -> Reach | Refusal:
     if call.ignore_nulls:
         return Refusal(
-            f"{name} IGNORE NULLS may reach back as far as it likes", "use LAST_VALUE IGNORE NULLS"
+            f"{name} IGNORE NULLS may reach back without bound", "use LAST_VALUE IGNORE NULLS"
         )
     arguments = call.call.arguments
     steps = _whole(arguments[1]) if len(arguments) > 1 else 1
     if steps is None:
         return Refusal(
-            f"how far {name} reaches must be known beforehand",
-            "give a literal number as its second argument",
+            f"how far {name} reaches must be known in advance",
+            "use a literal number as its second argument",
         )
     back = steps if function == "lag" else -steps
     if back < 0:
@@ -85,7 +90,7 @@ def _running(call: WindowCall, function: str, name: str) -> Reach | Refusal:
     if function in WINDOW_FUNCTIONS or function not in RUNNING_AGGREGATES or call.call.distinct:
         what = f"{name}(DISTINCT …)" if call.call.distinct else name
         return Refusal(
-            f"{what} over all earlier rows would have to keep them all",
+            f"{what} over all earlier rows would need all of them as state",
             "begin the frame at an offset PRECEDING",
         )
     return Reach(is_running=True)
@@ -107,7 +112,7 @@ def _framed(call: WindowCall) -> Reach | Refusal:
     back = 0 if frame.start.offset is None else _whole(frame.start.offset)
     if back is None:
         return Refusal(
-            "the frame's reach must be known beforehand", "give the offset as a literal number"
+            "the frame's reach must be known in advance", "write the offset as a literal number"
         )
     return Reach(rows=back) if frame.unit is FrameUnit.ROWS else Reach(groups=back)
 
@@ -117,16 +122,16 @@ def _range(call: WindowCall) -> Reach | Refusal:
     spans = [_span(bound, key) for bound in (call.frame.start, call.frame.end)]
     if None in spans:
         hint = (
-            "give the offset as a literal "
+            "write the offset as a literal "
             f"{'INTERVAL of days or less' if key.type.is_temporal else 'whole number'}"
         )
-        return Refusal("the frame's reach in event time must be known beforehand", hint)
+        return Refusal("the frame's reach in event time must be known in advance", hint)
     start, end = (span for span in spans if span is not None)
     return Reach(span=max(0, -start), lead=max(0, end))
 
 
 def _span(bound: Bound, key: Expression) -> int | None:
-    """How far from the row a bound is, in event time; None if that isn't known."""
+    """The distance of a frame bound from the row, in event time; None if it is unknown."""
     if bound.offset is None:
         return 0
     if key.type.is_temporal is not (bound.offset.type.kind is Kind.INTERVAL):

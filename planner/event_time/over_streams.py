@@ -1,9 +1,9 @@
-"""OVER on streams: when the values of its calls are known, and which columns stay bounded above it.
+"""OVER on streams: when the values of calls are known, and which columns stay bounded above them.
 
-A call is known for the rows of a partition when that is complete, which a bounded column among
-those it partitions by tells. Or rows are in order of a bounded column, and a row's value depends on
-none that is later (`window_order`). Calls that have nothing of it in common are computed one after
-the other, in stages.
+The value of a call is known when the row's partition is complete, which a bounded column among the
+partition columns determines. Or the rows are in order of a bounded column, and the value depends on
+no row later than the call's reach (`ordered_windows`). Calls that share neither are computed one
+after another, in stages.
 """
 
 from __future__ import annotations
@@ -21,13 +21,18 @@ from runnel.relation.streams import AssignWindows, ImposeOrder, TimeBound, Windo
 from runnel.relation.window_reach import Reach
 
 Held = tuple[tuple[Expression, TimeBound], ...]
+"""The bounded expressions by which rows wait, each with its bound."""
 
 
 @frozen
 class Stage:
-    """Calls, by their places, that are computed together: `held` are the bounded expressions by
-    which their rows wait. With `reaches`, one per call, it is the one that they are ordered by, and
-    not one of their partitions."""
+    """Calls that are computed together.
+
+    calls: their positions in the window.
+    held: the bounded expressions by which their rows wait.
+    reaches: one per call if `held` is the expression that the calls are ordered by; () if it is
+        among the expressions by which they partition.
+    """
 
     calls: tuple[int, ...]
     held: Held
@@ -35,46 +40,48 @@ class Stage:
 
     @property
     def lead(self) -> int:
-        """How much longer rows wait, in event time."""
+        """The additional time for which rows wait, in event time."""
         return max((reach.lead for reach in self.reaches), default=0)
 
     def after(self) -> Held:
-        """The bounds of the held expressions above."""
+        """The bounds of the expressions after this stage."""
         return tuple((item, bound.moved(-self.lead)) for item, bound in self.held)
 
 
 def stages_of(node: Window, bounds: Bounds) -> list[Stage] | None:
-    """The stages in which the calls of a window can be computed on a stream; None where one of them
-    can't be."""
+    """The stages in which the calls of a window can be computed on a stream; None if one of the
+    calls can't be computed."""
     found = []
     for stage in _together(node, bounds) or ():
-        # Rows that waited in the stages before are behind the watermark by more.
-        held = tuple(
+        # Rows that waited in earlier stages are later relative to the watermark.
+        bounded = tuple(
             (item, bound) for item, _ in stage.held if (bound := bound_of(item, bounds)) is not None
         )
-        if not held:
+        if not bounded:
             return None
-        found.append(Stage(stage.calls, held, stage.reaches))
+        found.append(Stage(stage.calls, bounded, stage.reaches))
         bounds = _kept(node.input, bounds, found[-1].after())
     return found or None
 
 
 def _together(node: Window, bounds: Bounds) -> list[Stage] | None:
-    """Which calls are computed together."""
+    """Groups the calls that can be computed together; None if one of them can't be computed."""
     whole: list[Stage] = []
     ordered: dict[object, Stage] = {}
-    for place, call in enumerate(node.calls):
-        held = _partition_bounds(call, bounds)
-        if held:
-            _join_stage(whole, place, held)
+    for position, call in enumerate(node.calls):
+        bounded = _partition_bounds(call, bounds)
+        if bounded:
+            _join_stage(whole, position, bounded)
             continue
-        stage = _in_order(place, call, bounds)
+        stage = _in_order(position, call, bounds)
         if stage is None:
             return None
         key = (call.partition, call.order)
         earlier = ordered.get(key)
         if earlier is not None:
-            stage = Stage((*earlier.calls, place), stage.held, (*earlier.reaches, *stage.reaches))
+            stage = Stage(
+                (*earlier.calls, position), stage.held, (*earlier.reaches, *stage.reaches)
+            )
         ordered[key] = stage
     return [*ordered.values(), *whole]
 
@@ -84,34 +91,34 @@ def _partition_bounds(call: WindowCall, bounds: Bounds) -> Held:
     return tuple((item, bound) for item, bound in found if bound is not None)
 
 
-def _join_stage(stages: list[Stage], place: int, held: Held) -> None:
-    """Puts a call into the first stage with which it has a bounded expression in common, or into a
-    new one."""
+def _join_stage(stages: list[Stage], position: int, bounded: Held) -> None:
+    """Adds a call to the first stage with which it shares a bounded expression, or to a new
+    stage."""
     for number, stage in enumerate(stages):
-        shared = tuple(item for item in stage.held if item in held)
+        shared = tuple(item for item in stage.held if item in bounded)
         if shared:
-            stages[number] = Stage((*stage.calls, place), shared)
+            stages[number] = Stage((*stage.calls, position), shared)
             return
-    stages.append(Stage((place,), held))
+    stages.append(Stage((position,), bounded))
 
 
-def _in_order(place: int, call: WindowCall, bounds: Bounds) -> Stage | None:
+def _in_order(position: int, call: WindowCall, bounds: Bounds) -> Stage | None:
     if not call.order or call.order[0].descending:
         return None
     key = call.order[0].expression
     bound = bound_of(key, bounds)
     reach = None if bound is None else reach_of(call)
     return (
-        Stage((place,), ((key, bound),), (reach,))
+        Stage((position,), ((key, bound),), (reach,))
         if bound is not None and isinstance(reach, Reach)
         else None
     )
 
 
 def bounds_above(node: Window, below: Bounds) -> Bounds:
-    """The bounds of the columns of a window on a stream. Rows that wait keep the watermark from
-    bounding what isn't among the expressions by which they wait, or known to be no less than one of
-    these and a constant."""
+    """The bounds of a window's columns on a stream. Because rows wait, only the expressions by
+    which they wait stay bounded, and columns that are known to be at least such an expression plus
+    a constant."""
     bounds = below
     for stage in stages_of(node, below) or ():
         bounds = _kept(node.input, bounds, stage.after())
@@ -119,39 +126,44 @@ def bounds_above(node: Window, below: Bounds) -> Bounds:
 
 
 def sort_bound(node: Sort, below: Bounds) -> TimeBound | None:
-    """The bound of the first key of ORDER BY; None where rows don't come in the order of event
-    time."""
+    """The bound of the first key of ORDER BY; None if rows are not sorted by event time."""
     first = node.keys[0]
     return None if first.descending else bound_of(first.expression, below)
 
 
 def bounds_above_sort(node: Sort, below: Bounds) -> Bounds:
-    """The bounds of the columns of ORDER BY on a stream."""
+    """The bounds of the columns above an ORDER BY on a stream."""
     bound = sort_bound(node, below)
     return {} if bound is None else _kept(node.input, below, ((node.keys[0].expression, bound),))
 
 
-def _kept(relation: Relation, bounds: Bounds, held: Held) -> Bounds:
-    origins = [(_origin(relation, item), bound) for item, bound in held]
-    kept: dict[int, TimeBound] = {}
+def _kept(relation: Relation, bounds: Bounds, bounded: Held) -> Bounds:
+    """The bounds above an operator whose rows wait by `bounded`.
+
+    A column keeps a bound if it comes from the same node as such an expression and is at least the
+    expression plus a known distance. For example, if rows wait by window_end with offset 0, then
+    window_start of a window of 10 s stays bounded with offset −10 s.
+    """
+    origins = [(_origin(relation, item), bound) for item, bound in bounded]
+    result: dict[int, TimeBound] = {}
     for index, bound in bounds.items():
         field = relation.fields[index]
         origin = _origin(relation, Column(index=index, name=field.name, type=field.type))
         offsets = []
-        for other, held_bound in origins:
+        for other, other_bound in origins:
             distance = (
-                _least_distance(origin, other) if held_bound.watermark == bound.watermark else None
+                _least_distance(origin, other) if other_bound.watermark == bound.watermark else None
             )
             if distance is not None:
-                offsets.append(held_bound.offset + distance)
+                offsets.append(other_bound.offset + distance)
         if offsets:
-            kept[index] = TimeBound(bound.watermark, min(bound.offset, max(offsets)))
-    return kept
+            result[index] = TimeBound(bound.watermark, min(bound.offset, max(offsets)))
+    return result
 
 
 @frozen
 class _Origin:
-    """Where the values of a column come from: a column of `node`, and what is added to it."""
+    """The origin of a column's values: a column of `node`, and the constant added to it."""
 
     node: Relation
     column: int
@@ -172,16 +184,16 @@ def _origin(relation: Relation, expression: Expression, added: int = 0) -> _Orig
 
 
 def _below(node: Relation, index: int) -> tuple[Relation, Expression] | None:
-    """The input that gives a column, and the expression over it that it is; None where it begins
-    here."""
+    """The input that a column comes from, and the column as an expression over it; None if the
+    column originates in this node."""
     if isinstance(node, Project):
         return node.input, node.expressions[index]
     if isinstance(node, Aggregate):
         return (node.input, node.keys[index]) if index < len(node.keys) else None
     if isinstance(node, Join):
         width = len(node.left.fields)
-        side, place = (node.left, index) if index < width else (node.right, index - width)
-        return (side, _column(side, place)) if place < len(side.fields) else None
+        side, at = (node.left, index) if index < width else (node.right, index - width)
+        return (side, _column(side, at)) if at < len(side.fields) else None
     if isinstance(node, AssignWindows) and index == node.time.index:
         return None
     if isinstance(
@@ -200,8 +212,7 @@ _TIME, _START, _END, _LAST = -1, 0, 1, 2
 
 
 def _least_distance(column: _Origin | None, other: _Origin | None) -> int | None:
-    """By how much the value of one column is above that of another at least, in each row; None if
-    nothing is known."""
+    """The minimum of the difference of two columns in any row; None if it is unknown."""
     if column is None or other is None or column.node is not other.node:
         return None
     difference = column.added - other.added
@@ -219,7 +230,7 @@ def _role(node: AssignWindows, index: int) -> int:
 
 
 def _window_distances(node: AssignWindows) -> Mapping[tuple[int, int], int]:
-    """How far the columns of windows, and their time, are from each other at least."""
+    """The minimum differences between the columns of a window and the row's time."""
     shape = node.shape
     size = shape.size
     if shape.kind is WindowKind.SESSION:
@@ -250,6 +261,6 @@ def _window_distances(node: AssignWindows) -> Mapping[tuple[int, int], int]:
 
 
 def places_of(stages: Sequence[Stage]) -> list[int]:
-    """For each call, by its place in the window, which it is among the calls of all stages."""
-    order = [place for stage in stages for place in stage.calls]
-    return [order.index(place) for place in range(len(order))]
+    """For each call, by its position in the window, its position among the calls of all stages."""
+    order = [position for stage in stages for position in stage.calls]
+    return [order.index(position) for position in range(len(order))]

@@ -1,4 +1,4 @@
-"""What OVER can't do on streams, and what can be done instead."""
+"""The errors for OVER on streams, with remedies."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from runnel.relation.over import Window, WindowCall
 from runnel.relation.streams import ImposeOrder
 
 _ORDER = (
-    "PARTITION BY window_end of TUMBLE, HOP, CUMULATE or SESSION as well, "
+    "PARTITION BY window_end of TUMBLE, HOP, CUMULATE or SESSION too, "
     "or ORDER BY the event time, ascending"
 )
 
 _DIFFERENT = Refusal(
-    "its calls wait for different watermarks, and rows that wait for one are behind the other",
+    "its calls wait for different watermarks, and rows that wait for one are late by the other",
     "use one of the times in the PARTITION BY, or first in the ORDER BY, of all calls",
 )
 
 
 def check_window(node: Window, unbounded_state: bool = False) -> None:
-    """NotSupportedError where a call on a stream would never be known, or where state would be kept
-    for ever for each partition (unless it may: `unbounded_state`)."""
+    """Raises NotSupportedError if the value of a call on a stream would never be known, or if each
+    partition would need state without bound and that is not allowed (`unbounded_state`)."""
     bounds = time_bounds(node.input)
     stages = stages_of(node, bounds)
     if stages is None:
-        is_timed = any(isinstance(item, ImposeOrder) for item in walk(node.input))
-        found = (_refusal(call, bounds, is_timed) for call in node.calls)
+        has_event_time = any(isinstance(item, ImposeOrder) for item in walk(node.input))
+        found = (_refusal(call, bounds, has_event_time) for call in node.calls)
         refusal = next((item for item in found if item is not None), None)
         raise _refused(node, refusal or _DIFFERENT)
     if unbounded_state:
@@ -39,26 +39,26 @@ def check_window(node: Window, unbounded_state: bool = False) -> None:
         if call.partition and not all(reach.is_bounded_in_time for reach in stage.reaches):
             what = ", ".join(map(str, call.partition))
             raise NotSupportedError(
-                "OVER would keep something for each of its partitions for ever",
+                "OVER would need state for each of its partitions without bound",
                 detail=(
-                    f"a stream may bring ever new values of {what}, "
-                    "and none tells that it is the last"
+                    f"a stream may contain ever new values of {what}, "
+                    "and no watermark shows which one is the last"
                 ),
                 hint=(
                     "use a frame RANGE BETWEEN INTERVAL … PRECEDING AND CURRENT ROW, "
-                    "PARTITION BY window_end as well, or "
+                    "PARTITION BY window_end too, or "
                     "end the SELECT with OPTIONS ('allowUnboundedState'='true')"
                 ),
                 position=node.position,
             )
 
 
-def _refusal(call: WindowCall, bounds: Bounds, is_timed: bool) -> Refusal | None:
-    """Why a call can't be computed; None if it can. `is_timed`: there is a watermark, if perhaps of
-    no column that is left."""
+def _refusal(call: WindowCall, bounds: Bounds, has_event_time: bool) -> Refusal | None:
+    """Why a call can't be computed; None if it can. `has_event_time`: whether there is a watermark,
+    perhaps of a column that was projected away."""
     if any(bound_of(item, bounds) is not None for item in call.partition):
         return None
-    if not bounds and not is_timed:
+    if not bounds and not has_event_time:
         return Refusal(
             "an input of this query has no end and no watermark, "
             "so no row's value would ever be known",
@@ -67,20 +67,18 @@ def _refusal(call: WindowCall, bounds: Bounds, is_timed: bool) -> Refusal | None
         )
     if not call.order or bound_of(call.order[0].expression, bounds) is None:
         return Refusal(
-            "no watermark tells when a partition is complete, or in which order its rows come",
+            "no watermark shows when a partition is complete, or orders its rows",
             _ORDER,
         )
     if call.order[0].descending:
-        return Refusal(
-            "the first row in descending order of event time is the last to come", _ORDER
-        )
+        return Refusal("the first row in descending order of event time arrives last", _ORDER)
     reach = reach_of(call)
     return reach if isinstance(reach, Refusal) else None
 
 
 def _refused(node: Window, refusal: Refusal) -> NotSupportedError:
     return NotSupportedError(
-        "OVER and DISTINCT ON over a stream need rows that watermarks complete",
+        "OVER and DISTINCT ON over a stream need partitions or an order that a watermark completes",
         detail=refusal.detail,
         hint=refusal.hint,
         position=node.position,

@@ -1,9 +1,9 @@
-"""Times that are rounded down, on streams: how much less than the time they are at most.
+"""Truncated times on streams: by how much a truncated time can be smaller than the time.
 
-The beginning of the day of a time is no more than a day less one instant before it. So where no
-earlier time comes than a watermark says, no earlier day comes than that of the watermark: a group
-of rows by their day is complete when the day is over. Months have no fixed length; of them the
-longest counts, or the shortest.
+The start of a time's day is less than a day before the time. So if no later row has a time before
+the watermark, none has a day before the watermark's day, and a group of rows by day is complete
+when the day has ended. Months have no fixed length: the longest or the shortest length is used,
+whichever is safe.
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ _UNITS = {
     "century": 36_525 * DAY_US,
     "millennium": 365_250 * DAY_US,
 }
-"""The greatest length of each unit of DATE_TRUNC in microseconds."""
+"""The maximum length of each unit of DATE_TRUNC in microseconds."""
 
 _MOST_OF_MONTH, _LEAST_OF_MONTH = 31 * DAY_US, 28 * DAY_US
 
 
 def rounded(expression: Expression) -> tuple[Expression, int] | None:
-    """What a monotone expression rounds, and the least that it adds to that in event time, which is
-    negative for what rounds down; None for an expression that isn't known to be that."""
+    """The operand of a monotone expression, and the smallest difference expression − operand in
+    event time, which is negative for truncation; None for any other expression.
+
+    For example, DATE_TRUNC('hour', ts) is (ts, 1 − 1 hour in µs).
+    """
     if isinstance(expression, Cast):
         is_day = (
             expression.operand.type.kind is Kind.TIMESTAMP and expression.type.kind is Kind.DATE
@@ -77,7 +80,7 @@ def _date_bin(call: Call) -> tuple[Expression, int] | None:
 
 
 def _multiply(call: Call) -> tuple[Expression, int] | None:
-    """x / n * n of integers."""
+    """Handles x / n * n of integers."""
     quotient, number = call.arguments
     if isinstance(quotient, Literal):
         quotient, number = number, quotient
@@ -97,7 +100,7 @@ def _multiply(call: Call) -> tuple[Expression, int] | None:
 
 
 def _subtract(call: Call) -> tuple[Expression, int] | None:
-    """x - x % n of integers, or a time less some months."""
+    """Handles x - x % n of integers, and a time minus months."""
     value, rest = call.arguments
     if rest.type.kind is Kind.INTERVAL_MONTH:
         return _months(value, rest, -1)
@@ -142,7 +145,7 @@ def _positive(number: Expression) -> int | None:
 
 
 def _uncast(value: Expression) -> Expression:
-    """An integer before it became a wider one."""
+    """An integer without the casts to wider integers around it."""
     while isinstance(value, Cast) and value.type.is_integer and value.operand.type.is_integer:
         value = value.operand
     return value

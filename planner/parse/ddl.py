@@ -29,7 +29,7 @@ _REMEDIES = {
     "DATABASE": "all names are in one namespace",
     "TYPE": INSTEAD_OF_TYPES,
 }
-_KNOWN = "CREATE and DROP know MAPPING, VIEW, INDEX, DATA CONNECTION, JOB and SNAPSHOT"
+_KNOWN = "CREATE and DROP support MAPPING, VIEW, INDEX, DATA CONNECTION, JOB and SNAPSHOT"
 
 
 def parse_create(reader: StatementReader) -> Statement:
@@ -144,7 +144,7 @@ def _create_mapping(reader: StatementReader, position: Position, or_replace: boo
 
 
 def _external_name(reader: StatementReader) -> Name:
-    """a[.b[.c]], joined by dots."""
+    """Reads a[.b[.c]], joined by dots."""
     first = reader.name("an external name")
     text = first.text
     while reader.accept("."):
@@ -153,7 +153,7 @@ def _external_name(reader: StatementReader) -> Name:
 
 
 def _columns(reader: StatementReader) -> tuple[tuple[MappingColumn, ...], MappingWatermark | None]:
-    """The columns, and the WATERMARK FOR that may stand among them."""
+    """Reads the columns, and WATERMARK FOR, which may be anywhere among them."""
     reader.expect("(")
     columns: list[MappingColumn] = []
     watermark: MappingWatermark | None = None

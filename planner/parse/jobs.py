@@ -35,7 +35,7 @@ def _parse_create_job(reader: StatementReader, position: Position, or_replace: b
         raise NotSupportedError(
             "CREATE OR REPLACE JOB is not supported",
             hint=(
-                "ALTER JOB name AS … gives a job a new query; or DROP JOB name "
+                "ALTER JOB name AS … replaces the query of a job; or DROP JOB name "
                 "WITH SNAPSHOT s, then CREATE JOB with "
                 "'initialSnapshotName'='s'"
             ),
@@ -129,15 +129,13 @@ def parse_drop(reader: StatementReader) -> Statement:
 
 
 def _body(reader: StatementReader) -> tuple[Insert, str]:
-    """What the job runs, and its text."""
+    """The statement that the job runs, and its text."""
     if reader.at_end:
         raise reader.error("INSERT or SINK")
     if reader.peek() not in ("INSERT", "SINK"):
         raise ProgrammingError(
             "a job runs INSERT INTO or SINK INTO",
-            hint=(
-                "write AS INSERT INTO mapping SELECT …: its rows need a place that outlives the job"
-            ),
+            hint=("write AS INSERT INTO mapping SELECT …: a job needs a target that outlives it"),
             position=reader.position,
         )
     start, end = reader.tokens[reader.index].start, reader.tokens[-1].end

@@ -1,5 +1,4 @@
-"""A token reader that knows what statements have in common: queries, expressions, lists of
-names."""
+"""A token reader for the elements that statements share: queries, expressions, lists of names."""
 
 from __future__ import annotations
 
@@ -30,18 +29,21 @@ INSTEAD_OF_TYPES = (
     "column's type, as in CREATE MAPPING m (__key BIGINT, p ROW(id BIGINT, name VARCHAR)) …, "
     "or use JSON"
 )
-"""The remedy for those who look for types with names."""
+"""The hint where a statement would define or list named types."""
 
 
 class StatementReader(TokenReader):
-    """Reads one statement; `parameters` are the numbers of all its `?` by offset."""
+    """Reads one statement.
+
+    parameters: the number of each `?` of the text, by its offset.
+    """
 
     def __init__(self, tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]) -> None:
         super().__init__(tokens, sql)
         self.parameters = parameters
 
     def query(self) -> Query:
-        """All that is left, as a query. `TABLE t` is `SELECT * FROM t`."""
+        """Reads all remaining tokens as a query. `TABLE t` is `SELECT * FROM t`."""
         if self.at_end:
             raise self.error("a query")
         rest = self.tokens[self.index :]
@@ -52,12 +54,12 @@ class StatementReader(TokenReader):
         self.index = len(self.tokens)
         emission, unbounded_state = None, False
         if any(word_of(token) == "OPTIONS" for token in rest):
-            # Loaded on first use: few queries have any.
+            # Loaded on first use: few queries have options.
             from runnel.planner.parse.query.options import split_options
 
             rest, unbounded_state = split_options(rest, self.sql)
         if any(word_of(token) in ("EMIT", "ALLOWED", "LATE") for token in rest):
-            # Loaded on first use: few statements have them.
+            # Loaded on first use: few statements have these clauses.
             from runnel.planner.parse.query.emission import split_emission
 
             rest, emission = split_emission(rest, self.sql, self.parameters)
@@ -74,8 +76,8 @@ class StatementReader(TokenReader):
         )
 
     def expression(self, *ends: str) -> Any:
-        """A scalar expression that reaches to one of the words `ends` (not within parentheses) or
-        to the end."""
+        """Reads a scalar expression up to one of the words `ends` outside of parentheses, or up to
+        the end."""
         start, depth = self.index, 0
         while not self.at_end:
             token = self.tokens[self.index]
@@ -88,7 +90,7 @@ class StatementReader(TokenReader):
         )
 
     def names(self, what: str) -> tuple[Name, ...]:
-        """`(a, b, …)`, no name twice."""
+        """Reads `(a, b, …)`; ProgrammingError if a name is listed twice."""
         self.expect("(")
         names: list[Name] = []
         while True:
@@ -99,8 +101,8 @@ class StatementReader(TokenReader):
         return tuple(names)
 
     def object_name(self, what: str) -> Name:
-        """The name of a catalog object, perhaps with the one schema that there is, and the one
-        catalog."""
+        """Reads the name of a catalog object, which may be qualified by the only schema and the
+        only catalog."""
         name = self.name(what)
         if not self.accept("."):
             return name
@@ -125,8 +127,8 @@ class StatementReader(TokenReader):
 
 
 def _star(token: Token) -> list[Token]:
-    """SELECT * FROM, in the place of `token`."""
-    parts = ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
+    """The tokens SELECT * FROM, with the position of `token`."""
+    words = ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
     return [
-        Token(kind, text, token.line, token.col, token.start, token.end, []) for kind, text in parts
+        Token(kind, text, token.line, token.col, token.start, token.end, []) for kind, text in words
     ]

@@ -1,9 +1,9 @@
 """`parse`: SQL text to one statement.
 
-The first word decides who reads the rest: queries and the expressions of DML go to sqlglot
-(`parse_query`), everything else is read here and in `parse_changes`, `parse_definitions` and
-`parse_settings` by recursive descent over the tokens. These are loaded when the first statement of
-their kind is parsed.
+The first word decides which parser reads the rest. Queries and the expressions of DML go to sqlglot
+(`query/query.py`). Everything else is parsed here and in `dml`, `ddl`, `jobs` and `settings` by
+recursive descent over the tokens. Those modules are loaded when the first statement of their kind
+is parsed.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _FOREIGN = {
 
 
 def parse(sql: str) -> Statement:
-    """The one statement that `sql` consists of; a semicolon at its end is fine.
+    """Parses the single statement in `sql`; a semicolon at its end is allowed.
 
-    ProgrammingError for wrong syntax, for no statement and for more than one; NotSupportedError for
-    statements and clauses that Runnel hasn't. Both have a position and, where there is one, a
-    remedy as hint.
+    Raises ProgrammingError for wrong syntax, for no statement and for more than one, and
+    NotSupportedError for statements and clauses that Runnel does not support. Both have a position
+    and, where there is one, a remedy as hint.
     """
     try:
         tokens = _single(tokenize(sql), sql)
@@ -100,7 +100,7 @@ def _object_word(reader: StatementReader) -> str:
 
 
 def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | None:
-    """What reads the statements that begin with these words."""
+    """Returns the parser of the statements that begin with these words; None if there is none."""
     match word:
         case "ALTER" | "CREATE" | "DROP" if second == "JOB" or (
             second == "SNAPSHOT" and word != "ALTER"
@@ -153,7 +153,10 @@ def _unknown(reader: StatementReader, word: str) -> ProgrammingError | NotSuppor
     token = reader.tokens[reader.index]
     text = reader.sql[token.start : token.end + 1]
     return ProgrammingError(
-        f'syntax error at "{text}"', detail="no statement begins so", hint=_KNOWN, position=position
+        f'syntax error at "{text}"',
+        detail="no statement begins with this word",
+        hint=_KNOWN,
+        position=position,
     )
 
 
@@ -201,7 +204,7 @@ def _parse_explain(reader: StatementReader) -> Explain:
     statement = _parse_statement(reader)
     if isinstance(statement, AlterJob) and statement.body is None:
         raise NotSupportedError(
-            "EXPLAIN ALTER JOB takes a new query",
+            "EXPLAIN ALTER JOB needs a new query",
             hint=(
                 "write EXPLAIN ALTER JOB name AS INSERT INTO … to see what becomes of the "
                 "job's state"
@@ -210,7 +213,7 @@ def _parse_explain(reader: StatementReader) -> Explain:
         )
     if stage == "analyze" and is_job:
         raise NotSupportedError(
-            "EXPLAIN ANALYZE is not for jobs",
+            "EXPLAIN ANALYZE does not support jobs",
             hint="analyze the INSERT or SINK, or look at SHOW JOBS",
             position=statement.position,
         )
@@ -223,8 +226,8 @@ def _explain_hint(reader: StatementReader) -> str:
         option = {"FORMAT": "FORMAT JSON", "VERBOSE": "PHYSICAL"}.get(
             word, f"FORMAT {word}" if word in _FORMATS else word
         )
-        return f"options of EXPLAIN stand in brackets: EXPLAIN ({option}) SELECT …"
-    return "EXPLAIN takes a query, INSERT, SINK, UPDATE, DELETE, CREATE JOB or ALTER JOB … AS"
+        return f"write the options of EXPLAIN in parentheses: EXPLAIN ({option}) SELECT …"
+    return "EXPLAIN accepts a query, INSERT, SINK, UPDATE, DELETE, CREATE JOB or ALTER JOB … AS"
 
 
 def _choice(reader: StatementReader, choices: dict[str, str], expected: str) -> str:

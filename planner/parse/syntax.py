@@ -1,8 +1,8 @@
-"""Statements as written: what `parse` gives, before any name or type is looked up.
+"""The statements as written: the result of `parse`, before names and types are looked up.
 
 Every node is frozen and carries the position of its first word. Scalar expressions and queries are
-sqlglot trees of the DuckDB dialect; `parse.py` says which shapes occur in them. Names keep their
-spelling.
+sqlglot trees of the DuckDB dialect; `query/query.py` lists the shapes that occur in them. Names
+keep their spelling.
 """
 
 from __future__ import annotations
@@ -28,8 +28,11 @@ class Name:
 
 @frozen(kw_only=True)
 class Statement:
-    """The base of all statements. `sql` is the whole text that was parsed: positions point into
-    it."""
+    """The base of all statements.
+
+    sql: the whole text that was parsed; all positions point into it.
+    position: of the statement's first word.
+    """
 
     sql: str
     position: Position
@@ -37,8 +40,13 @@ class Statement:
 
 @frozen
 class EmissionClauses:
-    """EMIT EVERY `every` ALLOWED LATENESS `lateness` (sqlglot trees) LATE DATA INTO `late_table`,
-    each None where it isn't given."""
+    """EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO, each None if the query doesn't have it.
+
+    every: a sqlglot tree: the interval of processing time.
+    lateness: a sqlglot tree: the duration in event time.
+    late_table: the mapping to which late rows are written.
+    position: of the first clause.
+    """
 
     every: Any
     lateness: Any
@@ -48,10 +56,14 @@ class EmissionClauses:
 
 @frozen(kw_only=True)
 class Query(Statement):
-    """SELECT, WITH, VALUES, a set operation. `expression` is its sqlglot tree, which has passed
-    `supported.check`; `text` is the query's own part of `sql`; `parameters` is the number of `?` in
-    the whole of `sql`. `unbounded_state`: whether it may keep rows for ever (OPTIONS
-    ('allowUnboundedState'='true'))."""
+    """SELECT, WITH, VALUES or a set operation.
+
+    expression: the sqlglot tree, which has passed `allow_list.check`.
+    text: the query's section of `sql`.
+    parameters: the number of `?` in the whole of `sql`.
+    unbounded_state: whether its state may grow without bound
+        (OPTIONS ('allowUnboundedState'='true')).
+    """
 
     expression: Any
     text: str
@@ -79,7 +91,7 @@ class MappingWatermark:
 
 @frozen
 class Option:
-    """One `'name' = 'value'` of an OPTIONS list."""
+    """One item `'name' = 'value'` of an OPTIONS list."""
 
     name: Name
     value: str
@@ -87,8 +99,11 @@ class Option:
 
 @frozen(kw_only=True)
 class CreateMapping(Statement):
-    """CREATE MAPPING. `columns` is () where none are declared; `external_name` joins its parts by
-    dots. Either `connector` (TYPE) or `data_connection` is given."""
+    """CREATE MAPPING. Exactly one of `connector` (TYPE) and `data_connection` is set.
+
+    columns: () if none are declared.
+    external_name: the object's name at the connector; its components are joined by dots.
+    """
 
     name: Name
     columns: tuple[MappingColumn, ...]
@@ -124,7 +139,10 @@ class DropDataConnection(Statement):
 
 @frozen(kw_only=True)
 class CreateView(Statement):
-    """CREATE VIEW. `columns` are new names for the query's columns, or ()."""
+    """CREATE VIEW.
+
+    columns: new names for the query's columns, or ().
+    """
 
     name: Name
     columns: tuple[Name, ...]
@@ -136,7 +154,10 @@ class CreateView(Statement):
 
 @frozen(kw_only=True)
 class CreateIndex(Statement):
-    """CREATE INDEX. `kind` is "sorted" or "hash"."""
+    """CREATE INDEX.
+
+    kind: "sorted" or "hash".
+    """
 
     name: Name
     table: Name
@@ -163,7 +184,10 @@ class DropView(Statement):
 
 @frozen(kw_only=True)
 class DropIndex(Statement):
-    """DROP INDEX; `table` where the statement says ON which mapping."""
+    """DROP INDEX.
+
+    table: the mapping after ON, if the statement names one.
+    """
 
     name: Name
     table: Name | None
@@ -172,8 +196,11 @@ class DropIndex(Statement):
 
 @frozen(kw_only=True)
 class Insert(Statement):
-    """INSERT INTO (`mode` INSERT) and SINK INTO (`mode` SINK). `columns` is None where the
-    statement lists none."""
+    """INSERT INTO or SINK INTO.
+
+    columns: None if the statement lists none.
+    mode: INSERT or SINK.
+    """
 
     table: Name
     columns: tuple[Name, ...] | None
@@ -191,7 +218,11 @@ class Assignment:
 
 @frozen(kw_only=True)
 class Update(Statement):
-    """UPDATE. `where` is a sqlglot tree or None; `parameters` is the number of `?` in `sql`."""
+    """UPDATE.
+
+    where: a sqlglot tree or None.
+    parameters: the number of `?` in `sql`.
+    """
 
     table: Name
     alias: Name | None
@@ -202,8 +233,11 @@ class Update(Statement):
 
 @frozen(kw_only=True)
 class Delete(Statement):
-    """DELETE FROM. `where` is a sqlglot tree or None; `parameters` is the number of `?` in
-    `sql`."""
+    """DELETE FROM.
+
+    where: a sqlglot tree or None.
+    parameters: the number of `?` in `sql`.
+    """
 
     table: Name
     alias: Name | None
@@ -213,7 +247,10 @@ class Delete(Statement):
 
 @frozen(kw_only=True)
 class CreateJob(Statement):
-    """CREATE JOB. `text` is the part of `sql` that is its body."""
+    """CREATE JOB.
+
+    text: the section of `sql` that is the job's body.
+    """
 
     name: Name
     options: tuple[Option, ...]
@@ -229,8 +266,11 @@ class CreateJob(Statement):
 
 @frozen(kw_only=True)
 class AlterJob(Statement):
-    """ALTER JOB. `action` is "suspend", "resume", "restart", "options", "options and resume" or
-    "query": then `body` is the new query and `text` its part of `sql`."""
+    """ALTER JOB.
+
+    action: "suspend", "resume", "restart", "options", "options and resume" or "query".
+    body: the new query if the action is "query"; `text` is its section of `sql`.
+    """
 
     name: Name
     action: str
@@ -246,7 +286,10 @@ class AlterJob(Statement):
 
 @frozen(kw_only=True)
 class DropJob(Statement):
-    """DROP JOB; `snapshot` where it is WITH SNAPSHOT."""
+    """DROP JOB.
+
+    snapshot: the name after WITH SNAPSHOT, if there is one.
+    """
 
     name: Name
     if_exists: bool
@@ -280,9 +323,12 @@ class DropSnapshot(Statement):
 
 @frozen(kw_only=True)
 class Explain(Statement):
-    """EXPLAIN. `stage` is "all" (logical and physical), "logical", "physical", "dag", "state" or
-    "analyze"; `format` is "text", "dot" or "json"; `statement` is a Query, Insert, Update, Delete,
-    CreateJob or AlterJob with a new query."""
+    """EXPLAIN.
+
+    stage: "all" (logical and physical), "logical", "physical", "dag", "state" or "analyze".
+    format: "text", "dot" or "json".
+    statement: a Query, Insert, Update, Delete, CreateJob, or AlterJob with a new query.
+    """
 
     stage: str
     format: str
@@ -291,9 +337,12 @@ class Explain(Statement):
 
 @frozen(kw_only=True)
 class Show(Statement):
-    """SHOW. `what` is "mappings", "views", "jobs", "snapshots", "plans", "indexes", "settings"
-    (SHOW ALL is SHOW SETTINGS), "functions", "data connections", or, with a `name`, "setting",
-    "resources" (of a data connection) or "columns" (of a table or view)."""
+    """SHOW.
+
+    what: "mappings", "views", "jobs", "snapshots", "plans", "indexes", "settings" (also for SHOW
+        ALL), "functions" or "data connections"; with a `name`: "setting", "resources" (of a data
+        connection) or "columns" (of a table or view).
+    """
 
     what: str
     name: Name | None = None
@@ -301,7 +350,10 @@ class Show(Statement):
 
 @frozen(kw_only=True)
 class SetOption(Statement):
-    """SET name = value, RESET name. `value` is None for DEFAULT and RESET; a bare word is text."""
+    """SET name = value, or RESET name.
+
+    value: None for DEFAULT and RESET; a bare word is text.
+    """
 
     name: Name
     value: str | int | float | bool | None

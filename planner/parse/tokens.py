@@ -1,8 +1,8 @@
 """SQL text as tokens, and a reader that walks over them.
 
-The tokens are sqlglot's, of the DuckDB dialect; `start` and `end` are offsets into the text, `end`
-inclusive. Keywords are compared by their text: what sqlglot's tokeniser takes for a keyword changes
-between its releases.
+The tokens are sqlglot's, of the DuckDB dialect. `start` and `end` are offsets into the text, `end`
+inclusive. Keywords are compared by their text, because the set of words for which sqlglot's
+tokenizer has keyword tokens changes between its releases.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ from runnel.planner.parse.syntax import Name, Option
 
 
 class RunnelDialect(DuckDB):
-    """DuckDB's syntax with our defaults: NULL is the smallest value, so an ORDER BY item without
-    NULLS FIRST or LAST comes out of the parser with the order that it means; a subscript stays the
-    number that was written."""
+    """DuckDB's syntax with Runnel's defaults.
+
+    NULL is the smallest value, so the parser makes the order of NULLs explicit in every ORDER BY
+    item. A subscript stays the number that was written.
+    """
 
     NULL_ORDERING = "nulls_are_small"
     INDEX_OFFSET = 0
 
     def to_json_path(self, path: Any) -> Any:
-        """What stands behind -> and ->> as it was written: sqlglot would read a text as a path."""
+        """Returns the operand after -> and ->> unchanged: sqlglot would parse a text as a path."""
         return path
 
     class Tokenizer(DuckDB.Tokenizer):
-        """Without sqlglot's list of statements that it keeps as one piece of text."""
+        """Without the statements that sqlglot would keep as one unparsed text."""
 
         COMMANDS: ClassVar[set[TokenType]] = set()
 
@@ -48,8 +50,11 @@ _QUOTES = {"'": "string", '"': "quoted identifier"}
 
 
 def tokenize(sql: str) -> list[Token]:
-    """The tokens of `sql`; ProgrammingError with its position where a string, a quoted name or a
-    comment has no end, or where a number runs into a word."""
+    """The tokens of `sql`.
+
+    Raises ProgrammingError with its position for a string, quoted name or comment without an end,
+    and for a number that runs into a word.
+    """
     try:
         tokens = _tokens(sql)
     except SqlglotError:
@@ -72,16 +77,23 @@ def tokenize(sql: str) -> list[Token]:
 
 
 def _is_torn(dot: Token, following: Token | None) -> bool:
-    """Whether a number follows a point that can't be its own: `. 5` or `.0.5`, of which sqlglot
-    makes 0.5 and 0.0.5."""
+    """Whether the number after a point is a token of its own: sqlglot reads `. 5` as 0.5 and `.0.5`
+    as 0.0.5."""
     if following is None or following.token_type is not TokenType.NUMBER:
         return False
     return following.start != dot.end + 1 or "." in following.text
 
 
 def _tokens(sql: str) -> list[Token]:
-    """sqlglot's tokens, but with `1e0+2` as three: sqlglot takes it for one number. So a space is
-    put in front of such a sign, and taken out of the tokens' places again."""
+    """sqlglot's tokens, except that `1e0+2` is three of them, while sqlglot reads one number.
+
+    To separate them, a space is inserted before each such sign, and then subtracted from the
+    offsets of the tokens. For `1e0+2`:
+
+        cuts    [3]       offset of the sign in the text
+        spaced  "1e0 +2"  the inserted space is at offset 3
+        tokens  1e0 at 0, + at 4, 2 at 5; minus the spaces before them: 0, 3, 4
+    """
     tokens: list[Token] = DIALECT.tokenize(sql)
     cuts = sorted(
         {
@@ -93,7 +105,7 @@ def _tokens(sql: str) -> list[Token]:
     )
     if not cuts:
         return tokens
-    parts = [sql[start:end] for start, end in pairwise([0, *cuts, len(sql)])]
+    chunks = [sql[start:end] for start, end in pairwise([0, *cuts, len(sql)])]
     spaced = [cut + number for number, cut in enumerate(cuts)]
     return [
         Token(
@@ -105,13 +117,13 @@ def _tokens(sql: str) -> list[Token]:
             token.end - shift,
             token.comments,
         )
-        for token in DIALECT.tokenize(" ".join(parts))
+        for token in DIALECT.tokenize(" ".join(chunks))
         for shift in [bisect(spaced, token.start)]
     ]
 
 
 def _cuts(sql: str, start: int) -> Iterator[int]:
-    """The places of the signs that follow numbers with an exponent in a sum that begins at
+    """The offsets of the signs that follow numbers with an exponent, in a sum that begins at
     `start`."""
     match = _GLUED.match(sql, start)
     while match is not None:
@@ -120,7 +132,7 @@ def _cuts(sql: str, start: int) -> Iterator[int]:
 
 
 def _unterminated(sql: str) -> ProgrammingError:
-    """What is open at the end of `sql`: a string, a quoted identifier or a comment."""
+    """The error for the string, quoted identifier or comment that is open at the end of `sql`."""
     at, length = 0, len(sql)
     while at < length:
         if sql[at] in _QUOTES:
@@ -153,19 +165,19 @@ def is_word(token: Token) -> bool:
 
 
 def word_of(token: Token) -> str:
-    """A token's text in upper case if it is a word or a sign; the empty text for strings, numbers
-    and quoted names."""
+    """A token's text in upper case if it is a word or a sign; "" for strings, numbers and quoted
+    names."""
     return "" if token.token_type in _NOT_WORDS else token.text.upper()
 
 
 def position_at(token: Token, sql: str) -> Position:
-    """Where a token stands."""
+    """The position of a token in the text."""
     return Position.at(sql, token.start, token.end - token.start + 1)
 
 
 class TokenReader:
-    """Walks over tokens from the first to the last; every complaint names what was expected and
-    where."""
+    """Walks over tokens from first to last. Each error names what was expected, with its
+    position."""
 
     def __init__(self, tokens: Sequence[Token], sql: str) -> None:
         self.tokens = tokens
@@ -178,20 +190,19 @@ class TokenReader:
 
     @property
     def position(self) -> Position:
-        """Where the next token stands; behind the last one at the end."""
+        """The position of the next token; at the end, the position after the last one."""
         if self.at_end:
             last = self.tokens[-1].end + 1 if self.tokens else 0
             return Position.at(self.sql, last)
         return position_at(self.tokens[self.index], self.sql)
 
     def peek(self, ahead: int = 0) -> str:
-        """The word or sign `ahead` of the next token, in upper case; the empty text where there is
-        none."""
+        """The text of the token `ahead` after the next one, as `word_of`; "" past the end."""
         index = self.index + ahead
         return word_of(self.tokens[index]) if index < len(self.tokens) else ""
 
     def accept(self, *words: str) -> bool:
-        """Goes past the words if they come next, all of them and in this order."""
+        """Consumes the words if all of them come next, in this order; returns whether they did."""
         for ahead, word in enumerate(words):
             if self.peek(ahead) != word:
                 return False
@@ -199,19 +210,19 @@ class TokenReader:
         return True
 
     def expect(self, *words: str) -> None:
-        """Goes past the words; ProgrammingError where something else comes."""
+        """Consumes the words; ProgrammingError if something else comes next."""
         for word in words:
             if not self.accept(word):
                 raise self.error(word)
 
     def next(self) -> Token:
-        """The next token, which must exist."""
+        """Consumes and returns the next token, which must exist."""
         token = self.tokens[self.index]
         self.index += 1
         return token
 
     def name(self, what: str) -> Name:
-        """An identifier, quoted or not; any word will do."""
+        """Reads an identifier, quoted or not; any word is accepted."""
         if not self.at_end:
             token = self.tokens[self.index]
             if token.token_type is TokenType.IDENTIFIER or is_word(token):
@@ -223,25 +234,25 @@ class TokenReader:
         raise self.error(what)
 
     def string(self, what: str) -> Name:
-        """A string literal, as a Name for its position."""
+        """Reads a string literal; returns a Name to carry its position."""
         if not self.at_end and self.tokens[self.index].token_type is TokenType.STRING:
             position = self.position
             return Name(self.next().text, position)
         raise self.error(what)
 
     def unique(self, name: Name, earlier: Sequence[Name], kind: str) -> Name:
-        """The name, if it isn't among the earlier ones."""
+        """Returns the name; ProgrammingError if it is among the earlier ones."""
         if any(name.text.lower() == item.text.lower() for item in earlier):
             raise ProgrammingError(f'{kind} "{name}" comes twice', position=name.position)
         return name
 
     def finish(self) -> None:
-        """Makes sure that nothing follows."""
+        """Raises ProgrammingError if any token is left."""
         if not self.at_end:
             raise self.error("the end of the statement")
 
     def error(self, expected: str) -> ProgrammingError:
-        """A syntax error at the next token."""
+        """The syntax error at the next token."""
         quoted = f'"{expected}"' if expected.upper() == expected else expected
         if self.at_end:
             found = "the statement ends too early"

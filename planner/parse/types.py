@@ -1,4 +1,4 @@
-"""Type names: from tokens in DDL and casts, and from sqlglot's trees."""
+"""SQL types: parsed from tokens in DDL and casts, and read from sqlglot's trees."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ _NAMES = (*_SIMPLE, *_DECIMALS, *_NESTED)
 _MONTHS = ("YEAR", "MONTH")
 _SECONDS = ("DAY", "HOUR", "MINUTE", "SECOND")
 TYPE_WORDS = frozenset(_SIMPLE) - {"INTERVAL"} | frozenset(_DECIMALS)
-"""The words that may stand before a string to make a typed literal."""
+"""The words that can precede a string to form a typed literal."""
 
 MAX_NESTING = 16
 
 
 def parse_type(source: TokenReader | str) -> SqlType:
-    """The type that a text names, or that the reader's next tokens name (which it goes past).
+    """Parses the type that a text names, or that the reader's next tokens name (and consumes them).
 
-    ProgrammingError for an unknown name or a wrong DECIMAL, NotSupportedError for a type that SQL
-    has and Runnel hasn't.
+    Raises ProgrammingError for an unknown name or a wrong DECIMAL, NotSupportedError for a type
+    that SQL has and Runnel does not.
     """
     if isinstance(source, str):
         reader = TokenReader(tokenize(source), source)
@@ -106,7 +106,7 @@ def _base(reader: TokenReader, depth: int) -> SqlType:
     if reader.at_end or reader.tokens[reader.index].token_type is TokenType.STRING:
         raise reader.error("a type")
     name = reader.name("a type")
-    # sqlglot makes one token of some names of two words.
+    # sqlglot returns some names of two words as one token.
     word = " ".join(name.text.upper().split())
     if word in _DECIMALS:
         return _decimal(reader)
@@ -143,8 +143,8 @@ def _zoned(reader: TokenReader, plain: SqlType, position: Position) -> SqlType:
 
 
 def _interval(reader: TokenReader) -> SqlType:
-    """INTERVAL, or INTERVAL with a field or a range of fields: YEAR and MONTH are one type, the
-    others another."""
+    """INTERVAL, or INTERVAL with a field or a range of fields. YEAR and MONTH make one type, DAY to
+    SECOND another."""
     if reader.peek() not in (*_MONTHS, *_SECONDS):
         return sqltypes.INTERVAL
     fields = _MONTHS if reader.peek() in _MONTHS else _SECONDS
@@ -235,8 +235,9 @@ def _unknown(name: str, position: Position) -> ProgrammingError | NotSupportedEr
 
 
 def sql_type_of(node: Any) -> SqlType:
-    """The type of an exp.DataType in a tree that `parse` gave: the target of an exp.Cast.
+    """The type of an exp.DataType, the target of an exp.Cast, in a tree that `parse` returned.
 
-    `parse_type` has read it already, and it hangs on the node."""
+    `parse_type` read it from the tokens; it is stored in the node's `meta`.
+    """
     known: SqlType = node.meta["sql_type"]
     return known

@@ -1,8 +1,8 @@
 """The rewrites of a query, as a tuple that can be printed.
 
 A rule is a pure function from relation to relation that preserves the result: the same rows and
-the same columns in the same order. Rules are applied in the order of RULES, all of them again
-until nothing changes, at most MAX_ROUNDS times.
+the same columns in the same order. RULES are applied in their order, and all of them again until
+nothing changes, at most MAX_ROUNDS times.
 
 Imports its folder `decorrelation`, `planner/rewriting.py`, `planner/estimates.py`,
 `join_bounds` of `planner/event_time`, `engine/relation` and `engine/expressions`. Begin with
@@ -32,8 +32,10 @@ MAX_ROUNDS = 5
 
 
 class Rule(NamedTuple):
-    """A rewrite and its name. A necessary one makes the query runnable; the others only make it
-    faster."""
+    """A rewrite and its name.
+
+    is_necessary: whether some queries can't run without it; the other rules only make them faster.
+    """
 
     name: str
     rewrite: Callable[[Relation], Relation]
@@ -44,8 +46,8 @@ class Rule(NamedTuple):
 
 
 def simplify_conditions(relation: Relation) -> Relation:
-    """As `conditions.simplify_conditions`, loaded when there is a comparison with something
-    computed, or an OR."""
+    """Calls `conditions.simplify_conditions`, which is loaded when a condition has a computed
+    operand or an OR."""
     if not any(
         part.children
         for node in walk(relation)
@@ -59,8 +61,7 @@ def simplify_conditions(relation: Relation) -> Relation:
 
 
 def order_joins(relation: Relation) -> Relation:
-    """The relation with its inner joins in a good order; with fewer than two there is nothing to
-    order."""
+    """Calls `join_order.order_joins`; a relation with fewer than two joins is returned as it is."""
     if sum(isinstance(node, Join) for node in walk(relation)) < 2:
         return relation
     # Loaded on first use, so that a process without joins starts sooner.
@@ -84,8 +85,8 @@ RULES: tuple[Rule, ...] = (
     Rule("merging", merge_adjacent),
     Rule("limit push-down", push_limits),
 )
-"""All rewrites in their order. "build side" is necessary for streams: an input without end can't be
-built."""
+"""All rewrites in their order. "build side" is necessary for streams: an unbounded input can't be
+the build side."""
 
 NECESSARY_RULES = tuple(rule for rule in RULES if rule.is_necessary)
 
@@ -93,7 +94,7 @@ NECESSARY_RULES = tuple(rule for rule in RULES if rule.is_necessary)
 def apply(
     relation: Relation, rules: Iterable[Rule] = RULES, check: Callable[[], None] = lambda: None
 ) -> Relation:
-    """The relation after the rules, with the same fields. `check` is called between them."""
+    """Applies the rules; the result has the same fields. `check` is called between them."""
     fields = relation.fields
     ordered = tuple(rules)
     for _ in range(MAX_ROUNDS):

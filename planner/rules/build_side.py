@@ -1,8 +1,8 @@
-"""The smaller side of a join becomes the build side (the right one), and an input without end the
-probe side.
+"""The smaller side of a join becomes the build side (the right one), an unbounded input the probe
+side.
 
-The sides of an inner, left, right or full join may change places, with the columns put back in
-order above. Where a size isn't known they stay as written: the right side is built.
+The sides of an inner, left, right or full join may be swapped; a projection above restores the
+order of the columns. If a size is unknown, the sides stay as written: the right one is built.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SWAPPED = {
 
 
 def choose_build_side(relation: Relation) -> Relation:
-    """The relation with joins turned so that the better side is built."""
+    """The relation with joins swapped so that the better side is built."""
     sizes = Estimates()
 
     def turn(node: Relation) -> Relation:
@@ -40,7 +40,7 @@ def choose_build_side(relation: Relation) -> Relation:
 
 def _turned(node: Join) -> Relation:
     left, right = len(node.left.fields), len(node.right.fields)
-    places = {i: i + right if i < left else i - left for i in range(left + right)}
+    positions = {i: i + right if i < left else i - left for i in range(left + right)}
     swapped = replace(
         node,
         kind=_SWAPPED[node.kind],
@@ -48,7 +48,7 @@ def _turned(node: Join) -> Relation:
         right=node.left,
         left_keys=node.right_keys,
         right_keys=node.left_keys,
-        condition=None if node.condition is None else renumber(node.condition, places),
+        condition=None if node.condition is None else renumber(node.condition, positions),
         late=None if node.late is None else node.late.turned,
     )
     columns = references(swapped.fields)
@@ -74,5 +74,5 @@ def _should_swap(node: Join, sizes: Estimates) -> bool:
 
 
 _WEIGHTS = {JoinKind.LEFT: (4, 1), JoinKind.RIGHT: (1, 4)}
-"""A LEFT join is easier to divide among processors than a RIGHT one: only a much smaller side makes
-up for that."""
+"""A LEFT join is easier to distribute among processors than a RIGHT join, so a join becomes RIGHT
+only if that makes the build side more than four times smaller."""

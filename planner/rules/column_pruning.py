@@ -1,9 +1,12 @@
-"""Columns that nobody reads are dropped, from the top of the query down to the scans.
+"""Unused columns are dropped, from the top of the query down to the scans.
 
-Each node is asked for some of its columns. It answers with a node that has these, perhaps more, in
-the old order, and says where each one is now. Rows are kept even where no column is left: a count
-needs none. The keys of an aggregation are all kept, for they make the groups, and so are all
+Each node is asked for some of its columns. The result is a node that has at least these, in their
+old order, and the new position of each. Rows are preserved even if no column is left, because a
+count needs none. All keys of an aggregation stay, because they define the groups, and so do all
 columns where whole rows are compared.
+
+For example, if columns {0, 2} of a scan of (a, b, c) are needed, the result is a scan of (a, c) and
+the positions {0: 0, 2: 1}.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ _Pruned = tuple[Relation, Places]
 
 
 def prune_columns(relation: Relation) -> Relation:
-    """The relation with the same columns, computed from as few as possible."""
+    """The relation with the same columns, each computed from as few columns as possible."""
     return _exactly(relation, range(len(relation.fields)))
 
 
@@ -60,25 +63,24 @@ def _prune(node: Relation, needed: set[int]) -> _Pruned:
 
 
 def _exactly(node: Relation, needed: Iterable[int]) -> Relation:
-    """The node with the needed columns in order, and no others."""
-    wanted = sorted(needed)
-    pruned, places = _prune(node, set(wanted))
-    return project_columns(pruned, [places[i] for i in wanted])
+    """The node with exactly the needed columns, in order."""
+    requested = sorted(needed)
+    pruned, positions = _prune(node, set(requested))
+    return project_columns(pruned, [positions[i] for i in requested])
 
 
 def _narrow(node: Relation, needed: Iterable[int]) -> _Pruned:
-    """Like `_prune`, but with no columns that aren't needed: what is above keeps whole rows in
-    memory."""
-    wanted = sorted(needed)
-    return _exactly(node, wanted), {index: place for place, index in enumerate(wanted)}
+    """Like `_prune`, but without any other columns, because the node above stores whole rows."""
+    requested = sorted(needed)
+    return _exactly(node, requested), {index: at for at, index in enumerate(requested)}
 
 
 def _read(expressions: Iterable[Expression | None]) -> set[int]:
     return {index for item in expressions if item is not None for index in columns_of(item)}
 
 
-def _moved(places: Places) -> Callable[[Expression], Expression]:
-    return lambda expression: renumber(expression, places)
+def _moved(positions: Places) -> Callable[[Expression], Expression]:
+    return lambda expression: renumber(expression, positions)
 
 
 def _same(count: int) -> Places:
@@ -270,7 +272,7 @@ def _assign_windows(node: AssignWindows, needed: set[int]) -> _Pruned:
     width = len(node.input.fields)
     below = {i for i in needed if i < width}
     if len(below) == len(needed) and node.shape.kind in (WindowKind.TUMBLE, WindowKind.SESSION):
-        # Each row is in one window, and nobody asks in which.
+        # Each row is in one window, and no column of the window is needed.
         return _prune(node.input, below)
     pruned, places = _narrow(node.input, below | _read(node.own_expressions))
     moved = node.map_expressions(_moved(places)).with_inputs((pruned,))

@@ -1,8 +1,8 @@
-"""Conditions in a form that scans, indexes and joins can use.
+"""Conditions are rewritten so that scans, indexes and joins can use them.
 
-`CAST(d AS TIMESTAMP) < TIMESTAMP '1994-01-01 00:00:00'`, which is what a DATE compared with DATE
-plus INTERVAL is bound to, becomes `d < DATE '1994-01-01'`; `(a AND b) OR (a AND c)` becomes
-`a AND (b OR c)`, so that a join key which stands in every alternative is found.
+`CAST(d AS TIMESTAMP) < TIMESTAMP '1994-01-01 00:00:00'`, as which a comparison of a DATE with DATE
+plus INTERVAL is bound, becomes `d < DATE '1994-01-01'`. `(a AND b) OR (a AND c)` becomes
+`a AND (b OR c)`, which exposes a join key that occurs in every alternative.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from runnel.sqltypes import DATE, Kind
 
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 _WITHIN_DAY = {"lt": "le", "le": "le", "gt": "gt", "ge": "gt"}
-"""How a date compares with the day of a time after midnight, where it compares so with the time
-itself."""
+"""The comparison of a date with the day of a timestamp that is equivalent to its comparison with
+the timestamp, if the timestamp is after midnight."""
 
 
 def simplify_conditions(relation: Relation) -> Relation:
-    """The relation with these rewrites in all its expressions."""
+    """Applies these rewrites to all expressions of the relation."""
     return transform_relation(relation, lambda node: node.map_expressions(_simplified))
 
 
@@ -42,7 +42,7 @@ def _rewrite(node: Expression) -> Expression:
 
 
 def _comparison(node: Call) -> Expression:
-    """A day and a constant time compared as days."""
+    """Turns the comparison of a date with a constant timestamp into a comparison of dates."""
     left, right = node.arguments
     function = node.function
     if isinstance(left, Literal):
@@ -68,12 +68,12 @@ def _comparison(node: Call) -> Expression:
 
 
 def _alternatives(node: Call) -> Expression:
-    """What all alternatives of an OR have in common stands before it."""
+    """Factors out the conjuncts that all alternatives of an OR have in common."""
     alternatives = [conjuncts(item) for item in node.arguments]
-    common = [part for part in alternatives[0] if all(part in other for other in alternatives[1:])]
+    common = [item for item in alternatives[0] if all(item in other for other in alternatives[1:])]
     if not common or can_fail(node) or is_volatile(node):
         return node
-    rests = [conjunction(part for part in parts if part not in common) for parts in alternatives]
+    rests = [conjunction(item for item in items if item not in common) for items in alternatives]
     found = [rest for rest in rests if rest is not None]
     if len(found) == len(rests):
         common.append(replace(node, arguments=tuple(found)))

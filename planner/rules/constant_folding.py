@@ -1,8 +1,8 @@
-"""Computes at plan time what doesn't depend on rows, arguments or the time.
+"""Evaluates at plan time the expressions that depend on no row, argument or time.
 
-A constant whose evaluation fails stays as it is: it may stand in a CASE branch that no row takes.
-AND and OR lose the parts that decide nothing; one that decides everything replaces the whole;
-equalities of one column joined by OR become IN. CASE loses the branches that are never taken.
+A constant whose evaluation fails is left alone: it may be in a CASE branch that no row reaches. AND
+and OR drop operands that decide nothing, and are replaced by an operand that decides everything.
+Equalities of one column joined by OR become IN. CASE drops the branches that are never reached.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from runnel.relation.nodes import transform as transform_relation
 
 
 def fold_constants(relation: Relation) -> Relation:
-    """The relation with every constant part of its expressions computed."""
+    """The relation with every constant subexpression evaluated."""
     return transform_relation(relation, _fold_node)
 
 
@@ -45,7 +45,7 @@ def _fold_node(node: Relation) -> Relation:
 
 
 def fold(expression: Expression) -> Expression:
-    """The expression with its constant parts computed."""
+    """The expression with its constant subexpressions evaluated."""
     return transform(expression, _fold)
 
 
@@ -69,8 +69,8 @@ def _fold(node: Expression) -> Expression:
 
 
 def _fold_connective(node: Call) -> Expression:
-    """AND and OR by three-valued logic: `deciding` makes the whole that value, its opposite says
-    nothing."""
+    """AND and OR by three-valued logic: an operand equal to `deciding` determines the result, and
+    an operand of the opposite value has no effect."""
     deciding = node.function == "or"
     parts: list[Expression] = []
     for argument in node.arguments:
@@ -96,7 +96,7 @@ def _fold_connective(node: Call) -> Expression:
 
 
 def _with_lists(parts: list[Expression]) -> list[Expression]:
-    """Alternatives with `x = 1 OR x = 2` as `x IN (1, 2)`, in the place of the first."""
+    """The alternatives with `x = 1 OR x = 2` as `x IN (1, 2)`, at the position of the first."""
     values: dict[Column, list[Expression]] = {}
     found: list[Expression] = []
     for part in parts:
@@ -123,7 +123,7 @@ def _as_list(part: Expression, values: Mapping[Column, Sequence[Expression]]) ->
 
 
 def _column_and_values(part: Expression) -> tuple[Column, tuple[Expression, ...]] | None:
-    """(x, (1, 2)) of `x = 1` and of `x IN (1, 2)`; None for anything else."""
+    """(x, (1,)) for `x = 1`, and (x, (1, 2)) for `x IN (1, 2)`; None for any other expression."""
     if isinstance(part, InList) and isinstance(part.operand, Column):
         return part.operand, part.values
     if isinstance(part, Call) and part.function == "eq":
@@ -149,8 +149,8 @@ _OPPOSITES = {
     "is_distinct": "is_not_distinct",
     "is_not_distinct": "is_distinct",
 }
-"""The test that gives the opposite for every value. (Not for comparisons: which of `<` and `>=` is
-read is worth keeping.)"""
+"""The test with the opposite result for every value. Comparisons are not listed: `NOT a < b` stays
+as written in the plan that a reader sees."""
 
 
 def _fold_not(node: Call) -> Expression:
@@ -188,7 +188,7 @@ def _fold_case(node: Case) -> Expression:
 
 
 def _without_unknown(condition: Expression) -> Expression:
-    """A filter's condition that is NULL, or has a NULL among its conjuncts, is never true."""
+    """False for a filter's condition that is never true: NULL, or a conjunction with a NULL."""
     parts = (
         condition.arguments
         if isinstance(condition, Call) and condition.function == "and"

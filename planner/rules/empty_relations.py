@@ -1,7 +1,8 @@
-"""What can have no rows becomes an empty VALUES, and so does what depends on it.
+"""A relation that is certainly empty becomes an empty VALUES, and so do relations that depend on
+it.
 
-Only where emptiness is certain whatever the data: a false condition, LIMIT 0, an inner join with an
-empty side.
+Only where it is certain whatever the data: a false condition, LIMIT 0, an inner join with an empty
+side.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _LEFT_WITHOUT_RIGHT = (JoinKind.ANTI, JoinKind.NULL_ANTI)
 
 
 def prune_empty(relation: Relation) -> Relation:
-    """The relation without the parts that never give a row."""
+    """The relation without subtrees that never return a row."""
     return transform(relation, _prune)
 
 
@@ -102,15 +103,15 @@ def _recursion(node: Recursion) -> Relation:
 
 
 def _union(node: Union) -> Relation:
-    parts = tuple(part for part in node.parts if not is_empty(part))
-    if not parts:
+    branches = tuple(item for item in node.parts if not is_empty(item))
+    if not branches:
         return _empty(node)
-    if len(parts) == len(node.parts):
+    if len(branches) == len(node.parts):
         return node
     fields = node.fields
-    if len(parts) > 1 and parts[0].fields == fields:
-        return replace(node, parts=parts)
-    rest = parts[0] if len(parts) == 1 else replace(node, parts=parts)
+    if len(branches) > 1 and branches[0].fields == fields:
+        return replace(node, parts=branches)
+    rest = branches[0] if len(branches) == 1 else replace(node, parts=branches)
     if rest.fields == fields:
         return rest
     return Project(

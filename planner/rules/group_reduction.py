@@ -1,8 +1,8 @@
-"""Groups that a join is going to ask for, and no others: what a correlated subquery's aggregate is
-turned into reads its whole table, though few of its groups have a partner.
+"""Aggregations below a join are reduced to the groups that the join needs: the aggregate of a
+correlated subquery would otherwise read its whole table, though few of its groups have a partner.
 
-Not one of RULES, as it would apply to its own result: it is used once, when the others have come to
-rest.
+This is not one of RULES, because it would apply to its own result. It is used once, after the other
+rules.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from runnel.relation.nodes import (
 
 _RIGHT_MAY_SHRINK = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SINGLE, JoinKind.SEMI)
 _LEFT_MAY_SHRINK = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI)
-"""Joins that don't give a row of that side which has no partner."""
+"""Joins that drop rows of that side that have no partner."""
 
 FEWER = 8
-"""A reduction is worth it where the rows that name the groups are at most one in so many of those
-to be grouped."""
+"""A reduction is used only if the rows to group are at least this many times the rows that identify
+the groups."""
 
 
 def reduce_groups(relation: Relation) -> Relation:
-    """The plan with a semi join below each aggregation of which a join wants few groups."""
+    """The plan with a semi join below each aggregation of which a join needs few groups."""
     return transform(relation, lambda node: _reduced(node) if isinstance(node, Join) else node)
 
 
@@ -57,24 +57,26 @@ def _reduced(join: Join) -> Relation:
 def _over_fewer(
     node: Relation, keys: Sequence[Expression], other: tuple[Relation, Sequence[Expression]]
 ) -> Relation | None:
-    """A side of a join, with these keys, with its aggregation reduced to the groups that the other
-    side has; None where there is none, or it isn't worth it."""
-    places = _places(keys)
-    wanted = _places(other[1])
-    if places is None or wanted is None:
+    """A join side with these keys, with its aggregation reduced to the groups that the other side
+    has; None if there is no aggregation, or the reduction isn't worth it."""
+    positions = _places(keys)
+    other_positions = _places(other[1])
+    if positions is None or other_positions is None:
         return None
     if isinstance(node, (Project, Filter)):
-        below = [node.expressions[i] for i in places] if isinstance(node, Project) else list(keys)
+        below = (
+            [node.expressions[i] for i in positions] if isinstance(node, Project) else list(keys)
+        )
         inner = _over_fewer(node.input, below, other)
         return None if inner is None else replace(node, input=inner)
     if (
         not isinstance(node, Aggregate)
         or not node.aggregates
-        or any(place >= len(node.keys) for place in places)
+        or any(position >= len(node.keys) for position in positions)
     ):
         return None
-    grouped = [node.keys[place] for place in places]
-    rows, origin = estimate(node.input), _smallest(other[0], wanted)
+    grouped = [node.keys[position] for position in positions]
+    rows, origin = estimate(node.input), _smallest(other[0], other_positions)
     if (
         rows is None
         or origin is None
@@ -103,19 +105,19 @@ def _over_fewer(
 
 
 def _places(keys: Sequence[Expression]) -> list[int] | None:
-    """The columns that the keys are; None where one isn't a plain column."""
+    """The indexes of the keys' columns; None if one isn't a plain column."""
     found = [key.index for key in keys if isinstance(key, Column)]
     return found if len(found) == len(keys) else None
 
 
 def _smallest(relation: Relation, columns: list[int]) -> tuple[Relation, int, list[int]] | None:
-    """The part of a relation with the fewest rows in which all these columns are, and where they
-    are there. The values of the columns in it are at least those in the relation."""
+    """The subtree with the fewest rows that has all these columns, its number of rows, and the
+    columns' positions in it. The subtree has at least the values that the relation has in them."""
     best: tuple[Relation, int, list[int]] | None = None
-    for part, places in _origins(relation, columns):
-        rows = estimate(part)
-        if rows is not None and (best is None or rows <= best[1]) and _is_repeatable(part):
-            best = (part, rows, places)
+    for subtree, positions in _origins(relation, columns):
+        rows = estimate(subtree)
+        if rows is not None and (best is None or rows <= best[1]) and _is_repeatable(subtree):
+            best = (subtree, rows, positions)
     return best
 
 
@@ -134,7 +136,7 @@ def _origins(relation: Relation, columns: list[int]) -> Iterator[tuple[Relation,
 
 
 def _is_repeatable(relation: Relation) -> bool:
-    """Whether computing the relation twice gives the same rows."""
+    """Whether computing the relation twice returns the same rows."""
     nodes = list(walk(relation))
     if any(
         isinstance(node, Limit) or (isinstance(node, Scan) and node.limit is not None)

@@ -1,9 +1,9 @@
-"""Equalities of a join's condition become its keys, so that it can be run by hashing.
+"""Equalities in a join's condition become its keys, so that it can run as a hash join.
 
-Not for MARK and NULL_ANTI: there the keys are the two sides of IN, whose NULLs count as unknown; a
-further equality restricts the pairs and stays in the condition. An equality that can fail becomes a
-key only if it comes first: as a key it is computed for every row of its side. IS NOT DISTINCT FROM
-makes a null-safe key. Equalities of nested types, in which NULL is unknown, stay conditions.
+Not for MARK and NULL_ANTI: their keys are the two sides of IN, where NULL counts as unknown, while
+a further equality restricts the pairs and stays in the condition. An equality that can fail becomes
+a key only if it comes first, because a key is computed for every row of its side. IS NOT DISTINCT
+FROM makes a null-safe key. Equalities of nested types, in which NULL is unknown, stay conditions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEEPS_CONDITION = (JoinKind.MARK, JoinKind.NULL_ANTI)
 
 
 def find_join_keys(relation: Relation) -> Relation:
-    """The relation with the equalities of join conditions made keys."""
+    """The relation with the equalities of join conditions turned into keys."""
     return transform(relation, _split)
 
 
@@ -34,12 +34,12 @@ def _split(node: Relation) -> Relation:
         list(node.null_safe),
     )
     rest: list[Expression] = []
-    for part in conjuncts(node.condition):
-        pair = _pair(part, width)
-        if pair is None or (can_fail(part) and (rest or left_keys)):
-            rest.append(part)
+    for conjunct in conjuncts(node.condition):
+        pair = _pair(conjunct, width)
+        if pair is None or (can_fail(conjunct) and (rest or left_keys)):
+            rest.append(conjunct)
         else:
-            if isinstance(part, Call) and part.function == "is_not_distinct":
+            if isinstance(conjunct, Call) and conjunct.function == "is_not_distinct":
                 null_safe.append(len(left_keys))
             left_keys.append(pair[0])
             right_keys.append(shift(pair[1], -width))
@@ -55,12 +55,17 @@ def _split(node: Relation) -> Relation:
     )
 
 
-def _pair(part: Expression, width: int) -> tuple[Expression, Expression] | None:
-    """The left and the right side's expression of an equality between the sides."""
-    if not isinstance(part, Call) or part.function not in _EQUALITIES or is_volatile(part):
+def _pair(conjunct: Expression, width: int) -> tuple[Expression, Expression] | None:
+    """The left and the right expression of an equality between the sides; None for any other
+    conjunct."""
+    if (
+        not isinstance(conjunct, Call)
+        or conjunct.function not in _EQUALITIES
+        or is_volatile(conjunct)
+    ):
         return None
-    first, second = part.arguments
-    if first.type != second.type or (first.type.is_nested and part.function == "eq"):
+    first, second = conjunct.arguments
+    if first.type != second.type or (first.type.is_nested and conjunct.function == "eq"):
         return None
     for left, right in ((first, second), (second, first)):
         left_columns, right_columns = columns_of(left), columns_of(right)

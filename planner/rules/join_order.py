@@ -1,12 +1,12 @@
-"""The order of inner joins: the sides that together make the fewest rows first, and no cross
-product that can be avoided.
+"""The order of inner joins: the join with the fewest rows first, and no avoidable cross product.
 
-A tree of inner and cross joins is taken apart into the relations joined and the conditions between
-them, and put together anew, always by the pair of parts whose join is the smallest (by estimate) of
-those that a condition connects. The columns of the result keep their order. Left as they are: joins
-of two relations, and those in which an equality can fail: there it matters on which rows it is
-computed. With streams the order is changed only where it takes another one for the times of each
-two sides to bound each other.
+A tree of inner and cross joins is flattened into its relations and the conditions between them. It
+is rebuilt greedily: of the pairs that a condition connects, the pair with the smallest estimated
+join is joined next. The columns of the result keep their order.
+
+Not reordered are joins of two relations, and joins with an equality that can fail, because the
+order determines the rows for which it is computed. Joins of streams are reordered only if the times
+of the two sides of each join would otherwise not bound each other.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from runnel.sqltypes import BOOLEAN
 
 _INNER = (JoinKind.INNER, JoinKind.CROSS)
 MOST_PARTS = 40
-"""Larger joins stay as they are written: the work grows with the cube of their number."""
+"""Larger joins are left as written: the time grows with the cube of the number of relations."""
 
 OTHER_SELECTIVITY = 0.3
-"""The fraction of pairs that a condition keeps that is no equality."""
+"""The estimated fraction of pairs for which a condition other than an equality is true."""
 
 
 def order_joins(relation: Relation) -> Relation:
@@ -44,21 +44,26 @@ def order_joins(relation: Relation) -> Relation:
 
 
 def _is_inner(node: Relation) -> bool:
-    """Whether the node is an inner join, or picks columns of one."""
+    """Whether the node is an inner join, or selects columns of one."""
     while isinstance(node, Project) and all(isinstance(item, Column) for item in node.expressions):
         node = node.input
     return _may_move(node)
 
 
 def _may_move(node: Relation) -> TypeGuard[Join]:
-    """Whether a node is an inner join. One that says where its late rows go stays as it is."""
+    """Whether a node is an inner join that may be reordered; one with a late output may not."""
     return isinstance(node, Join) and node.kind in _INNER and node.late is None
 
 
 @dataclass(slots=True)
 class _Parts:
-    """The relations joined and their conditions, over the columns of all relations one after the
-    other."""
+    """The relations and conditions of a join tree.
+
+    relations: the leaves, in the order in which they are written.
+    offsets: for each relation, the number of the first of its columns.
+    conditions: over the columns of all relations, numbered consecutively.
+    width: the number of columns.
+    """
 
     relations: list[Relation] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
@@ -67,27 +72,27 @@ class _Parts:
     shape: object = None
 
     def collect(self, node: Relation) -> tuple[list[int], object]:
-        """Takes a tree of joins apart; gives the place of each of its columns, and how its
-        relations are nested."""
+        """Flattens a join tree. Returns the number of each of its columns, and how its relations
+        are nested: the number of a relation, or a set of two such shapes."""
         if isinstance(node, Project) and _is_inner(node):
-            places, shape = self.collect(node.input)
+            numbers, shape = self.collect(node.input)
             return [
-                places[item.index] for item in node.expressions if isinstance(item, Column)
+                numbers[item.index] for item in node.expressions if isinstance(item, Column)
             ], shape
         if _may_move(node):
             left, first = self.collect(node.left)
             right, second = self.collect(node.right)
-            places = left + right
+            numbers = left + right
             for condition in _conditions(node):
-                self.conditions.append(renumber(condition, dict(enumerate(places))))
-            return places, frozenset((first, second))
+                self.conditions.append(renumber(condition, dict(enumerate(numbers))))
+            return numbers, frozenset((first, second))
         self.relations.append(node)
         self.offsets.append(self.width)
         self.width += len(node.fields)
         return list(range(self.offsets[-1], self.width)), len(self.relations) - 1
 
     def owner(self, column: int) -> int:
-        """The relation that a column belongs to."""
+        """The number of the relation that a column belongs to."""
         return max(
             i
             for i, offset in enumerate(self.offsets)
@@ -107,20 +112,20 @@ def _conditions(node: Join) -> Iterable[Expression]:
 
 
 def _ordered(node: Relation) -> Relation:
-    parts = _Parts()
-    places, shape = parts.collect(node)
-    relations = [order_joins(item) for item in parts.relations]
-    changed = any(new is not old for new, old in zip(relations, parts.relations, strict=True))
-    parts.relations = relations
-    fixed = [item for item in parts.conditions if can_fail(item) or is_volatile(item)]
+    graph = _Parts()
+    numbers, shape = graph.collect(node)
+    relations = [order_joins(item) for item in graph.relations]
+    changed = any(new is not old for new, old in zip(relations, graph.relations, strict=True))
+    graph.relations = relations
+    fixed = [item for item in graph.conditions if can_fail(item) or is_volatile(item)]
     has_streams = any(item.never_ends for item in relations)
     if has_streams:
-        # Bounds of times may fail, by overflow; they are what streams are joined by.
+        # Bounds of times can fail by overflow, but streams must be joined by them.
         fixed = [item for item in fixed if is_volatile(item)]
     stays = len(relations) < 3 or len(relations) > MOST_PARTS or any(map(_is_equality, fixed))
     if stays or (has_streams and all(map(_is_in_time, _inner_joins(node)))):
         return _with_leaves(node, iter(relations)) if changed else node
-    greedy = _Greedy(parts, [item for item in parts.conditions if item not in fixed])
+    greedy = _Greedy(graph, [item for item in graph.conditions if item not in fixed])
     found = greedy.joined_in_time() if has_streams else greedy.joined()
     if found is None or (found.shape == shape and not fixed):
         return _with_leaves(node, iter(relations)) if changed else node
@@ -130,13 +135,13 @@ def _ordered(node: Relation) -> Relation:
     if above is not None:
         relation = Filter(input=relation, condition=above)
     columns = references(relation.fields)
-    expressions = tuple(columns[where[place]] for place in places)
+    expressions = tuple(columns[where[number]] for number in numbers)
     names = tuple(item.name for item in node.fields)
     return Project(input=relation, expressions=expressions, names=names, position=node.position)
 
 
 def _inner_joins(node: Relation) -> Iterator[Join]:
-    """The inner joins of a tree of them."""
+    """The inner joins in a tree of inner joins."""
     if isinstance(node, Join) and node.kind in _INNER:
         yield node
     if _is_inner(node):
@@ -145,7 +150,7 @@ def _inner_joins(node: Relation) -> Iterator[Join]:
 
 
 def _is_in_time(join: Join) -> bool:
-    """Whether the times of both sides bound each other, where neither ends."""
+    """Whether the times of both sides bound each other, if neither side ends."""
     if not join.left.never_ends or not join.right.never_ends:
         return True
     # Loaded on first use: few statements join streams.
@@ -157,7 +162,7 @@ def _is_in_time(join: Join) -> bool:
 
 
 def _with_leaves(node: Relation, leaves: Iterable[Relation]) -> Relation:
-    """The same joins over other relations, taken from `leaves` in order."""
+    """The same joins over other relations, which are taken from `leaves` in order."""
     if _is_inner(node):
         return node.with_inputs(tuple(_with_leaves(item, leaves) for item in node.inputs))
     return next(iter(leaves))
@@ -173,8 +178,13 @@ def _is_equality(condition: Expression) -> bool:
 
 @dataclass(slots=True)
 class _Part:
-    """Some of the relations joined: which, how nested, their columns by place, and about how many
-    rows."""
+    """A join of some of the relations.
+
+    members: the numbers of the relations.
+    shape: how they are nested, as in `_Parts.collect`.
+    columns: for each column of `relation`, its number in the whole join.
+    rows: estimated number of rows.
+    """
 
     members: frozenset[int]
     shape: object
@@ -184,22 +194,22 @@ class _Part:
 
 
 class _Greedy:
-    """Joins pair after pair."""
+    """Joins one pair of relations after another."""
 
-    def __init__(self, parts: _Parts, conditions: list[Expression]) -> None:
-        self._parts = parts
-        self._conditions = [(item, parts.owners(item)) for item in conditions]
+    def __init__(self, graph: _Parts, conditions: list[Expression]) -> None:
+        self._graph = graph
+        self._conditions = [(item, graph.owners(item)) for item in conditions]
         self._classes = _classes(conditions)
         self._domains: dict[int, float] = {}
 
     def joined(self) -> _Part | None:
-        """All relations in one; None where a size isn't known."""
+        """The join of all relations; None if a size is unknown."""
         left: list[_Part] = []
-        for number, relation in enumerate(self._parts.relations):
+        for number, relation in enumerate(self._graph.relations):
             rows = estimate(relation)
             if rows is None:
                 return None
-            offset = self._parts.offsets[number]
+            offset = self._graph.offsets[number]
             columns = list(range(offset, offset + len(relation.fields)))
             left.append(_Part(frozenset((number,)), number, relation, columns, float(rows)))
         while len(left) > 1:
@@ -209,21 +219,21 @@ class _Greedy:
         return left[0]
 
     def joined_in_time(self) -> _Part | None:
-        """Streams in the order in which they are written, but each as soon as its times and those
-        of the ones before bound each other; None where that leaves any over."""
+        """The join of streams in the order in which they are written, except that each is joined
+        when its times and the times before it bound each other; None if a stream is left over."""
         left: list[_Part] = []
-        for number, relation in enumerate(self._parts.relations):
-            offset = self._parts.offsets[number]
+        for number, relation in enumerate(self._graph.relations):
+            offset = self._graph.offsets[number]
             columns = list(range(offset, offset + len(relation.fields)))
             left.append(_Part(frozenset((number,)), number, relation, columns, 1.0))
         joined = left.pop(0)
         while left:
-            place = next(
+            index = next(
                 (at for at, item in enumerate(left) if self._fits_in_time(joined, item)), None
             )
-            if place is None:
+            if index is None:
                 return None
-            joined = self._join(joined, left.pop(place))
+            joined = self._join(joined, left.pop(index))
         return joined
 
     def _fits_in_time(self, first: _Part, second: _Part) -> bool:
@@ -235,7 +245,7 @@ class _Greedy:
         return _is_in_time(join)
 
     def _between(self, first: _Part, second: _Part) -> list[tuple[Expression, frozenset[int]]]:
-        """The conditions that can be checked when the two are joined, and not before."""
+        """The conditions that can be evaluated when the two are joined, and not before."""
         both = first.members | second.members
         return [
             (item, owners)
@@ -245,8 +255,8 @@ class _Greedy:
         ]
 
     def _cost(self, first: _Part, second: _Part) -> tuple[int, float, float, tuple[int, ...]]:
-        """Pairs with an equality come first, then those with another condition; then the fewest
-        rows count."""
+        """The sort key of a pair: with an equality first, then with another condition, then without
+        one; then by the number of rows."""
         check_time()
         found = [item for item, owners in self._between(first, second) if owners]
         kind = 0 if any(map(_is_equality, found)) else 1 if found else 2
@@ -263,21 +273,21 @@ class _Greedy:
             size = min((self._domain(column) for column in columns_of(condition)), default=inf)
             equal[owners] = equal.get(owners, 1.0) * max(size, 1.0)
         for owners, values in equal.items():
-            # Several equalities are hardly independent: together they have no more values than the
-            # smaller table has rows.
-            rows /= min(values, *(max(_base_rows(self._parts.relations[i]), 1.0) for i in owners))
+            # Several equalities are rarely independent: together they have at most as many
+            # distinct values as the smaller table has rows.
+            rows /= min(values, *(max(_base_rows(self._graph.relations[i]), 1.0) for i in owners))
         return rows
 
     def _domain(self, column: int) -> float:
-        """How many values a column has that is equated with others: as many as the one of them with
-        the fewest."""
+        """The number of distinct values of a column: the smallest one among the columns that are
+        equated with it."""
         if column not in self._domains:
             members = next((item for item in self._classes if column in item), frozenset((column,)))
             sizes = []
             for member in members:
-                owner = self._parts.owner(member)
+                owner = self._graph.owner(member)
                 size = domain_size(
-                    self._parts.relations[owner], member - self._parts.offsets[owner]
+                    self._graph.relations[owner], member - self._graph.offsets[owner]
                 )
                 sizes.append(inf if size is None else float(size))
             self._domains |= dict.fromkeys(members, min(sizes))
@@ -302,13 +312,13 @@ class _Greedy:
 
 
 def _base_rows(relation: Relation) -> float:
-    """About how many rows a relation would have without its filters."""
+    """The estimated number of rows of a relation without its filters."""
     rows = domain_size(relation, None)
     return inf if rows is None else float(rows)
 
 
 def _classes(conditions: Iterable[Expression]) -> list[frozenset[int]]:
-    """The columns that are equal to each other by the conditions."""
+    """The classes of columns that the conditions equate."""
     classes: list[frozenset[int]] = []
     for condition in conditions:
         if not isinstance(condition, Call) or condition.function not in ("eq", "is_not_distinct"):

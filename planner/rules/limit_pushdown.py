@@ -1,8 +1,8 @@
 """LIMIT moves towards the scans, so that less is read and computed.
 
-It passes a projection; in front of a UNION ALL, and of the preserved side of a join that gives
-every row at least once, a copy of it goes below; a scan without a predicate is told how many rows
-are needed. Past anything else it may not go.
+It moves below a projection. A copy of it moves below a UNION ALL, and below a join into the side of
+which every row is returned at least once. A scan without a predicate gets the number of rows as a
+hint. LIMIT moves past no other node.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _KEEPS_EVERY_LEFT_ROW = (JoinKind.LEFT, *MARKS)
 
 
 def push_limits(relation: Relation) -> Relation:
-    """The relation with its limits as far down as they may stand."""
+    """The relation with its limits moved down as far as possible."""
     if isinstance(relation, Limit):
         relation = _push(relation)
     inputs = tuple(push_limits(item) for item in relation.inputs)
@@ -35,19 +35,19 @@ def _push(node: Limit) -> Relation:
         return node
     if isinstance(below, Union):
         return replace(
-            node, input=replace(below, parts=tuple(_limited(part, rows) for part in below.parts))
+            node, input=replace(below, parts=tuple(_limited(item, rows) for item in below.parts))
         )
     if isinstance(below, Join) and below.kind in _KEEPS_EVERY_LEFT_ROW:
         return replace(node, input=replace(below, left=_limited(below.left, rows)))
     if isinstance(below, Scan):
-        told = _told(below, rows)
-        return node if told is below else replace(node, input=told)
+        limited = _told(below, rows)
+        return node if limited is below else replace(node, input=limited)
     return node
 
 
 def _told(scan: Scan, rows: Expression) -> Scan:
-    """The scan told how many rows are needed, where that is a number and no predicate drops some of
-    those read."""
+    """The scan with the number of rows that are needed, if that is a number and no predicate drops
+    rows."""
     count = literal_count(rows)
     if (
         count is None
@@ -60,7 +60,7 @@ def _told(scan: Scan, rows: Expression) -> Scan:
 
 
 def _rows_needed(node: Limit) -> Expression | None:
-    """Count plus offset, if it is one literal or parameter."""
+    """Count plus offset as one literal or parameter; None if that is not possible."""
     if node.offset is None or node.count is None:
         return node.count
     count, offset = literal_count(node.count), literal_count(node.offset)
@@ -70,8 +70,8 @@ def _rows_needed(node: Limit) -> Expression | None:
 
 
 def _limited(relation: Relation, rows: Expression) -> Relation:
-    """About the first `rows` rows (a scan takes the number as advice); itself where it has that
-    limit already."""
+    """About the first `rows` rows, as a scan uses the number only as a hint; the relation itself if
+    it already has that limit."""
     if isinstance(relation, Project):
         return replace(relation, input=_limited(relation.input, rows))
     if isinstance(relation, Limit) and relation.offset is None and relation.count == rows:

@@ -1,8 +1,7 @@
-"""Adjacent filters and projections become one; a projection that changes nothing goes.
+"""Adjacent filters and projections are merged; a projection that changes nothing is dropped.
 
-A projection is merged into the one above only if nothing is computed twice by it: what isn't a
-column or a constant may be used once at most, and a volatile expression exactly as often as before.
-A projection of literal rows is put into the rows.
+Two projections are merged only if nothing is computed twice: an expression that is not a column or
+a constant may be used at most once. A projection over literal rows is computed into the rows.
 """
 
 from __future__ import annotations
@@ -52,13 +51,13 @@ def _merge_projects(node: Project) -> Relation:
 
 
 def _can_merge(upper: tuple[Expression, ...], lower: tuple[Expression, ...]) -> bool:
-    uses = Counter(part.index for item in upper for part in walk(item) if isinstance(part, Column))
+    uses = Counter(leaf.index for item in upper for leaf in walk(item) if isinstance(leaf, Column))
     return all(uses[i] <= 1 or is_trivial(item) for i, item in enumerate(lower))
 
 
 def _fits_rows(node: Project, values: Values) -> bool:
-    """Values that are computed once may fail or not for every row alike, so only the volatile ones
-    matter."""
+    """Whether a projection may be computed into literal rows: each volatile or fallible value must
+    be used at most once, and the rows must stay few."""
     cells = [cell for row in values.rows for cell in row]
     if any(is_volatile(cell) or can_fail(cell) for cell in cells):
         return all(_can_merge(node.expressions, row) for row in values.rows)
@@ -66,7 +65,7 @@ def _fits_rows(node: Project, values: Values) -> bool:
 
 
 MAX_CELLS = 10_000
-"""Literal rows beyond this many values are left to the operators, which compute by column."""
+"""Literal rows with more values than this are left to the operators, which compute by column."""
 
 
 def _is_identity(node: Project) -> bool:

@@ -1,9 +1,9 @@
-"""An outer join becomes an inner one where a filter above it drops the rows that only an outer join
+"""An outer join becomes an inner one if a filter above it drops the rows that only an outer join
 adds.
 
-Such a row has NULL in every column of one side. A conjunct that can't be true for it ("rejects
-NULLs") drops it, wherever the conjunct stands: as a filter above the join, or as the condition of
-an inner join around it.
+Such a row has NULL in every column of one side. A conjunct drops it if the conjunct can't be true
+for it ("rejects NULLs"), whether it is in a filter above the join or in the condition of an inner
+join around it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runnel.relation.nodes import Filter, Join, JoinKind, Relation, transform
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "like")
 _OPERATORS = ("add", "subtract", "multiply", "divide", "remainder", "negate", "concat", "not")
 _STRICT = frozenset((*_COMPARISONS, *_OPERATORS))
-"""Functions that give NULL as soon as one argument is NULL."""
+"""Functions that return NULL if any argument is NULL."""
 
 _REJECTING = frozenset({"is_not_null", "is_true", "is_false"})
 """Tests that are false for NULL."""
@@ -35,21 +35,23 @@ def _strengthen(node: Relation) -> Relation:
     return node
 
 
-def _stronger(join: Join, parts: Sequence[Expression]) -> Join:
+def _stronger(join: Join, predicates: Sequence[Expression]) -> Join:
     width, total = len(join.left.fields), len(join.fields)
-    if join.kind in (JoinKind.LEFT, JoinKind.FULL) and _any_rejects(parts, range(width, total)):
+    if join.kind in (JoinKind.LEFT, JoinKind.FULL) and _any_rejects(
+        predicates, range(width, total)
+    ):
         join = replace(join, kind=JoinKind.INNER if join.kind is JoinKind.LEFT else JoinKind.RIGHT)
-    if join.kind in (JoinKind.RIGHT, JoinKind.FULL) and _any_rejects(parts, range(width)):
+    if join.kind in (JoinKind.RIGHT, JoinKind.FULL) and _any_rejects(predicates, range(width)):
         join = replace(join, kind=JoinKind.INNER if join.kind is JoinKind.RIGHT else JoinKind.LEFT)
     return join
 
 
-def _any_rejects(parts: Sequence[Expression], columns: range) -> bool:
-    return any(rejects_nulls(part, columns) for part in parts)
+def _any_rejects(predicates: Sequence[Expression], columns: range) -> bool:
+    return any(rejects_nulls(item, columns) for item in predicates)
 
 
 def rejects_nulls(condition: Expression, columns: range) -> bool:
-    """Whether a condition can't be true where all these columns are NULL."""
+    """Whether a condition can't be true if all these columns are NULL."""
     if isinstance(condition, Call):
         if condition.function == "and":
             return any(rejects_nulls(item, columns) for item in condition.arguments)
@@ -61,7 +63,7 @@ def rejects_nulls(condition: Expression, columns: range) -> bool:
 
 
 def _is_null_with(expression: Expression, columns: range) -> bool:
-    """Whether an expression is certainly NULL where all these columns are NULL."""
+    """Whether an expression is certainly NULL if all these columns are NULL."""
     match expression:
         case Column(index=index):
             return index in columns

@@ -1,21 +1,21 @@
 """Filters move towards the scans.
 
-One pass from the top carries the conjuncts that still have to be applied; each node takes those
-that it can pass on and leaves the rest above itself. What may pass:
+One pass from the top carries the conjuncts that are still to be applied. Each node passes on those
+that may move below it and leaves the rest above itself:
 
-- Project, Sort, UNION ALL: everything (with the projection's expressions put in). Not past a LIMIT.
-- Aggregate: conjuncts over the keys alone. Window: those over columns by which all its calls
-  partition.
-  INTERSECT and EXCEPT: those that can't fail, to both sides.
-- Windows over time: what reads none of their bounds; SESSION: what is over its keys alone.
-- Joins: to a side whose rows come out as they are: both sides of INNER and CROSS, the left of LEFT,
-  SINGLE, SEMI, ANTI and the marks, the right of RIGHT, none of FULL. What reads both sides of an
-  inner join becomes part of its condition. The join's own condition gives parts to a side that the
-  join doesn't preserve.
-- A volatile conjunct never moves. One that can fail moves only where no rows are taken away in
-  between (see `divide`): not to a side of an inner join, for then it would see, and fail on, rows
-  that have no match. So a query that runs without this rule runs with it. (The other way round is
-  possible: a filter that comes earlier spares rows on which another part would fail.)
+- Project, Sort, UNION ALL: every conjunct, with the projection's expressions substituted. Nothing
+  moves past a LIMIT.
+- Aggregate: conjuncts over the keys alone. Window: conjuncts over columns by which all its calls
+  partition. INTERSECT and EXCEPT: conjuncts that can't fail, to both sides.
+- Windows over time: conjuncts that read no window bound. SESSION: conjuncts over its keys alone.
+- Joins: conjuncts over one side, if the join returns that side's rows unchanged: both sides of
+  INNER and CROSS, the left side of LEFT, SINGLE, SEMI, ANTI and the marks, the right side of RIGHT,
+  neither side of FULL. For an inner join, conjuncts over both sides become part of its condition.
+  Conjuncts of the join's own condition move to a side that the join does not preserve.
+- A volatile conjunct never moves. A conjunct that can fail moves only past nodes that drop no rows
+  (see `divide`), hence not to a side of an inner join: there it would fail on rows that have no
+  match. So a query that runs without this rule also runs with it. (The reverse does not hold: a
+  filter that is applied earlier can remove rows on which another conjunct would fail.)
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _KEEPS_EVERY_LEFT_ROW = (JoinKind.LEFT, JoinKind.SINGLE, *MARKS)
 
 
 def push_predicates(relation: Relation) -> Relation:
-    """The relation with its filters as far down as they may stand."""
+    """The relation with its filters moved down as far as possible."""
     return _push(relation, [])
 
 
 def _push(node: Relation, parts: Parts) -> Relation:
-    """The rows of `node` for which all parts (over its fields, in order) are true."""
+    """The rows of `node` for which all conjuncts (over its fields, in order) are true."""
     check_time()
     rule = _RULES.get(type(node))
     if rule is not None:
@@ -67,7 +67,7 @@ def _push(node: Relation, parts: Parts) -> Relation:
 
 
 def _below(node: Relation) -> Relation:
-    """The node with its inputs rewritten, none of them given a conjunct."""
+    """The node with its inputs rewritten, without any conjunct moving into them."""
     inputs = tuple(_push(item, []) for item in node.inputs)
     if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
         return node
@@ -125,13 +125,13 @@ def _per_row(node: Unnest | Series | UnnestTogether, parts: Parts) -> Relation:
 
 
 def _assign_windows(node: AssignWindows, parts: Parts) -> Relation:
-    """Every row is in a window at least, so none is taken away. But sessions depend on all rows of
-    their partition."""
+    """Every row is in at least one window, so no row is dropped. But a session depends on all rows
+    of its partition."""
     width = len(node.input.fields)
     if node.shape.kind is WindowKind.SESSION:
-        kept = _plain_columns(node.partition)
+        keys = _plain_columns(node.partition)
         moving, staying = divide(
-            parts, lambda part: bool(columns_of(part)) and columns_of(part) <= kept, False
+            parts, lambda part: bool(columns_of(part)) and columns_of(part) <= keys, False
         )
     else:
         moving, staying = divide(parts, lambda part: reads_only(part, 0, width), True)
@@ -140,8 +140,8 @@ def _assign_windows(node: AssignWindows, parts: Parts) -> Relation:
 
 
 def _window(node: Window, parts: Parts) -> Relation:
-    """0 and −0 are one partition, but a condition could tell them apart: so none over DOUBLE
-    moves."""
+    """Moves conjuncts over the partition columns, except DOUBLE columns: 0 and −0 are in one
+    partition, but a condition can distinguish them."""
     shared = set.intersection(*(_plain_columns(call.partition) for call in node.calls))
     moving, staying = divide(parts, lambda part: columns_of(part) <= shared, True)
     below = _push(node.input, moving)
@@ -149,7 +149,7 @@ def _window(node: Window, parts: Parts) -> Relation:
 
 
 def _group_limit(node: GroupLimit, parts: Parts) -> Relation:
-    """What is about the keys alone takes whole groups away."""
+    """Moves conjuncts over the keys alone, which drop only whole groups."""
     keys = {key.index for key in node.keys if isinstance(key, Column)}
     moving, staying = divide(
         parts, lambda part: bool(columns_of(part)) and columns_of(part) <= keys, False
@@ -201,9 +201,11 @@ def _join(node: Join, parts: Parts) -> Relation:
 
 
 def _inner_join(node: Join, parts: Parts) -> Relation:
-    """The condition and the conjuncts above are one list. A conjunct that reads one side goes
-    there, the others become the join's condition; what is volatile, and what can fail after it,
-    stays above."""
+    """Moves conjuncts of the condition and from above.
+
+    A conjunct over one side moves there; the others become the join's condition. A volatile
+    conjunct, and a fallible one after it, stays above.
+    """
     width = len(node.left.fields)
     everything = conjuncts(node.condition) + parts
     to_left, rest = divide(everything, lambda part: reads_only(part, 0, width), False)

@@ -1,8 +1,8 @@
 """A filter directly above a scan becomes the scan's predicate, over the table's columns.
 
-So the table may use it to read less, an index may answer it, and the columns that only it reads
-need not come out of the scan. A volatile conjunct stays above: the table would apply it once, and
-the scan once more.
+The table can then use it to read less, an index can answer it, and columns that only the filter
+reads are not returned by the scan. A volatile conjunct stays above: the table would evaluate it
+once, and the scan a second time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from runnel.relation.nodes import Filter, Relation, Scan, transform
 
 
 def filter_into_scan(relation: Relation) -> Relation:
-    """The relation with filters above scans made predicates of the scans."""
+    """The relation with filters above scans turned into predicates of the scans."""
     return transform(relation, _absorb)
 
 
@@ -30,13 +30,13 @@ def _absorb(node: Relation) -> Relation:
     scan = node.input
     moving: list[Expression] = []
     staying: list[Expression] = []
-    for part in conjuncts(node.condition):
-        stays = is_volatile(part) or (bool(staying) and can_fail(part))
-        (staying if stays else moving).append(part)
+    for conjunct in conjuncts(node.condition):
+        stays = is_volatile(conjunct) or (bool(staying) and can_fail(conjunct))
+        (staying if stays else moving).append(conjunct)
     if not moving:
         return node
-    places = dict(enumerate(scan.columns))
-    added = [renumber(part, places) for part in moving]
+    positions = dict(enumerate(scan.columns))
+    added = [renumber(conjunct, positions) for conjunct in moving]
     absorbed = replace(scan, predicate=conjunction([*conjuncts(scan.predicate), *added]))
     rest = conjunction(staying)
     return absorbed if rest is None else replace(node, input=absorbed, condition=rest)

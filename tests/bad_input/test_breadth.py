@@ -8,8 +8,11 @@ import pytest
 import runnel
 
 WRONG = [
-    ("SELECT ARRAY_AGG(ORDER BY a) FROM t", "ORDER BY in brackets follows an argument"),
-    ("SELECT SUM(ORDER BY a) OVER (ORDER BY a) FROM t", "ORDER BY in brackets follows an argument"),
+    ("SELECT ARRAY_AGG(ORDER BY a) FROM t", "ORDER BY in parentheses needs an argument before it"),
+    (
+        "SELECT SUM(ORDER BY a) OVER (ORDER BY a) FROM t",
+        "ORDER BY in parentheses needs an argument before it",
+    ),
 ]
 
 

@@ -443,7 +443,7 @@ def test_a_literal_that_is_wrong_is_told_with_its_place() -> None:
         for sql, message in (
             ("SELECT JSON_VALUE('{}', '$[')", "invalid JSON path"),
             ("SELECT REGEXP_MATCH('a', '(')", "invalid regular expression"),
-            ("SELECT X'0g'", "is no binary value"),
+            ("SELECT X'0g'", "is not a binary value"),
         ):
             with pytest.raises(ProgrammingError, match=message) as caught:
                 connection.cursor().execute(sql)

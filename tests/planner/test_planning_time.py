@@ -208,7 +208,7 @@ _COPIED = {
 def test_what_cannot_run_once_is_refused_where_its_copies_are_too_many(
     con: runnel.Connection, sql: str
 ) -> None:
-    with pytest.raises(runnel.ProgrammingError, match="name one another too often"):
+    with pytest.raises(runnel.ProgrammingError, match="refer to one another too often"):
         con.execute(sql)
 
 
@@ -361,7 +361,7 @@ def test_the_statement_itself_may_not_have_too_many_copies(
         ).fetchall()
         return [line.strip() for (line,) in lines]
 
-    with pytest.raises(runnel.ProgrammingError, match="name one another too often"):
+    with pytest.raises(runnel.ProgrammingError, match="refer to one another too often"):
         planned("RAND()", 20, 10)
     assert planned("1", 20, 10).count("Common table 1") == 1
     assert "Common table 1" not in planned("RAND()", 150, 1)

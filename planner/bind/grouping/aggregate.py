@@ -1,5 +1,5 @@
-"""Binding of calls of aggregate functions and of GROUPING: the part of the binder of scalars that
-gathers them aside."""
+"""Binding of aggregate calls and of GROUPING: the part of the scalar binder that collects them
+separately."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class AggregateBinder(ABC):
 
     @abstractmethod
     def bind(self, tree: Any) -> Expression:
-        """The typed expression for a tree."""
+        """Binds a tree to a typed expression."""
 
     @abstractmethod
     def condition(self, tree: Any) -> Expression:
-        """An expression that must be BOOLEAN, as in WHERE."""
+        """Binds an expression that must be BOOLEAN, as in WHERE."""
 
     @abstractmethod
     def _plain(self, clause: str, aggregates: Aggregates | None) -> AggregateBinder:
@@ -64,14 +64,12 @@ class AggregateBinder(ABC):
 
             return aggregate(self.bind, inner, call_of(inner)[0], self._at(tree), tree.expression)
         if not self.is_aggregate(call_of(inner)[0]):
-            raise ProgrammingError(
-                "FILTER goes with an aggregate function", position=self._at(tree)
-            )
+            raise ProgrammingError("FILTER needs an aggregate function", position=self._at(tree))
         return self._aggregate(inner, tree.expression.this)
 
     @property
     def _around(self) -> Scope:
-        """The scope as a subquery in this clause sees it around itself."""
+        """The scope that a subquery in this clause has as its outer scope."""
         return replace(self._scope, collector=Collector(self._clause, self._aggregates))
 
     def _aggregate(self, tree: Any, predicate: Any) -> Expression:
@@ -86,8 +84,8 @@ class AggregateBinder(ABC):
         )
 
     def _aggregates_of(self, level: Level, tree: Any) -> Aggregates:
-        """Where the aggregates of a query around, or of this one, are collected; ProgrammingError
-        where it may have none."""
+        """The collection of aggregates of an enclosing query, or of this one; ProgrammingError if
+        that query's clause may have none."""
         if not level.depth:
             if self._aggregates is None:
                 raise self._misplaced(tree, self._clause)
@@ -111,10 +109,8 @@ class AggregateBinder(ABC):
         name = call_of(tree)[0].upper()
         is_grouping = name == "GROUPING"
         return ProgrammingError(
-            f"{'' if is_grouping else 'aggregate function '}{name} can't stand in {clause}",
-            detail=(
-                "all its columns are of the query around the subquery, so it belongs to that query"
-            )
+            f"{'' if is_grouping else 'aggregate function '}{name} is not allowed in {clause}",
+            detail=("all its columns belong to the outer query, so it belongs to that query")
             if is_outer
             else None,
             hint=None if is_grouping else hints.get(clause),
@@ -129,22 +125,21 @@ class AggregateBinder(ABC):
         )
 
     def aggregate_of(self, tree: Any, predicate: Any) -> Aggregate:
-        """The call of an aggregate function, its arguments (and its FILTER) bound by this
-        binder."""
+        """Binds the call of an aggregate function, with its arguments and its FILTER."""
         # Loaded on first use, as in `is_aggregate`: most look-ups and writes have no aggregate.
         from runnel.expressions.aggregates.registry import aggregate_call
         from runnel.planner.bind.grouping.aggregate_order import ordered_call
 
         position = self._at(tree)
-        name, given = call_of(tree)
-        arguments, ordered, within_group = ordered_call(tree, given, position)
+        name, trees = call_of(tree)
+        arguments, ordered, within_group = ordered_call(tree, trees, position)
         distinct = len(arguments) >= 1 and isinstance(arguments[0], exp.Distinct)
         if distinct:
             arguments = arguments[0].expressions
         if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
             if name.upper() != "COUNT" or distinct:
                 raise ProgrammingError(
-                    f"{name.upper()}(*) is not possible", hint="name a column", position=position
+                    f"{name.upper()}(*) is not supported", hint="name a column", position=position
                 )
             name, bound = "count_star", []
         else:
@@ -169,7 +164,8 @@ class AggregateBinder(ABC):
         )
 
     def is_aggregate(self, name: str) -> bool:
-        """Whether `name`, in any case, is an aggregate function, perhaps of the user's own."""
+        """Whether `name`, in any case, is an aggregate function, built-in or defined by the
+        user."""
         if is_aggregate(name):
             return True
         own = self._query.python_function(name)
@@ -191,7 +187,7 @@ class AggregateBinder(ABC):
             raise self._misplaced(tree, self._clause)
         if not 1 <= len(arguments) <= MOST_GROUPING_ARGUMENTS:
             raise ProgrammingError(
-                f"GROUPING takes 1 to {MOST_GROUPING_ARGUMENTS} arguments, not {len(arguments)}",
+                f"GROUPING accepts 1 to {MOST_GROUPING_ARGUMENTS} arguments, not {len(arguments)}",
                 position=position,
             )
         inner = self._plain("GROUPING", None)
@@ -207,7 +203,7 @@ class AggregateBinder(ABC):
 
 
 def is_aggregate(name: str) -> bool:
-    """Whether `name`, in any case, is an aggregate function."""
+    """Whether `name`, in any case, is a built-in aggregate function."""
     from runnel.expressions.aggregates.registry import is_aggregate as is_known
 
     return is_known(name)

@@ -1,8 +1,8 @@
-"""To which query an aggregate belongs: the innermost one that any column of its arguments is of,
-its own without a column.
+"""The query that an aggregate belongs to: the innermost query that owns a column of its arguments;
+without columns, the query in which it is written.
 
-So an aggregate in a subquery may be one of a query around (SQL:2016, 6.9):
-`SELECT (SELECT SUM(t.x) FROM u) FROM t` is one row.
+An aggregate in a subquery may therefore belong to an enclosing query (SQL:2016, 6.9):
+`SELECT (SELECT SUM(t.x) FROM u) FROM t` returns one row.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from runnel.relation.subqueries import OuterColumn, OuterValue, map_outer_in
 
 @frozen
 class Level:
-    """How many queries out from where it stands an aggregate belongs: 0 for its own."""
+    """The query that an aggregate belongs to.
+
+    depth: the number of queries outwards from the one in which it is written; 0 for that one.
+    """
 
     depth: int
 
     def lifted(self, expression: Expression) -> Expression:
-        """An expression of the aggregate as the query that the aggregate belongs to would write
-        it."""
+        """An expression of the aggregate, rewritten for the query that it belongs to."""
         return map_outer_in(expression, self._lifted) if self.depth else expression
 
     def _lifted(self, item: Expression, nesting: int) -> Expression | None:
@@ -36,22 +38,22 @@ class Level:
 
 
 def level_of(expressions: Iterable[Expression]) -> Level:
-    """The level of an aggregate with these arguments; ProgrammingError where another of the same
-    level stands in them."""
+    """The level of an aggregate with these arguments; ProgrammingError if they contain another
+    aggregate of the same level."""
     levels = [found for expression in expressions for found in _levels(expression)]
     level = min((number for number, _ in levels), default=0)
     for number, item in levels:
         if number == level and isinstance(item, OuterCollected):
             raise ProgrammingError(
-                "an aggregate function can't stand in another one of the same query",
-                hint="aggregate once in a derived table, and again over it",
+                "an aggregate function can't be nested in another one of the same query",
+                hint="aggregate once in a derived table, and again above it",
                 position=item.position,
             )
     return Level(level)
 
 
 def _levels(expression: Expression) -> Iterator[tuple[int, Expression]]:
-    """Each column, and each aggregate of a query around, with how many queries out it belongs."""
+    """Each column, and each aggregate of an enclosing query, with its depth outwards."""
     found: list[tuple[int, Expression]] = []
 
     def note(item: Expression, nesting: int) -> Expression | None:

@@ -1,5 +1,4 @@
-"""The order that an aggregate call takes its rows in, as it stands in the text: in the brackets, or
-in WITHIN GROUP."""
+"""The ORDER BY of an aggregate call, as parsed: within the parentheses or in WITHIN GROUP."""
 
 from __future__ import annotations
 
@@ -11,7 +10,12 @@ from runnel.errors import Position, ProgrammingError
 
 
 class OrderedCall(NamedTuple):
-    """The arguments of a call without its ORDER BY, and the items of that."""
+    """A call of an aggregate function, taken apart.
+
+    arguments: without the ORDER BY.
+    order: the items of the ORDER BY.
+    within_group: whether it was written in WITHIN GROUP.
+    """
 
     arguments: list[Any]
     order: list[Any]
@@ -19,17 +23,19 @@ class OrderedCall(NamedTuple):
 
 
 def ordered_call(tree: Any, arguments: list[Any], position: Position | None) -> OrderedCall:
-    """Takes the order out of a call, `tree`, whose arguments are given as parsed."""
+    """Separates the ORDER BY of a call, `tree`, from its arguments as parsed."""
     order: list[Any] = []
     if arguments and isinstance(arguments[-1], exp.Order):
         order = arguments[-1].expressions
         if arguments[-1].this is None:
-            raise ProgrammingError("ORDER BY in brackets follows an argument", position=position)
+            raise ProgrammingError(
+                "ORDER BY in parentheses needs an argument before it", position=position
+            )
         arguments = [*arguments[:-1], arguments[-1].this]
     if not isinstance(tree, exp.WithinGroup):
         return OrderedCall(arguments, order, False)
     if order:
         raise ProgrammingError(
-            "ORDER BY stands both in the brackets and in WITHIN GROUP", position=position
+            "ORDER BY is written both in the parentheses and in WITHIN GROUP", position=position
         )
     return OrderedCall(arguments, tree.expression.expressions, True)

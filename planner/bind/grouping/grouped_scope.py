@@ -1,4 +1,4 @@
-"""Columns above GROUP BY: only the keys are left, in subqueries too."""
+"""Rewriting of expressions above GROUP BY, where only the keys are visible, also in subqueries."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class AboveGroups:
         self, keys: list[Expression], sets: tuple[tuple[int, ...], ...], grouped: Aggregate
     ) -> None:
         self._keys = keys
-        self._places = {key: place for place, key in enumerate(keys)}
+        self._key_positions = {key: position for position, key in enumerate(keys)}
         self._sets = sets
         self._columns = references(grouped.fields)
         self._first_call = len(grouped.keys)
 
     def rewritten(self, expression: Expression) -> Expression:
         """The expression over the aggregation's result."""
-        place = self._places.get(expression)
-        if place is not None:
-            return replace(self._columns[place], position=expression.position)
+        key = self._key_positions.get(expression)
+        if key is not None:
+            return replace(self._columns[key], position=expression.position)
         if isinstance(expression, AggregateValue):
             return replace(
                 self._columns[self._first_call + expression.index], position=expression.position
@@ -64,16 +64,16 @@ class AboveGroups:
         return expression.with_children(children) if children else expression
 
     def _subquery(self, subquery: Subquery) -> Subquery:
-        """The subquery with what it reads of the query around made columns of the groups, whose
-        first ones are the keys."""
+        """The subquery, with its references to the outer query replaced by columns of the groups,
+        of which the keys come first."""
         lifted: dict[int, dict[Expression, Column]] = {}
 
         def change(item: Expression, nesting: int) -> Expression | None:
             depth = nesting + 1
             if depth not in lifted:
                 lifted[depth] = {
-                    _from_inside(key, depth): self._columns[place]
-                    for key, place in self._places.items()
+                    _from_inside(key, depth): self._columns[at]
+                    for key, at in self._key_positions.items()
                 }
             key = lifted[depth].get(item)
             if key is not None:
@@ -94,7 +94,7 @@ class AboveGroups:
 
 
 def is_above_groups(expression: Expression) -> bool:
-    """Whether an expression has a value only after the grouping."""
+    """Whether an expression can be evaluated only after the grouping."""
     found: list[Expression] = []
 
     def note(item: Expression, nesting: int) -> Expression | None:
@@ -109,16 +109,16 @@ def is_above_groups(expression: Expression) -> bool:
 
 
 def ungrouped(column: Column | OuterColumn) -> ProgrammingError:
-    """The error for a column that has no one value in a group."""
+    """The error for a column that has no single value in a group."""
     return ProgrammingError(
         f'column "{column.name}" must be in GROUP BY or in an aggregate function',
-        hint=f'add "{column.name}" to GROUP BY, or take ANY_VALUE({as_written(column.name)})',
+        hint=f'add "{column.name}" to GROUP BY, or use ANY_VALUE({as_written(column.name)})',
         position=column.position,
     )
 
 
 def _from_inside(key: Expression, depth: int) -> Expression:
-    """A value over the groups as a subquery `depth` levels inside would write it."""
+    """A value over the groups, as written in a subquery `depth` levels inside."""
 
     def change(node: Expression) -> Expression:
         if isinstance(node, Column):

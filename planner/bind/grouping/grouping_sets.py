@@ -1,9 +1,9 @@
-"""GROUPING SETS, ROLLUP and CUBE: which sets of keys they mean, and the relation that gives each
-row once per set.
+"""GROUPING SETS, ROLLUP and CUBE: the sets of keys that they denote, and a relation that repeats
+each row once per set.
 
-The rows are aggregated by the keys, those outside the row's set being NULL, and by the number of
-the set, so that a key that really is NULL stays apart. A set without keys has a group even where
-there are no rows: for it a row is added that no aggregate counts.
+The rows are grouped by the number of the set and by the keys, where the keys outside the row's set
+are NULL. The set's number distinguishes them from keys that are NULL in the data. A set without
+keys has a group even if there are no rows: for it, a row is added that no aggregate counts.
 """
 
 from __future__ import annotations
@@ -35,8 +35,11 @@ Keys = tuple[int, ...]
 def grouping_sets(
     trees: Sequence[Any], key_of: Callable[[Any], int], position: Position | None
 ) -> tuple[Keys, ...]:
-    """The sets that the items of a GROUP BY mean together; `key_of` gives the number of a key's
-    tree."""
+    """The sets that the items of a GROUP BY denote together.
+
+    Several items are combined by a cross product: GROUP BY a, ROLLUP (b, c) has the sets (a, b, c),
+    (a, b) and (a). `key_of` returns the number of a key, given its tree.
+    """
     sets: list[Keys] = [()]
     for tree in trees:
         items = _sets(tree, key_of, position)
@@ -49,16 +52,16 @@ def grouping_sets(
 def _sets(tree: Any, key_of: Callable[[Any], int], position: Position | None) -> list[Keys]:
     tree = unwrapped(tree)
     if isinstance(tree, exp.Rollup):
-        parts = [_element(item, key_of, position) for item in tree.expressions]
-        return [sum(parts[:count], ()) for count in range(len(parts), -1, -1)]
+        elements = [_element(item, key_of, position) for item in tree.expressions]
+        return [sum(elements[:count], ()) for count in range(len(elements), -1, -1)]
     if isinstance(tree, exp.Cube):
-        parts = [_element(item, key_of, position) for item in tree.expressions]
-        if len(parts) > MOST_CUBED:
+        elements = [_element(item, key_of, position) for item in tree.expressions]
+        if len(elements) > MOST_CUBED:
             raise _too_many(position)
         return [
             sum(chosen, ())
-            for size in range(len(parts), -1, -1)
-            for chosen in combinations(parts, size)
+            for size in range(len(elements), -1, -1)
+            for chosen in combinations(elements, size)
         ]
     if isinstance(tree, exp.GroupingSets):
         found = [keys for item in tree.expressions for keys in _sets(item, key_of, position)]
@@ -74,7 +77,8 @@ def _element(tree: Any, key_of: Callable[[Any], int], position: Position | None)
         return tuple(key_of(item) for item in tree.expressions)
     if isinstance(tree, exp.Rollup | exp.Cube | exp.GroupingSets):
         raise ProgrammingError(
-            "ROLLUP and CUBE list expressions, or lists of these in parentheses", position=position
+            "ROLLUP and CUBE contain expressions, or lists of expressions in parentheses",
+            position=position,
         )
     return (key_of(tree),)
 
@@ -82,15 +86,19 @@ def _element(tree: Any, key_of: Callable[[Any], int], position: Position | None)
 def _too_many(position: Position | None) -> ProgrammingError:
     return ProgrammingError(
         f"GROUP BY has more than {MOST_SETS} grouping sets",
-        hint="list those that are needed",
+        hint="list only the sets that are needed",
         position=position,
     )
 
 
 @frozen
 class Grouped:
-    """What is aggregated for grouping sets: the relation, its key columns with the set's number as
-    the last, and the calls."""
+    """The input of an aggregation by grouping sets.
+
+    relation: the rows, once per set.
+    keys: the columns to group by; the last one is the set's number.
+    calls: the aggregates, which skip rows that were added for empty sets.
+    """
 
     relation: Relation
     keys: tuple[Expression, ...]
@@ -103,33 +111,44 @@ def grouped_by_sets(
     sets: Sequence[Keys],
     calls: Sequence[AggregateCall],
 ) -> Grouped:
-    """The relation once per set."""
+    """Repeats the rows of a relation once per set.
+
+    For the row (x, y) and GROUPING SETS ((x), ()), the output has the columns of the row, the keys,
+    the set's number and a mark:
+
+        x, y | x    | 0 | true     the set (x)
+        x, y | NULL | 1 | true     the set ()
+        NULL | NULL | 1 | NULL     added, so that () has a group without rows
+    """
     fields = relation.fields
     width = len(fields)
     key_fields = [
         Field(item.name if isinstance(item, Column) else f"$key{i}", item.type)
         for i, item in enumerate(keys)
     ]
-    given = references(fields)
+    inputs = references(fields)
     names = tuple(item.name for item in (*fields, *key_fields))
-    computed = Project(input=relation, expressions=(*given, *keys), names=names)
+    computed = Project(input=relation, expressions=(*inputs, *keys), names=names)
     columns = references(computed.fields)
     present = _true()
     expanded: Relation = Expand(
         input=computed,
         projections=tuple(
             (
-                *given,
-                *(columns[width + i] if i in kept else _null(item) for i, item in enumerate(keys)),
+                *inputs,
+                *(
+                    columns[width + i] if i in present_keys else _null(item)
+                    for i, item in enumerate(keys)
+                ),
                 _number(at),
                 present,
             )
-            for at, kept in enumerate(sets)
+            for at, present_keys in enumerate(sets)
         ),
         names=(*names, "$set", "$present"),
         of_sets=True,
     )
-    empty = [at for at, kept in enumerate(sets) if not kept]
+    empty = [at for at, present_keys in enumerate(sets) if not present_keys]
     out = references(expanded.fields)
     if empty:
         nothing = tuple(_null(item) for item in columns)
@@ -152,7 +171,7 @@ def _number(value: int) -> Literal:
 
 
 def _only_present(call: AggregateCall, present: Column) -> AggregateCall:
-    """The aggregate without the added rows, all of whose columns are NULL."""
+    """The aggregate without the rows that were added for empty sets, whose columns are all NULL."""
     if call.predicate is None:
         if call.function == "count_star":
             return replace(call, function="count", arguments=(present,))
@@ -168,21 +187,25 @@ def _only_present(call: AggregateCall, present: Column) -> AggregateCall:
 def grouping_value(
     value: GroupingValue, keys: Sequence[Expression], sets: Sequence[Keys], number: Column | None
 ) -> Expression:
-    """GROUPING(…) over the aggregation's result: a bit for each argument, 1 where the set of
-    `number` doesn't have it."""
-    places = []
+    """GROUPING(…) over the aggregation's result: one bit per argument, 1 if the argument is not in
+    the set with that number.
+
+    For the sets (a, b), (a), () with the numbers 0, 1, 2, GROUPING(a, b) is 0b00, 0b01, 0b11, as a
+    CASE on the set's number.
+    """
+    positions = []
     for argument in value.arguments:
         if argument not in keys:
             raise ProgrammingError(
-                "GROUPING takes expressions of GROUP BY",
+                "GROUPING needs expressions of GROUP BY",
                 position=argument.position or value.position,
             )
-        places.append(keys.index(argument))
+        positions.append(keys.index(argument))
     numbers: dict[int, list[int]] = {}
-    for at, kept in enumerate(sets):
+    for at, present_keys in enumerate(sets):
         bits = 0
-        for place in places:
-            bits = bits << 1 | (place not in kept)
+        for position in positions:
+            bits = bits << 1 | (position not in present_keys)
         numbers.setdefault(bits, []).append(at)
     if number is None or len(numbers) == 1:
         return replace(_number(next(iter(numbers))), position=value.position)

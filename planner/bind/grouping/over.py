@@ -1,9 +1,9 @@
-"""Binding of OVER: a call becomes a WindowCall, the WINDOW clause's definitions are put in, frames
-are checked.
+"""Binding of OVER: each call becomes a WindowCall with its WINDOW definition resolved and its frame
+checked.
 
-The calls of a SELECT are collected aside, like its aggregates; a `WindowValue` stands in their
-place until the SELECT is put together. Their arguments may have aggregates of the same SELECT in
-them: windows come after GROUP BY.
+The calls of a SELECT are collected separately, like its aggregates; a `WindowValue` represents each
+of them until the SELECT is assembled. Windows are evaluated after GROUP BY, so the arguments of a
+call may contain aggregates of the same SELECT.
 """
 
 from __future__ import annotations
@@ -52,8 +52,10 @@ MakeBinder = Callable[[Scope, str, Aggregates | None], AggregateBinder]
 
 @frozen
 class Definition:
-    """What stands in the brackets of OVER or in the WINDOW clause; `frame` None where none is
-    written."""
+    """A window definition, from the parentheses of OVER or from the WINDOW clause.
+
+    frame: None if none is written.
+    """
 
     partition: tuple[Expression, ...] = ()
     order: tuple[SortKey, ...] = ()
@@ -61,7 +63,7 @@ class Definition:
 
 
 class Windows:
-    """The different window calls of one SELECT, in order of appearance, and its WINDOW clause."""
+    """The distinct window calls of one SELECT in order of appearance, and its WINDOW clause."""
 
     def __init__(
         self, query: QueryBinder, scope: Scope, aggregates: Aggregates, make: MakeBinder
@@ -76,7 +78,7 @@ class Windows:
         self._named: dict[str, Definition] = {}
 
     def define(self, trees: Sequence[Any]) -> None:
-        """Takes the definitions of the WINDOW clause; each may build on those before it."""
+        """Adds the definitions of the WINDOW clause; each may refer to those before it."""
         for tree in trees:
             name = tree.this.name
             if name.lower() in self._named:
@@ -92,7 +94,8 @@ class Windows:
         return WindowValue(index=number, type=call.call.type, position=call.call.position)
 
     def binder(self, clause: str) -> AggregateBinder:
-        """The binder of what stands inside a window call: aggregates may, windows may not."""
+        """A binder for the operands of a window call, which may contain aggregates but no
+        windows."""
         return self._make(self._scope, clause, self._aggregates)
 
     def definition(self, tree: Any) -> Definition:
@@ -115,8 +118,8 @@ class Windows:
         )
 
     def _base(self, tree: Any) -> Definition:
-        """The definition that an OVER or a WINDOW builds on, checked for what may not be said
-        again."""
+        """The definition that an OVER or a WINDOW refers to, after a check that nothing is
+        overridden that may not be."""
         alias = tree.args.get("alias")
         if alias is None:
             return Definition()
@@ -134,10 +137,10 @@ class Windows:
         elif has_order and base.order:
             problem = f'ORDER BY of window "{name}" can\'t be overridden'
         elif base.frame is not None and (has_order or has_frame):
-            problem = f'window "{name}" has a frame, so nothing can be built on it'
+            problem = f'window "{name}" has a frame, so it cannot be extended'
         if problem is not None:
             raise ProgrammingError(
-                problem, hint="write the whole window out", position=self._at(alias)
+                problem, hint="write the complete window", position=self._at(alias)
             )
         return base
 
@@ -148,17 +151,16 @@ class Windows:
 def window_value(
     tree: Any, windows: Windows | None, query: QueryBinder, clause: str
 ) -> WindowValue:
-    """What stands for a call with OVER; ProgrammingError where the clause may have none (`windows`
-    None)."""
+    """Binds a call with OVER; ProgrammingError if the clause may have none (`windows` is None)."""
     position = position_of(tree, query.sql)
     called = _Called(tree.this)
     if windows is None:
         hints = {
-            "WHERE": "filter with QUALIFY, or in a query around this one",
-            "HAVING": "filter with QUALIFY, or in a query around this one",
+            "WHERE": "filter with QUALIFY, or in an outer query",
+            "HAVING": "filter with QUALIFY, or in an outer query",
         }
         raise ProgrammingError(
-            f"window function {called.name.upper()} can't stand in {clause}",
+            f"window function {called.name.upper()} is not allowed in {clause}",
             hint=hints.get(clause, "compute it in a derived table first"),
             position=position_of(tree.this, query.sql) or position,
         )
@@ -183,7 +185,7 @@ def window_value(
     function = WINDOW_FUNCTIONS[called.name.lower()]
     if called.predicate is not None:
         raise ProgrammingError(
-            f"FILTER goes with an aggregate function, which {function.name.upper()} isn't",
+            f"FILTER needs an aggregate function, which {function.name.upper()} isn't",
             position=at,
         )
     if any(isinstance(item, exp.Distinct) for item in called.arguments):
@@ -209,7 +211,7 @@ def window_value(
 def with_windows(
     relation: Relation, calls: Sequence[WindowCall], position: Position | None
 ) -> Window:
-    """The relation with the values of the calls behind its columns."""
+    """The relation with the values of the calls as its last columns."""
     names = tuple(f"${item.call.function}{i}" for i, item in enumerate(calls))
     return Window(input=relation, calls=tuple(calls), names=names, position=position)
 
@@ -217,8 +219,10 @@ def with_windows(
 def first_rows(
     relation: Relation, on: Sequence[Column], order: tuple[SortKey, ...], position: Position | None
 ) -> Relation:
-    """DISTINCT ON: of the rows with equal values of `on` the first by `order`. The order must begin
-    with these."""
+    """DISTINCT ON: the first row by `order` of each group with equal values of `on`.
+
+    ORDER BY must begin with the expressions of `on`.
+    """
     for key in order[: len(on)]:
         if key.expression not in on:
             raise ProgrammingError(
@@ -237,24 +241,31 @@ def first_rows(
     numbered = Window(input=relation, calls=(call,), names=("$number",), position=position)
     number = references(numbered.fields)[width]
     condition = build.call("eq", (number, Literal(value=1, type=BIGINT)), position)
-    kept = Filter(input=numbered, condition=condition, position=position)
+    first = Filter(input=numbered, condition=condition, position=position)
     names = tuple(item.name for item in relation.fields)
     return Project(
-        input=kept, expressions=references(relation.fields), names=names, position=position
+        input=first, expressions=references(relation.fields), names=names, position=position
     )
 
 
 def _no_nulls_option(name: str, position: Position | None) -> ProgrammingError:
     return ProgrammingError(
-        f"IGNORE NULLS and RESPECT NULLS don't go with {name.upper()}",
+        f"IGNORE NULLS and RESPECT NULLS are not supported by {name.upper()}",
         hint="they are for LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE",
         position=position,
     )
 
 
 class _Called:
-    """The function before OVER: its tree, its FILTER, and IGNORE NULLS (True), RESPECT NULLS
-    (False) or neither (None), which may stand behind the brackets or in them."""
+    """The function before OVER.
+
+    tree: its call.
+    name, written: in upper case, and as written.
+    arguments: without IGNORE NULLS and RESPECT NULLS.
+    predicate: of its FILTER, or None.
+    ignore_nulls: True for IGNORE NULLS, False for RESPECT NULLS, None for neither. They may be
+        written after the parentheses or within them.
+    """
 
     def __init__(self, tree: Any) -> None:
         self.predicate: Any = None
@@ -346,7 +357,7 @@ class _FrameBinder:
         ):
             raise NotSupportedError(
                 "a subquery as the offset of a frame is not supported",
-                hint="give a number or a parameter",
+                hint="use a number or a parameter",
                 position=position,
             )
         bound = (
@@ -366,8 +377,8 @@ class _FrameBinder:
                 position=position,
             )
         key = self._order[0].expression.type
-        wanted = _offset_type(key, offset)
-        if wanted is None:
+        target = _offset_type(key, offset)
+        if target is None:
             offered = "a number" if key.is_numeric else "an INTERVAL"
             possible = key.is_numeric or key.is_temporal or key.is_interval
             raise ProgrammingError(
@@ -377,28 +388,28 @@ class _FrameBinder:
                     "a RANGE frame with an offset needs an ORDER BY of numbers, dates, times or "
                     f"intervals, not {key}"
                 ),
-                hint=f"give {offered}" if possible else "use ROWS or GROUPS",
+                hint=f"use {offered}" if possible else "use ROWS or GROUPS",
                 position=position,
             )
-        return convert(offset, wanted) if offset.type != wanted else offset
+        return convert(offset, target) if offset.type != target else offset
 
 
 def _offset_type(key: SqlType, offset: Expression) -> SqlType | None:
-    """The type in which an offset is added to a key; None where it can't be."""
-    given = offset.type
+    """The type in which an offset is added to a key; None if it can't be added."""
+    actual = offset.type
     if key.is_numeric:
-        if takes_type(offset, key) and not given.is_numeric:
+        if takes_type(offset, key) and not actual.is_numeric:
             return BIGINT if key.is_integer else key
-        if not given.is_numeric:
+        if not actual.is_numeric:
             return None
-        if key.is_approximate or given.is_approximate:
+        if key.is_approximate or actual.is_approximate:
             return DOUBLE
-        return BIGINT if given.is_integer else given
+        return BIGINT if actual.is_integer else actual
     if key.is_interval:
-        return key if given == key or takes_type(offset, key) else None
-    if key.kind in _MOMENTS and given.is_interval:
-        return given
-    if key.is_temporal and (given == INTERVAL or takes_type(offset, INTERVAL)):
+        return key if actual == key or takes_type(offset, key) else None
+    if key.kind in _MOMENTS and actual.is_interval:
+        return actual
+    if key.is_temporal and (actual == INTERVAL or takes_type(offset, INTERVAL)):
         return INTERVAL
     return None
 

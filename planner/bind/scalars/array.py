@@ -1,5 +1,5 @@
-"""Binding of ARRAY(SELECT …): the values of a query with one column, in its order, NULLs among
-them; empty without a row."""
+"""Binding of ARRAY(SELECT …): the values of a one-column query, including NULLs, in the query's
+order; an empty array if there are no rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def query_of(tree: Any) -> Any | None:
-    """The query of an exp.Array that has one in round brackets; None for ARRAY[…]."""
+    """The query of an exp.Array that has one in parentheses; None for ARRAY[…]."""
     if (
         tree.args.get("value_constructor") is not None
         or tree.args.get("bracket_notation")
@@ -59,17 +59,18 @@ def array_of_query(
 
 
 def _in_order(relation: Relation) -> tuple[Relation, Expression, list[SortKey]]:
-    """The rows with all columns that their order needs, the one value of each, and the order."""
+    """The rows with all columns that their sort keys need, the value of each row, and the sort
+    keys."""
     limit = relation if isinstance(relation, Limit) else None
     inner = relation if limit is None else limit.input
-    place = 0
+    index = 0
     if (
         isinstance(inner, Project)
         and isinstance(inner.input, Sort)
         and isinstance(inner.expressions[0], Column)
     ):
-        place, inner = inner.expressions[0].index, inner.input
+        index, inner = inner.expressions[0].index, inner.input
     if not isinstance(inner, Sort):
         return relation, references(relation.fields)[0], []
     rows = inner if limit is None else limit.with_inputs((inner,))
-    return rows, references(rows.fields)[place], list(inner.keys)
+    return rows, references(rows.fields)[index], list(inner.keys)

@@ -1,8 +1,8 @@
 """Binding of scalars: a sqlglot tree becomes a typed expression over the columns of a scope.
 
-Types are settled here, by `expressions.build`, which puts the conversions in. Aggregates are
-collected aside, and an `AggregateValue` stands in their place until the SELECT is put together.
-Subqueries become expressions of `relation.py`.
+`expressions.build` resolves the types and inserts conversions. Aggregates are collected separately;
+an `AggregateValue` represents each of them until the SELECT is assembled. Subqueries become the
+expressions of `engine/relation/subqueries.py`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _BINARY: dict[type, str] = {
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 
 _MANY = 50
-"""Longer chains of || are bound as a balanced tree."""
+"""Chains of || with more operands than this are bound as a balanced tree."""
 
 
 class ExpressionBinder(AggregateBinder):
@@ -80,7 +80,7 @@ class ExpressionBinder(AggregateBinder):
         self._windows = windows
 
     def bind(self, tree: Any) -> Expression:
-        """The typed expression for a tree."""
+        """Binds a tree to a typed expression."""
         check_time()
         binary = _BINARY.get(type(tree))
         if binary is not None:
@@ -92,7 +92,7 @@ class ExpressionBinder(AggregateBinder):
             return self._function(tree)
         if isinstance(tree, exp.Explode):
             raise ProgrammingError(
-                f"UNNEST can't stand in {self._clause}",
+                f"UNNEST is not allowed in {self._clause}",
                 hint="write it in FROM: … FROM t, UNNEST(t.list) AS u (item)",
                 position=self._at(tree),
             )
@@ -104,7 +104,7 @@ class ExpressionBinder(AggregateBinder):
         )
 
     def _special(self, tree: Any) -> Expression | None:
-        # Loaded on first use: few statements have what is bound there.
+        # Loaded on first use: few statements have these shapes.
         from runnel.planner.bind.scalars.special import special
 
         if isinstance(tree, exp.Array):
@@ -119,7 +119,7 @@ class ExpressionBinder(AggregateBinder):
         return ExpressionBinder(self._query, self._scope, clause, aggregates)
 
     def condition(self, tree: Any) -> Expression:
-        """An expression that must be BOOLEAN, as in WHERE."""
+        """Binds an expression that must be BOOLEAN, as in WHERE."""
         bound = self.bind(tree)
         if bound.type == NULL:
             return build.cast(bound, BOOLEAN, implicit=True)
@@ -133,8 +133,8 @@ class ExpressionBinder(AggregateBinder):
 
     def _binary(self, tree: Any, function: str) -> Expression:
         if isinstance(tree, (exp.And, exp.Or)):
-            parts = [self.bind(part) for part in _chain(tree)]
-            return build.call(function, parts, self._at(tree))
+            operands = [self.bind(operand) for operand in _chain(tree)]
+            return build.call(function, operands, self._at(tree))
         if isinstance(tree, exp.DPipe) and len(_chain(tree)) > _MANY:
             return self._long_concatenation(tree)
         left, right = unwrapped(tree.this), unwrapped(tree.expression)
@@ -152,11 +152,11 @@ class ExpressionBinder(AggregateBinder):
         return build.call(function, [self.bind(left), self.bind(right)], self._at(tree))
 
     def _long_concatenation(self, tree: Any) -> Expression:
-        """Many values joined by ||, as a tree that isn't deep: of texts the order of the joins
-        doesn't matter."""
-        parts = [self.bind(unwrapped(part)) for part in _chain(tree)]
-        build.call("concat", parts[:2], self._at(tree))  # for its checks
-        for item in parts:
+        """Binds a long chain of || as a tree of small depth, which is possible because
+        concatenation of texts is associative."""
+        operands = [self.bind(unwrapped(operand)) for operand in _chain(tree)]
+        build.call("concat", operands[:2], self._at(tree))  # for its checks
+        for item in operands:
             if (
                 item.type.is_nested
                 or item.type.kind is Kind.VARBINARY
@@ -167,14 +167,14 @@ class ExpressionBinder(AggregateBinder):
                     f"and here is {item.type}",
                     position=item.position or self._at(tree),
                 )
-        parts = [convert(item, VARCHAR) for item in parts]
-        while len(parts) > 1:
-            pairs = [parts[at : at + 2] for at in range(0, len(parts), 2)]
-            parts = [
+        operands = [convert(item, VARCHAR) for item in operands]
+        while len(operands) > 1:
+            pairs = [operands[at : at + 2] for at in range(0, len(operands), 2)]
+            operands = [
                 build.call("concat", pair, pair[0].position) if len(pair) == 2 else pair[0]
                 for pair in pairs
             ]
-        return parts[0]
+        return operands[0]
 
     def _compare_rows(self, tree: Any, left: Any, right: Any) -> Expression:
         # Loaded on first use: few statements compare rows.
@@ -192,7 +192,7 @@ class ExpressionBinder(AggregateBinder):
 
     def _column(self, tree: Any) -> Expression:
         if isinstance(tree.this, exp.Star):
-            raise ProgrammingError(f"* can't stand in {self._clause}", position=self._at(tree))
+            raise ProgrammingError(f"* is not allowed in {self._clause}", position=self._at(tree))
         scope = self._scope
         if tree.args.get("db"):
             self._check_schema(tree)
@@ -207,8 +207,8 @@ class ExpressionBinder(AggregateBinder):
         return scope.resolve(tree.name, tree.table or None, self._at(tree))
 
     def _check_schema(self, tree: Any) -> None:
-        """Refuses a name such as a.b.c whose first part is no schema: it may be meant for a field
-        of a column."""
+        """Raises ProgrammingError for a name such as a.b.c whose first component is not a schema;
+        the hint mentions fields of columns, which may be meant."""
         try:
             check_schema(tree.text("catalog"), tree.text("db"), self._at(tree))
         except ProgrammingError as error:
@@ -216,8 +216,8 @@ class ExpressionBinder(AggregateBinder):
             raise
 
     def _is_window_final(self, tree: Any) -> bool:
-        """Whether a column is the one that tells the last result of a window, where groups are
-        given more than once."""
+        """Whether a column is the one that marks the last result of a window, in a query that emits
+        a group more than once."""
         is_named = tree.name.lower() == WINDOW_FINAL and not tree.table
         return is_named and self._aggregates is not None and not self._scope.find(tree.name, None)
 
@@ -268,7 +268,7 @@ class ExpressionBinder(AggregateBinder):
             return is_json(self.bind, tree, self._at(tree))
         else:
             raise NotSupportedError(
-                "IS takes NULL, TRUE, FALSE or DISTINCT FROM", position=self._at(tree)
+                "IS accepts NULL, TRUE, FALSE or DISTINCT FROM", position=self._at(tree)
             )
         return build.call(f"is_not_{name}" if negated else f"is_{name}", [operand], self._at(tree))
 
@@ -293,7 +293,7 @@ class ExpressionBinder(AggregateBinder):
     def _between(self, tree: Any) -> Expression:
         position = self._at(tree)
         operand, low, high = (
-            self.bind(part) for part in (tree.this, tree.args["low"], tree.args["high"])
+            self.bind(operand) for operand in (tree.this, tree.args["low"], tree.args["high"])
         )
 
         def within(first: Expression, last: Expression) -> Expression:
@@ -333,9 +333,9 @@ class ExpressionBinder(AggregateBinder):
         query = tree.args.get("query")
         if query is not None:
             left = operand.expressions if isinstance(operand, exp.Tuple) else [operand]
-            return self._in_subquery([self.bind(part) for part in left], query, position)
+            return self._in_subquery([self.bind(item) for item in left], query, position)
         if tree.args.get("unnest") is not None or tree.args.get("field") is not None:
-            raise NotSupportedError("IN takes a list of values or a subquery", position=position)
+            raise NotSupportedError("IN accepts a list of values or a subquery", position=position)
         if isinstance(operand, exp.Tuple) and all(
             isinstance(unwrapped(item), exp.Tuple) for item in tree.expressions
         ):
@@ -381,8 +381,8 @@ class ExpressionBinder(AggregateBinder):
 
     def _like(self, tree: Any) -> Expression:
         position = self._at(tree)
-        parts = [self.bind(part) for part in (tree.this, tree.expression)]
-        matched = build.call("ilike" if isinstance(tree, exp.ILike) else "like", parts, position)
+        operands = [self.bind(operand) for operand in (tree.this, tree.expression)]
+        matched = build.call("ilike" if isinstance(tree, exp.ILike) else "like", operands, position)
         return build.call("not", [matched], position) if tree.args.get("negate") else matched
 
     def _function(self, tree: Any) -> Expression:
@@ -434,25 +434,25 @@ class ExpressionBinder(AggregateBinder):
         return window_value(tree, self._windows, self._query, self._clause)
 
     def _star(self, tree: Any) -> Expression:
-        raise ProgrammingError(f"* can't stand in {self._clause}", position=self._at(tree))
+        raise ProgrammingError(f"* is not allowed in {self._clause}", position=self._at(tree))
 
     def _tuple(self, tree: Any) -> Expression:
         if not tree.expressions:
-            raise ProgrammingError("a row needs a value at least", position=self._at(tree))
+            raise ProgrammingError("a row needs at least one value", position=self._at(tree))
         return build.call("ROW", [self.bind(item) for item in tree.expressions], self._at(tree))
 
 
 def _chain(tree: Any) -> list[Any]:
-    """The operands of a run of the same AND or OR, without recursion: generated SQL has
+    """The operands of a chain of the same operator, found without recursion: generated SQL has
     thousands."""
-    kind, parts, waiting = type(tree), [], [tree]
+    kind, operands, waiting = type(tree), [], [tree]
     while waiting:
         node = waiting.pop()
         if type(node) is kind:
             waiting += [node.expression, node.this]
         else:
-            parts.append(node)
-    return parts
+            operands.append(node)
+    return operands
 
 
 _METHODS: dict[type, Callable[[ExpressionBinder, Any], Expression]] = {

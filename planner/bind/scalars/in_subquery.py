@@ -1,5 +1,5 @@
-"""`x IN (SELECT …)`, which is also `x = ANY (SELECT …)`: both sides brought to the type in which
-`=` compares them."""
+"""Binding of `x IN (SELECT …)` and its synonym `x = ANY (SELECT …)`: both sides are converted to
+the type in which `=` compares them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from runnel.sqltypes import BOOLEAN, SqlType, common_type, loses_digits
 def in_subquery(
     operands: Sequence[Expression], relation: Relation, symbol: str, position: Position | None
 ) -> InSubquery:
-    """As many operands as the relation has columns. DECIMALs that no type holds side by side are
-    compared by keys."""
+    """Binds IN; there is one operand for each column of the relation.
+
+    If no DECIMAL type can hold both sides, they are compared by keys.
+    """
     sides: list[Expression] = []
     types: list[SqlType] = []
     keyed: set[int] = set()
@@ -41,7 +43,7 @@ def in_subquery(
 def comparison_type(
     left: SqlType, right: SqlType, symbol: str, position: Position | None
 ) -> SqlType:
-    """The common type of two types that are compared; ProgrammingError where there is none."""
+    """The common type of two types that are compared; ProgrammingError if there is none."""
     shared = common_type(left, right)
     if shared is None:
         raise ProgrammingError(

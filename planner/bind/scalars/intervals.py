@@ -1,8 +1,8 @@
 """INTERVAL literals: `INTERVAL '1' DAY`, `INTERVAL '1:30' HOUR TO MINUTE`,
 `INTERVAL '2 days 3 hours'`.
 
-A day-time interval is a number of µs; a year-month interval a number of months. A literal can't be
-both, as in Hazelcast.
+A day-time interval is a number of µs, a year-month interval a number of months. As in Hazelcast, a
+literal can't be both.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _SHORT = {
 _SHORT |= {"S": "SECOND", "H": "HOUR", "D": "DAY", "W": "WEEK", "Y": "YEAR", "CENTURIE": "CENTURY"}
 _LARGEST = 2**63 - 1
 _MARK = "\0"
-"""Between the characters of a text that sqlglot must not take apart."""
+"""Separates the characters of a text that sqlglot must not split (`rewrite_tokens`)."""
 _LONGEST = 1000
 _PAIR = re.compile(r"([+-]?[\d.]+)\s*([A-Za-z]+)")
 _CLOCK = re.compile(r"(?:^|(?<=\s))([+-]?)(\d+):([0-5]?\d)(?::([0-5]?\d(?:\.\d{1,6})?))?$")
 
 
 def has_units(text: str, following: str) -> bool:
-    """Whether the text of an INTERVAL says its units itself, and the word behind it is none."""
+    """Whether the text of an INTERVAL contains its units, so that no unit follows it."""
     if any(character.isalpha() for character in text):
         return True
     unit = following.removesuffix("S") if len(following) > 2 else following
@@ -53,7 +53,7 @@ def has_units(text: str, following: str) -> bool:
 
 
 def parse_interval(tree: Any, position: Position | None) -> tuple[int, bool]:
-    """The value of an interval literal, and whether it counts months (else µs)."""
+    """The value of an interval literal, and whether it is in months (else in µs)."""
     text, unit = _text_of(tree, position), tree.args.get("unit")
     if _MARK in text:
         text = text.replace(_MARK, "").strip()
@@ -80,7 +80,7 @@ def _text_of(tree: Any, position: Position | None) -> str:
         this = this.this
     if not isinstance(this, exp.Literal):
         raise NotSupportedError(
-            "INTERVAL takes a literal",
+            "INTERVAL needs a literal",
             hint="multiply an interval instead: x * INTERVAL '1' DAY",
             position=position,
         )
@@ -114,7 +114,7 @@ def _scaled(text: str, unit: str, position: Position | None) -> tuple[int, bool]
     if value != value.to_integral_value():
         smallest = "months" if unit in MONTHS else "microseconds"
         raise ProgrammingError(
-            f"interval '{text}' {unit} is no whole number of {smallest}", position=position
+            f"interval '{text}' {unit} is not a whole number of {smallest}", position=position
         )
     return int(value), unit in MONTHS
 
@@ -128,18 +128,18 @@ def _parse_span(text: str, first: str, last: str, position: Position | None) -> 
             "an interval of both months and days is not supported", position=position
         )
     sign = -1 if text.startswith("-") else 1
-    parts = re.split(r"[-:\s]+", text.lstrip("+-"))
-    if len(parts) != len(fields):
+    numbers = re.split(r"[-:\s]+", text.lstrip("+-"))
+    if len(numbers) != len(fields):
         raise ProgrammingError(
-            f"interval '{text}' has {len(parts)} parts, {first} TO {last} needs {len(fields)}",
+            f"interval '{text}' has {len(numbers)} fields, {first} TO {last} needs {len(fields)}",
             position=position,
         )
-    values = [_scaled(part, unit, position) for part, unit in zip(parts, fields, strict=True)]
+    values = [_scaled(number, unit, position) for number, unit in zip(numbers, fields, strict=True)]
     return sign * sum(value for value, _ in values), values[0][1]
 
 
 def _parse_words(text: str, position: Position | None) -> tuple[int, bool]:
-    """'1 day 2 hours', '1 day 02:03:04.5', '3 days ago'."""
+    """Parses '1 day 2 hours', '1 day 02:03:04.5' and '3 days ago'."""
     unreadable = ProgrammingError(
         f"can't read interval '{text[:60]}'",
         hint="write it as INTERVAL '1' DAY, or '1 day 02:03:04'",
@@ -152,10 +152,10 @@ def _parse_words(text: str, position: Position | None) -> tuple[int, bool]:
     values: list[tuple[int, bool]] = []
     clock = _CLOCK.search(rest)
     if clock is not None:
-        sign, *parts = clock.groups()
+        sign, *numbers = clock.groups()
         sizes = [
-            _scaled(part or "0", unit, position)[0]
-            for part, unit in zip(parts, ("HOUR", "MINUTE", "SECOND"), strict=True)
+            _scaled(number or "0", unit, position)[0]
+            for number, unit in zip(numbers, ("HOUR", "MINUTE", "SECOND"), strict=True)
         ]
         values.append((-sum(sizes) if sign == "-" else sum(sizes), False))
         rest = rest[: clock.start()]

@@ -1,5 +1,4 @@
-"""Binding of the JSON functions whose arguments have clauses (`json_clauses` has made arguments of
-them)."""
+"""Binding of the JSON functions with clauses, which `json_clauses` rewrote as arguments."""
 
 from __future__ import annotations
 
@@ -20,23 +19,24 @@ NAMES = frozenset({"JSON_QUERY", "JSON_VALUE", "JSON_OBJECT", "JSON_ARRAY", "JSO
 
 
 def json_call(bind: Bind, name: str, arguments: list[Any], position: Position | None) -> Expression:
-    """A call of one of `NAMES`."""
+    """Binds a call of one of `NAMES`."""
     return _BINDERS[name](bind, name, arguments, position)
 
 
 def aggregate(
     bind: Bind, tree: Any, name: str, position: Position | None, where: Any = None
 ) -> Expression:
-    """JSON_ARRAYAGG and JSON_OBJECTAGG: the rows are collected by ARRAY_AGG, and the arrays written
-    as JSON. `where` is the FILTER."""
+    """Binds JSON_ARRAYAGG and JSON_OBJECTAGG: ARRAY_AGG collects the rows, and its arrays are
+    written as JSON. `where` is the FILTER."""
     function, _, nulls = name.partition(" ")
     if function not in AGGREGATES:
-        raise ProgrammingError("FILTER goes with an aggregate function", position=position)
+        raise ProgrammingError("FILTER needs an aggregate function", position=position)
     count = 1 if function == "JSON_ARRAYAGG" else 2
     if len(tree.expressions) != count:
-        takes = "a name and a value" if count == 2 else "1 argument"
+        expected = "a name and a value" if count == 2 else "1 argument"
         raise ProgrammingError(
-            f"{function} takes {takes}, not {len(tree.expressions)} arguments", position=position
+            f"{function} accepts {expected}, not {len(tree.expressions)} arguments",
+            position=position,
         )
     lists = []
     for argument in tree.expressions:
@@ -62,7 +62,8 @@ def _clause_of(tree: Any) -> str | None:
 
 
 def _clauses(arguments: list[Any]) -> Iterator[tuple[str, Any]]:
-    """The clauses among arguments, each with the argument that belongs to it."""
+    """The clauses among the arguments, each with its operand; clauses without one have the clause
+    itself."""
     at = 0
     while at < len(arguments):
         clause = _clause_of(arguments[at])
@@ -75,7 +76,7 @@ def _clauses(arguments: list[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _plain_count(arguments: list[Any]) -> int:
-    """How many arguments stand before the first clause."""
+    """The number of arguments before the first clause."""
     return next(
         (i for i, item in enumerate(arguments) if _clause_of(item) is not None), len(arguments)
     )
@@ -86,7 +87,13 @@ def _text(value: str, position: Position | None = None) -> Literal:
 
 
 class _Behaviour:
-    """What a function does ON EMPTY and ON ERROR, as its clauses say."""
+    """The results of a function ON EMPTY and ON ERROR, RETURNING and WRAPPER, from its clauses.
+
+    answers: by event ("EMPTY", "ERROR"), the words before ON, or "DEFAULT".
+    defaults: by event, the sqlglot tree after DEFAULT.
+    returning: the operand of RETURNING, or None.
+    wrapper: "WITHOUT", "CONDITIONAL" or "UNCONDITIONAL".
+    """
 
     def __init__(
         self, name: str, arguments: list[Any], allowed: frozenset[str], position: Position | None
@@ -98,7 +105,7 @@ class _Behaviour:
         self._name = name
         self._position = position
         waiting: Any = None
-        seen: set[str] = set()
+        found: set[str] = set()
         for clause, argument in _clauses(arguments):
             words = clause.split()
             kind = (
@@ -108,14 +115,14 @@ class _Behaviour:
                 if words[-1:] == ["WRAPPER"]
                 else clause
             )
-            if kind in seen:
-                raise self._wrong(f"{kind} comes twice in {name}")
-            seen.add(kind)
+            if kind in found:
+                raise self._wrong(f"{kind} appears twice in {name}")
+            found.add(kind)
             if clause == "RETURNING" and "RETURNING" in allowed:
                 self.returning = argument
             elif clause == "DEFAULT" and "DEFAULT" in allowed:
                 waiting = argument
-                seen.discard("DEFAULT")
+                found.discard("DEFAULT")
             elif kind == "WRAPPER" and "WRAPPER" in allowed:
                 self.wrapper = (
                     "WITHOUT"
@@ -127,7 +134,7 @@ class _Behaviour:
             elif kind in ("ON EMPTY", "ON ERROR") and self._answer(words, waiting, allowed):
                 waiting = None
             else:
-                raise self._wrong(f"{clause or 'this argument'} can't stand here in {name}")
+                raise self._wrong(f"{clause or 'this argument'} is not allowed here in {name}")
         if waiting is not None:
             raise self._wrong(f"DEFAULT in {name} needs ON EMPTY or ON ERROR")
 
@@ -154,18 +161,20 @@ _EXISTS_CLAUSES = frozenset({"TRUE", "FALSE", "UNKNOWN", "ERROR"})
 def _value(bind: Bind, name: str, arguments: list[Any], position: Position | None) -> Expression:
     count = _plain_count(arguments)
     behaviour = _Behaviour(name, arguments[count:], _VALUE_CLAUSES, position)
-    given = [bind(item) for item in arguments[:count]]
+    operands = [bind(item) for item in arguments[:count]]
     target = VARCHAR if behaviour.returning is None else bind(behaviour.returning).type
     answers = _text(f"{behaviour.answers['EMPTY']},{behaviour.answers['ERROR']}")
-    call = build.call("json_value", [*given, answers, Literal(value=None, type=target)], position)
+    call = build.call(
+        "json_value", [*operands, answers, Literal(value=None, type=target)], position
+    )
     if not behaviour.defaults:
         return call
     defaults = {
         event: build.cast(bind(tree), target, position, implicit=False)
         for event, tree in behaviour.defaults.items()
     }
-    # The default of a row that doesn't need it must not fail, so it is a branch of a CASE.
-    outcome = build.call("json_outcome", [*given, Literal(value=None, type=target)], position)
+    # The default must not fail for a row that doesn't need it, so it is a branch of a CASE.
+    outcome = build.call("json_outcome", [*operands, Literal(value=None, type=target)], position)
     conditions = [build.call("eq", [outcome, _text(event)], position) for event in defaults]
     return build.case(conditions, list(defaults.values()), call, position)
 
@@ -195,7 +204,8 @@ def _constructor(
     clauses = [_clause_of(item) for item in arguments[count:]]
     if clauses not in ([], ["NULL ON NULL"], ["ABSENT ON NULL"]):
         raise ProgrammingError(
-            f"{name} takes NULL ON NULL or ABSENT ON NULL, and nothing behind it", position=position
+            f"{name} accepts only NULL ON NULL or ABSENT ON NULL, as its last clause",
+            position=position,
         )
     nulls = (
         clauses[0] if clauses else ("NULL ON NULL" if name == "JSON_OBJECT" else "ABSENT ON NULL")

@@ -1,4 +1,4 @@
-"""Numbers as they stand in the text."""
+"""Number literals."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from runnel.sqltypes import DOUBLE, MAX_PRECISION, decimal, integer_type_of
 
 
 def number_literal(text: str, position: Position | None) -> Literal:
-    """A number as SQL types it: an integer as narrow as it goes, digits with a point DECIMAL, an
-    exponent DOUBLE."""
+    """A number with its SQL type: the narrowest integer type that holds it, DECIMAL for digits with
+    a point, DOUBLE for a number with an exponent."""
     text = text.replace("_", "")
     if "e" in text.lower():
         value = float(text)

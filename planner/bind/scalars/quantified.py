@@ -1,7 +1,7 @@
 """Binding of `x < ANY (…)` and `x < ALL (…)`, over a subquery or an array.
 
-`= ANY` is IN and `<> ALL` is NOT IN. The others need only know of the values how many there are,
-how many aren't NULL, the smallest and the largest.
+`= ANY` is IN and `<> ALL` is NOT IN. The other comparisons need only four aggregates of the values:
+the number of values, the number of values that are not NULL, the smallest and the largest value.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _SYMBOLS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=", "ne": "<>"}
 def quantified(
     bind: Callable[[Any], Expression], query: QueryBinder, scope: Scope, tree: Any, function: str
 ) -> Expression:
-    """The BOOLEAN of a comparison whose right side is exp.Any or exp.All."""
+    """Binds a comparison whose right side is exp.Any or exp.All."""
     position = position_of(tree, query.sql)
     is_all = isinstance(tree.expression, exp.All)
     if function not in _SYMBOLS:
-        raise NotSupportedError("ANY and ALL go with =, <>, <, <=, > and >=", position=position)
+        raise NotSupportedError("ANY and ALL need =, <>, <, <=, > and >=", position=position)
     left = tree.this.unnest()
     if isinstance(left, exp.Tuple):
         raise NotSupportedError(
@@ -51,7 +51,7 @@ def quantified(
         return _UNKNOWN
     if array.type.kind is not Kind.ARRAY:
         raise ProgrammingError(
-            f"ANY and ALL take a subquery or an ARRAY, not {array.type}",
+            f"ANY and ALL accept a subquery or an ARRAY, not {array.type}",
             position=array.position or position_of(tree.expression.this, query.sql),
         )
     elements = Unnest(input=Values(rows=((),), columns=()), array=_inside(array), name="element")
@@ -62,8 +62,8 @@ _UNKNOWN = Literal(value=None, type=BOOLEAN)
 
 
 def _unless_null(array: Expression, verdict: Expression, is_all: bool) -> Expression:
-    """What was found of an array's elements, of which a NULL array has none: then the truth is
-    unknown."""
+    """The result for an array whose elements gave `verdict`; NULL if the array is NULL, which
+    UNNEST treats as empty."""
     if isinstance(array, Call) and array.function == "array":
         return verdict
     if is_all:
@@ -96,7 +96,7 @@ def _over_rows(
 
 
 def _inside(expression: Expression) -> Expression:
-    """The expression as a subquery beside it would write it."""
+    """The expression as it would be written in a subquery at the same position."""
 
     def change(item: Expression, nesting: int) -> Expression | None:
         if isinstance(item, Column) and not nesting:
@@ -115,8 +115,8 @@ def _inside(expression: Expression) -> Expression:
 def _by_extremes(
     operand: Expression, relation: Relation, function: str, is_all: bool, position: Position | None
 ) -> Expression:
-    """One subquery with the four numbers, to which the operand goes, if that is possible; else one
-    subquery for each."""
+    """The comparison by the four aggregates: one subquery if the operand can be moved into it, else
+    a subquery for each aggregate."""
     from runnel.expressions.aggregates.registry import aggregate_call
 
     value = references(relation.fields)[0]
@@ -152,14 +152,14 @@ def _by_extremes(
 def _verdict(
     operand: Expression, bound: Callable[[int], Expression], function: str, is_all: bool
 ) -> Expression:
-    """The comparison by the number of values (0), of those not NULL (1), the smallest (2) and the
-    largest (3)."""
+    """The comparison, given aggregate 0 (number of values), 1 (number of values that are not NULL),
+    2 (smallest value) and 3 (largest value)."""
     zero = Literal(value=0, type=BIGINT)
     true, false, unknown = (Literal(value=value, type=BOOLEAN) for value in (True, False, None))
     if function in _ORDERED:
-        # For ALL the value that is hardest to fulfil decides, for ANY the easiest.
-        place = 3 if (function in ("gt", "ge")) is is_all else 2
-        decided = build.call(function, [operand, bound(place)])
+        # For ALL the value that is hardest to satisfy decides, for ANY the easiest.
+        extreme = 3 if (function in ("gt", "ge")) is is_all else 2
+        decided = build.call(function, [operand, bound(extreme)])
     else:
         decided = build.call(
             "or", [build.call("ne", [operand, bound(2)]), build.call("ne", [operand, bound(3)])]

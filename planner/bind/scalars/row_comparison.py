@@ -1,4 +1,4 @@
-"""Comparison of rows, `(a, b) < (c, d)`: field by field, the first fields that differ decide."""
+"""Comparison of rows, `(a, b) < (c, d)`: the first pair of fields that differs decides."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _STRICT = {"lt": "lt", "le": "lt", "gt": "gt", "ge": "gt"}
 def compared_rows(
     function: str, pairs: Sequence[tuple[Expression, Expression]], position: Position | None
 ) -> Expression:
-    """The BOOLEAN of the comparison `function` ("eq", "lt", "is_distinct" and so on) of two rows,
-    whose fields are `pairs`."""
+    """Binds the comparison `function` ("eq", "lt", "is_distinct" and so on) of two rows whose
+    fields are `pairs`."""
     strict = _STRICT.get(function)
     if strict is not None:
         return _ordered(function, strict, pairs, position)

@@ -1,6 +1,5 @@
-"""Binding of the scalars that few statements have: fields of rows, slices, operators on JSON,
-regular expressions and bits, TRY_CAST, OVERLAPS, and the functions whose arguments have words of
-their own."""
+"""Binding of rare scalars: fields of rows, slices, operators on JSON, regular expressions and bits,
+TRY_CAST, OVERLAPS, and functions with keywords among their arguments. Loaded on first use."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ _BINARY: dict[type, str] = {
 
 
 def special(bind: Bind, tree: Any, sql: str) -> Expression | None:
-    """The expression of a tree of these kinds; None where it is of another."""
+    """Binds a tree of one of these kinds; None for any other tree."""
     position = position_of(tree, sql)
     function = _BINARY.get(type(tree))
     if function is not None:
@@ -59,7 +58,7 @@ def _array(bind: Bind, tree: Any, position: Position | None) -> Expression:
 
 def _subscript(bind: Bind, tree: Any, position: Position | None) -> Expression:
     if len(tree.expressions) != 1:
-        raise NotSupportedError("a subscript takes one number", position=position)
+        raise NotSupportedError("a subscript is one number", position=position)
     if isinstance(tree.expressions[0], exp.Slice):
         return _slice(bind, tree, position)
     return build.call("subscript", [bind(tree.this), bind(tree.expressions[0])], position)
@@ -70,7 +69,7 @@ def _at_time_zone(bind: Bind, tree: Any, position: Position | None) -> Expressio
 
 
 def _slice(bind: Bind, tree: Any, position: Position | None) -> Expression:
-    """`a[i:j]`; what is left out is NULL."""
+    """`a[i:j]`; an absent bound is NULL."""
     part = tree.expressions[0]
     nothing = Literal(value=None, type=BIGINT)
     bounds = [
@@ -87,10 +86,10 @@ def _regexp_ignoring_case(bind: Bind, tree: Any, position: Position | None) -> E
 
 def _escape(bind: Bind, tree: Any, position: Position | None) -> Expression:
     matching = tree.this
-    parts = [bind(part) for part in (matching.this, matching.expression, tree.expression)]
+    operands = [bind(operand) for operand in (matching.this, matching.expression, tree.expression)]
     if isinstance(matching, exp.SimilarTo):
-        return build.call("similar_to", parts, position)
-    matched = build.call("ilike" if isinstance(matching, exp.ILike) else "like", parts, position)
+        return build.call("similar_to", operands, position)
+    matched = build.call("ilike" if isinstance(matching, exp.ILike) else "like", operands, position)
     return build.call("not", [matched], position) if matching.args.get("negate") else matched
 
 
@@ -108,8 +107,11 @@ def _try_cast(bind: Bind, tree: Any, position: Position | None) -> Expression:
 
 
 def _overlaps(bind: Bind, tree: Any, position: Position | None) -> Expression:
-    """(s1, e1) OVERLAPS (s2, e2): half-open periods in which start and end may be the other way
-    round; an end may be an interval. One with start = end is a point."""
+    """(s1, e1) OVERLAPS (s2, e2).
+
+    The periods are half-open. Start and end may be swapped, and an end may be an interval. A period
+    with start = end is a point.
+    """
     periods = []
     for side in (tree.this, tree.expression):
         if not isinstance(side, exp.Tuple) or len(side.expressions) != 2:
@@ -125,16 +127,16 @@ def _overlaps(bind: Bind, tree: Any, position: Position | None) -> Expression:
 
 
 def is_json(bind: Bind, tree: Any, position: Position | None) -> Expression:
-    """x IS JSON [VALUE | OBJECT | ARRAY | SCALAR]"""
+    """Binds x IS JSON [VALUE | OBJECT | ARRAY | SCALAR]."""
     kind = tree.expression.this
     word = Literal(value=str(kind).lower() if isinstance(kind, str) else "value", type=VARCHAR)
     return build.call("is_json", [bind(tree.this), word], position)
 
 
 def fields_of(row: Expression, position: Position | None) -> list[tuple[Expression, str]]:
-    """`(row).*`: each field, and its name."""
+    """The fields of `(row).*`, each with its name."""
     if row.type.kind is not Kind.ROW:
-        raise ProgrammingError(f"* takes the fields of a ROW, not of {row.type}", position=position)
+        raise ProgrammingError(f".* needs a ROW, not {row.type}", position=position)
     names = [Literal(value=name, type=VARCHAR, position=position) for name, _ in row.type.fields]
     return [(build.call("field", [row, name], position), str(name.value)) for name in names]
 
@@ -142,7 +144,7 @@ def fields_of(row: Expression, position: Position | None) -> list[tuple[Expressi
 def worded_call(
     bind: Bind, tree: Any, name: str, arguments: list[Any], position: Position | None
 ) -> Expression:
-    """A call of a JSON function, MAP[…] or X'…'."""
+    """Binds a call of a JSON function, MAP[…] or X'…'."""
     if name == "X'":
         return binary_literal(tree, position)
     if name == "MAP[":
@@ -155,13 +157,13 @@ def worded_call(
 
 
 def binary_literal(tree: Any, position: Position | None) -> Expression:
-    """X'ff'"""
+    """Binds X'ff'."""
     digits = "".join(tree.expressions[0].name.split())
     try:
         return Literal(value=bytes.fromhex(digits), type=VARBINARY, position=position)
     except ValueError:
         raise ProgrammingError(
-            f"X'{tree.expressions[0].name}' is no binary value",
+            f"X'{tree.expressions[0].name}' is not a binary value",
             hint="write pairs of the digits 0-9 and a-f",
             position=position,
         ) from None

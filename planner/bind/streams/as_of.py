@@ -1,5 +1,5 @@
-"""Binding of ASOF JOIN and of FOR SYSTEM_TIME AS OF: equalities are keys, and one comparison of
-times picks the row."""
+"""Binding of ASOF JOIN and of FOR SYSTEM_TIME AS OF: equalities become keys, and one comparison of
+times selects the row."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def as_of(
     position: Position | None,
     is_temporal: bool = False,
 ) -> Relation:
-    """The join whose condition has equalities between the sides and one comparison of their
+    """The join of a condition that has equalities between the sides and one comparison of their
     times."""
     name = "FOR SYSTEM_TIME AS OF" if is_temporal else "ASOF JOIN"
     if kind not in (JoinKind.INNER, JoinKind.LEFT):
@@ -38,14 +38,14 @@ def as_of(
     width = len(left.fields)
     keys: list[tuple[Expression, Expression]] = []
     times: list[tuple[str, Expression, Expression]] = []
-    for part in conjuncts(condition):
-        found = _sides(part, width)
+    for conjunct in conjuncts(condition):
+        found = _sides(conjunct, width)
         if found is None or (found[0] != "eq" and times):
             raise NotSupportedError(
-                f"{name} takes equalities between both sides"
+                f"{name} accepts equalities between both sides"
                 + ("" if is_temporal else " and one comparison of their times"),
                 hint="put other conditions into WHERE" if found is None else _HINT,
-                position=part.position or position,
+                position=conjunct.position or position,
             )
         if found[0] == "eq":
             keys.append((found[1], found[2]))
@@ -73,16 +73,17 @@ def as_of(
     )
 
 
-def _sides(part: Expression, width: int) -> tuple[str, Expression, Expression] | None:
-    """The comparison of a conjunct, turned so that the left side's expression comes first."""
-    if not isinstance(part, Call) or part.function not in _FLIPPED:
+def _sides(conjunct: Expression, width: int) -> tuple[str, Expression, Expression] | None:
+    """The comparison of a conjunct, flipped if necessary so that the left side's expression comes
+    first; None for any other conjunct."""
+    if not isinstance(conjunct, Call) or conjunct.function not in _FLIPPED:
         return None
-    first, second = part.arguments
+    first, second = conjunct.arguments
     if first.type != second.type or first.type.is_nested:
         return None
     for function, mine, other in (
-        (part.function, first, second),
-        (_FLIPPED[part.function], second, first),
+        (conjunct.function, first, second),
+        (_FLIPPED[conjunct.function], second, first),
     ):
         reads, others = columns_of(mine), columns_of(other)
         if reads and others and max(reads) < width <= min(others):
@@ -91,14 +92,14 @@ def _sides(part: Expression, width: int) -> tuple[str, Expression, Expression] |
 
 
 def version_of(tree: Any, position: Position | None) -> Any:
-    """The expression of a table's FOR SYSTEM_TIME AS OF."""
+    """The expression after FOR SYSTEM_TIME AS OF."""
     version = tree.args["version"]
     if (
         version.name.upper() != "TIMESTAMP"
         or str(version.args.get("kind") or "").upper() != "AS OF"
     ):
         raise NotSupportedError(
-            "of the versions of a table only FOR SYSTEM_TIME AS OF is supported",
+            "only FOR SYSTEM_TIME AS OF is supported to select a version of a table",
             hint="write JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency",
             position=position,
         )
@@ -106,20 +107,20 @@ def version_of(tree: Any, position: Position | None) -> Any:
 
 
 def at_version(
-    left: Relation, right: Relation, moment: Expression, on: Expression, position: Position | None
+    left: Relation, right: Relation, instant: Expression, on: Expression, position: Position | None
 ) -> Expression:
-    """The condition of a join with the version of the right side that was valid at `moment`, over
-    the columns of both."""
+    """The condition of a join with the version of the right side that was valid at `instant`, over
+    the columns of both sides."""
     width = len(left.fields)
-    place = _time_column(right)
-    if place is None:
+    time = _time_column(right)
+    if time is None:
         raise ProgrammingError(
             "FOR SYSTEM_TIME AS OF needs a table with an event time",
-            detail="nothing says from when on a row of it is valid",
+            detail="no column has the time from which a row is valid",
             hint="add WATERMARK FOR to its CREATE MAPPING, or write ASOF JOIN … ON a.ts >= b.ts",
             position=position,
         )
-    later = build.call("ge", [moment, shift(column(right.fields, place), width)], position)
+    later = build.call("ge", [instant, shift(column(right.fields, time), width)], position)
     return build.call("and", [on, later], position)
 
 
@@ -130,7 +131,7 @@ def _time_column(relation: Relation) -> int | None:
             if relation.table.event_time is None
             else relation.columns.index(relation.table.event_time.column)
         )
-    places: Sequence[int] = [
-        place for place, bound in sorted(time_bounds(relation).items()) if not bound.offset
+    positions: Sequence[int] = [
+        position for position, bound in sorted(time_bounds(relation).items()) if not bound.offset
     ]
-    return places[0] if places else None
+    return positions[0] if positions else None

@@ -1,4 +1,4 @@
-"""TABLE(CHANGES(TABLE t)): the changes of a table as a stream."""
+"""Binding of TABLE(CHANGES(TABLE t)): the changes of a table as a stream."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def changes_of(binder: StatementBinder, arguments: list[Any], position: Position
     table = named_table(tree) if isinstance(tree, exp.Subquery) else None
     if table is None:
         raise ProgrammingError(
-            "CHANGES takes the name of one mapping",
+            "CHANGES needs the name of one mapping",
             hint="write TABLE(CHANGES(TABLE m))",
             position=position,
         )
@@ -36,7 +36,7 @@ def changes_of(binder: StatementBinder, arguments: list[Any], position: Position
     if stream is None:
         kind = "a view" if isinstance(found, View) else f"of type {found.table.connector}"
         raise NotSupportedError(
-            f'CHANGES doesn\'t know the changes of "{found.name}", which is {kind}',
+            f'CHANGES can\'t read "{found.name}", which is {kind}: it records no changes',
             hint="name a mapping of TYPE IMap",
             position=position,
         )

@@ -1,8 +1,8 @@
-"""Binding of EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO: they go to the aggregation of the
+"""Binding of EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO, which apply to the aggregation of the
 SELECT that they end.
 
-LATE DATA INTO may also go to a window or an ORDER BY: to the lowest, for what it gives is in time
-for those above; or to the joins of streams.
+LATE DATA INTO can also apply to a window or an ORDER BY, or to the joins of streams. Of several
+windows and ORDER BYs it is the lowest, because its output is in time for the operators above.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 def with_emission(
     binder: StatementBinder, relation: Relation, clauses: EmissionClauses
 ) -> Relation:
-    """The relation of the SELECT, its aggregation told when to give results, or what else may find
-    rows late where they go. NotSupportedError where it has none."""
+    """The relation of the SELECT, with its clauses added to the aggregation that emits results, or
+    to the operator that can find rows late. NotSupportedError if there is no such operator."""
     found = _lowest(relation, clauses)
     if (
         found is None
@@ -58,7 +58,7 @@ def with_emission(
         and clauses.every is None
         and clauses.lateness is None
     ):
-        # Loaded on first use: few joins have it.
+        # Loaded on first use: few joins have late outputs.
         from runnel.planner.bind.streams.late_joins import (
             has_joins,
             with_late_of_joins,
@@ -77,8 +77,8 @@ def with_emission(
 
 
 def check_told(relation: Relation, clauses: EmissionClauses) -> None:
-    """NotSupportedError where a rewrite has lost the join that was to say where its late rows go;
-    `relation` is the result."""
+    """Raises NotSupportedError if a rewrite has lost the join with the late output; `relation` is
+    the result of the rules."""
     if clauses.late_table is None or not relation.is_unbounded:
         return
     for node in walk(relation):
@@ -89,15 +89,15 @@ def check_told(relation: Relation, clauses: EmissionClauses) -> None:
             return
     raise NotSupportedError(
         "LATE DATA INTO can't follow the rows of this join",
-        detail="a subquery in its condition makes several joins of it",
+        detail="a subquery in its condition turns it into several joins",
         hint="leave LATE DATA INTO out, or put the condition into WHERE",
         position=clauses.late_table.position,
     )
 
 
 def _lowest(relation: Relation, clauses: EmissionClauses) -> Relation | None:
-    """The operator that the clauses are for: the aggregation, or if there is none the lowest window
-    or ORDER BY, which can only be told where late rows go."""
+    """The operator that the clauses apply to: the aggregation, else the lowest window or ORDER BY,
+    which can only have a late output."""
     only_late = clauses.every is None and clauses.lateness is None
     found: Relation | None = None
     while isinstance(relation, Project | Filter) or (only_late and _keeps_time(relation)):
@@ -114,10 +114,10 @@ def _keeps_time(relation: Relation) -> TypeGuard[Window | Sort | Limit]:
 def _nothing_to_tell(relation: Relation, clauses: EmissionClauses) -> NotSupportedError:
     if clauses.every is not None or clauses.lateness is not None:
         return NotSupportedError(
-            "EMIT EVERY and ALLOWED LATENESS go with GROUP BY over windows",
+            "EMIT EVERY and ALLOWED LATENESS need GROUP BY over windows",
             detail=(
-                "the SELECT that they end has no aggregation, or has DISTINCT, OVER, ORDER BY or "
-                "LIMIT above it"
+                "the SELECT before these clauses has no aggregation, or has DISTINCT, OVER, "
+                "ORDER BY or LIMIT above it"
             ),
             hint=(
                 "put the aggregation into this SELECT: SELECT window_end, COUNT(*) … "
@@ -126,16 +126,16 @@ def _nothing_to_tell(relation: Relation, clauses: EmissionClauses) -> NotSupport
             position=clauses.position,
         )
     return NotSupportedError(
-        "LATE DATA INTO goes with GROUP BY over windows, joins of streams, OVER, "
+        "LATE DATA INTO is supported for GROUP BY over windows, joins of streams, OVER, "
         "DISTINCT ON and ORDER BY",
-        detail="for nothing else a row can be late: all others take rows as they come",
+        detail="no other operator finds rows late: they accept rows in any order",
         hint="leave LATE DATA INTO out",
         position=clauses.position,
     )
 
 
 def _asks_a_stream(relation: Relation) -> bool:
-    """Whether a SELECT has a subquery over a stream, beside which nothing else groups or sorts."""
+    """Whether a SELECT has a subquery over a stream, and neither groups nor sorts."""
     while isinstance(relation, Project | Filter):
         found = (item for own in relation.own_expressions for item in expression_walk(own))
         if any(isinstance(item, SUBQUERIES) and item.relation.is_unbounded for item in found):
@@ -172,7 +172,7 @@ def _told(binder: StatementBinder, relation: Aggregate, clauses: EmissionClauses
 
 
 def _columns_of_from(relation: Relation) -> Sequence[Column]:
-    """The columns of the rows that are grouped, without those that grouping sets add."""
+    """The columns of the rows that are grouped, without the columns that grouping sets add."""
     found = references(relation.fields)
     expanded = relation.parts[0] if isinstance(relation, Union) else relation
     if isinstance(expanded, Expand) and expanded.of_sets:
@@ -185,8 +185,8 @@ def _columns_of_from(relation: Relation) -> Sequence[Column]:
 def _diverting(
     binder: StatementBinder, relation: Window | Sort, name: Name, position: Position | None
 ) -> Relation:
-    """Late rows have the columns of FROM, also where the select list stands below: they are taken
-    past it."""
+    """The operator with a late output. Late rows have the columns of FROM: if the select list is
+    below the operator, it passes them through."""
     emission = Emission(every=None, lateness=Literal(value=0, type=BIGINT), position=position)
     below = relation.input
     if not isinstance(below, Project):
@@ -200,16 +200,16 @@ def _diverting(
         names=(*below.names, *(field.name for field in source.fields)),
     )
     emission = _with_late_rows(binder, emission, name, references(both.fields)[width:])
-    told = replace(relation, input=both, emission=emission)
-    added = range(len(both.fields), len(told.fields))
-    return project_columns(told, [*range(width), *added])
+    with_output = replace(relation, input=both, emission=emission)
+    added = range(len(both.fields), len(with_output.fields))
+    return project_columns(with_output, [*range(width), *added])
 
 
 def _constant(binder: StatementBinder, tree: Any, clause: str) -> Literal:
     value = fold(ExpressionBinder(binder, Scope(), clause).bind(tree))
     if not isinstance(value, Literal) or value.value is None:
         raise NotSupportedError(
-            f"{clause} takes a constant",
+            f"{clause} needs a constant",
             hint="write INTERVAL '1' SECOND",
             position=position_of(tree, binder.sql),
         )
@@ -221,7 +221,7 @@ def _every(binder: StatementBinder, tree: Any) -> int:
     every = value.value // timedelta(microseconds=1) if value.type.kind is Kind.INTERVAL else 0
     if every <= 0:
         raise ProgrammingError(
-            "EMIT EVERY takes a positive interval of days or less",
+            "EMIT EVERY needs a positive interval of days or less",
             hint="write EMIT EVERY INTERVAL '1' SECOND",
             position=position_of(tree, binder.sql),
         )
@@ -235,7 +235,7 @@ def _lateness(binder: StatementBinder, tree: Any) -> Literal:
         timedelta(0) if is_interval else 0
     ):
         raise ProgrammingError(
-            "ALLOWED LATENESS takes an interval of days or less, or a number for an integer time "
+            "ALLOWED LATENESS needs an interval of days or less, or a number for an integer time "
             "column, not negative",
             hint="write ALLOWED LATENESS INTERVAL '10' SECOND",
             position=position_of(tree, binder.sql),
@@ -260,7 +260,7 @@ def _late_table(binder: StatementBinder, name: Name) -> WritableTable:
 
 
 def _inserts(binder: StatementBinder, name: Name) -> bool:
-    """Late rows are added; to a map, where the same key may come again, they are put."""
+    """Whether late rows are inserted. Into a map, where a key may occur again, they are put."""
     table = getattr(binder.lookup(name.text, name.position), "table", None)
     modes = (
         table.write_modes if isinstance(table, WritableTable) else frozenset((WriteMode.INSERT,))
@@ -271,20 +271,21 @@ def _inserts(binder: StatementBinder, name: Name) -> bool:
 def _matched(
     table: WritableTable, name: Name, found: Sequence[Column]
 ) -> tuple[tuple[int, ...], list[Expression]]:
-    """The mapping's columns, and for each the column of the late rows: by name where all are found,
-    else by position."""
+    """The mapping's columns, each with a column of the late rows: by name if all names match, else
+    by position if none does and the numbers of columns are equal."""
     targets = tuple(i for i, column in enumerate(table.columns) if not column.hidden)
     by_name = {column.name.lower(): column for column in reversed(found)}
-    wanted = [table.columns[i].name for i in targets]
-    if all(item.lower() in by_name for item in wanted):
-        return targets, [by_name[item.lower()] for item in wanted]
+    targets_by_name = [table.columns[i].name for i in targets]
+    if all(item.lower() in by_name for item in targets_by_name):
+        return targets, [by_name[item.lower()] for item in targets_by_name]
     plain = [column for column in found if column.name not in WINDOW_COLUMNS]
-    if not any(item.lower() in by_name for item in wanted) and len(plain) == len(targets):
+    no_match = not any(item.lower() in by_name for item in targets_by_name)
+    if no_match and len(plain) == len(targets):
         return targets, list(plain)
-    missing = ", ".join(f'"{item}"' for item in wanted if item.lower() not in by_name)
+    missing = ", ".join(f'"{item}"' for item in targets_by_name if item.lower() not in by_name)
     raise ProgrammingError(
-        f'mapping "{name.text}" can\'t take the late rows: they have no column {missing}',
+        f'mapping "{name.text}" can\'t store the late rows: they have no column {missing}',
         detail="late rows have the columns " + ", ".join(f'"{column.name}"' for column in found),
-        hint="give the mapping columns with these names, or as many as there are, in their order",
+        hint="use a mapping with these column names, or with as many columns in this order",
         position=name.position,
     )

@@ -1,8 +1,8 @@
 """Binding of LATE DATA INTO for joins of streams.
 
-A late row is a row of one side: a column of the mapping takes the side's column of that name, and
-NULL where the side has none. Of several joins each is told of the streams that it joins, so that a
-row is written once.
+A late row is a row of one side: a column of the mapping is filled from the side's column of that
+name, and with NULL if the side has none. Of several joins, each has the late output of the streams
+that it joins itself, so that a row is written once.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from runnel.relation.streams import AsOfJoin
 
 
 def with_subqueries_as_joins(relation: Relation) -> Relation:
-    """The SELECT with joins in the place of subqueries. The rows of a subquery have all columns of
-    its stream, as its late rows may go to a mapping that has them."""
+    """The SELECT with its subqueries rewritten as joins. The rows of a subquery keep all columns of
+    its stream, because the mapping of the late rows may have them."""
     return _with_columns_of_streams(subqueries_to_joins(relation))
 
 
@@ -49,8 +49,8 @@ def _with_columns_of_streams(relation: Relation) -> Relation:
 
 
 def _with_columns(side: Relation) -> Relation:
-    """The columns of what is projected come last, so that the others stay where they are, and are
-    found by their names."""
+    """The side with its input's columns added at the end, so that they are found by name and the
+    positions of its own columns are unchanged."""
     if not isinstance(side, Project):
         return side
     columns = references(side.input.fields)
@@ -59,31 +59,29 @@ def _with_columns(side: Relation) -> Relation:
 
 
 def has_joins(relation: Relation) -> bool:
-    """Whether a SELECT joins, and neither groups nor sorts above that."""
+    """Whether a SELECT has a join, and neither groups nor sorts above it."""
     return _is_join(_below(relation))
 
 
 def with_late_of_joins(relation: Relation, table: WritableTable, name: Name) -> Relation:
-    """The SELECT, its joins of streams told where their late rows go. NotSupportedError where there
-    is a stream, but no join of two; ProgrammingError where the mapping can't take the rows."""
+    """The SELECT, with late outputs in its joins of streams. NotSupportedError if there is a stream
+    but no join of two streams; ProgrammingError if the mapping can't store the rows."""
     targets = tuple(i for i, column in enumerate(table.columns) if not column.hidden)
     sides = _streams(relation)
     known = {field.name.lower() for side in sides for field in side.fields}
     missing = [table.columns[i].name for i in targets if table.columns[i].name.lower() not in known]
     if sides and missing:
         raise ProgrammingError(
-            f'mapping "{name.text}" can\'t take the late rows: they have no column '
+            f'mapping "{name.text}" can\'t store the late rows: they have no column '
             + ", ".join(f'"{item}"' for item in missing),
             detail="late rows have the columns "
             + " or ".join(f"({_names(side)})" for side in sides),
-            hint=(
-                "give the mapping columns with the names of columns of the streams that are joined"
-            ),
+            hint=("declare columns in the mapping with the names of columns of the joined streams"),
             position=name.position,
         )
     if not sides and relation.is_unbounded:
         raise NotSupportedError(
-            "LATE DATA INTO goes with joins of two streams, GROUP BY over windows, OVER, "
+            "LATE DATA INTO is supported for joins of two streams, GROUP BY over windows, OVER, "
             "DISTINCT ON and ORDER BY",
             detail="a stream that is joined with a table has no late rows",
             hint="leave LATE DATA INTO out",
@@ -107,7 +105,7 @@ def _waits(join: Join | AsOfJoin) -> bool:
 
 
 def _streams(relation: Relation) -> list[Relation]:
-    """The sides of the joins of two streams that are no such joins themselves."""
+    """The sides of the joins of two streams, except sides that are such joins themselves."""
     join = _below(relation)
     if not _is_join(join):
         return []
@@ -143,23 +141,23 @@ def _told(
 def _values(
     side: Relation, table: WritableTable, targets: tuple[int, ...], name: Name
 ) -> tuple[Expression, ...]:
-    """What the columns of the mapping get of a late row of a side."""
+    """The values of the mapping's columns for a late row of a side."""
     by_name = {column.name.lower(): column for column in reversed(references(side.fields))}
     keys = set(table.key_columns) if isinstance(table, KeyedTable) else set()
     found: list[Expression] = []
-    for place in targets:
-        target = table.columns[place]
+    for index in targets:
+        target = table.columns[index]
         source = by_name.get(target.name.lower())
         if source is not None:
             found.append(build.assign(source, target.type, target.name))
-        elif place in keys:
+        elif index in keys:
             raise ProgrammingError(
-                f'mapping "{name.text}" can\'t take the late rows of both streams: its key '
+                f'mapping "{name.text}" can\'t store the late rows of both streams: its key '
                 f'"{target.name}" is a column of one '
                 "only",
-                detail=f"the other one has the columns ({_names(side)})",
+                detail=f"the other stream has the columns ({_names(side)})",
                 hint=(
-                    "give the mapping a key that both have, or a connector without keys, "
+                    "use a key column that both streams have, or a connector without keys, "
                     "such as TYPE File"
                 ),
                 position=name.position,

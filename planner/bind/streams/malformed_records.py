@@ -1,4 +1,4 @@
-"""'onError' = 'divert:mapping': the mapping that takes the records that a source can't read."""
+"""Binding of 'onError' = 'divert:mapping': the output for records that a source can't read."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ START = Position(1, 1, 0)
 
 
 def divert_of(binder: StatementBinder, table: ReadableTable, position: Position | None) -> Divert:
-    """The way of a table's malformed records. Columns match by name; other columns of the mapping
-    become NULL."""
+    """The output of a table's malformed records. Columns match by name; other columns of the
+    mapping become NULL."""
     assert table.divert_to is not None
     name = Name(table.divert_to, position or START)
     found = binder.lookup(name.text, name.position)
@@ -30,23 +30,23 @@ def divert_of(binder: StatementBinder, table: ReadableTable, position: Position 
     )
     mode = WriteMode.SINK if WriteMode.SINK in modes else WriteMode.INSERT
     written = writable(binder, name, mode)
-    places, fields = [], []
-    for place, column in enumerate(written.columns):
+    indexes, fields = [], []
+    for index, column in enumerate(written.columns):
         if column.name.lower() in FIELDS:
             if column.type != VARCHAR:
                 raise ProgrammingError(
-                    f'column "{column.name}" of "{name.text}", to which "{table.name}" diverts '
-                    "malformed records, must be "
+                    f'column "{column.name}" of "{name.text}", the mapping for malformed records '
+                    f'of "{table.name}", must be '
                     f"VARCHAR, not {column.type}",
                     position=position,
                 )
-            places.append(place)
+            indexes.append(index)
             fields.append(column.name.lower())
     if not fields:
         raise ProgrammingError(
-            f'"{name.text}", to which "{table.name}" diverts malformed records, '
+            f'"{name.text}", the mapping for malformed records of "{table.name}", '
             "has no column for them",
-            hint="give it some of the columns place, record and reason, all VARCHAR",
+            hint="declare some of the columns place, record and reason in it, all VARCHAR",
             position=position,
         )
-    return Divert(written, SinkRequest(mode, tuple(places)), tuple(fields))
+    return Divert(written, SinkRequest(mode, tuple(indexes)), tuple(fields))

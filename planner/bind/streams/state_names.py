@@ -1,5 +1,5 @@
-"""`SELECT /*+ STATE(name) */ …`: the name of what a SELECT of a job keeps, by which another query
-finds it again."""
+"""The hint `SELECT /*+ STATE(name) */ …`: a name for the state of a job's SELECT, by which another
+query finds the state again."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _NAME = re.compile(r"\(\s*([A-Za-z_]\w*)\s*\)\s*")
 
 
 def with_state_name(relation: Relation, tree: Any, sql: str) -> Relation:
-    """The relation of a SELECT, in which the steps that keep something have the name that its hint
-    gives, or an empty one; those of other SELECTs in it got theirs when these were bound."""
+    """Sets the state name in the steps of a SELECT that have state: the name in its hint, or "".
+    Steps of nested SELECTs already have a name."""
     return _named(relation, _name_of(tree, sql) or "")
 
 
@@ -27,7 +27,7 @@ def _named(node: Relation, name: str) -> Relation:
     inputs = tuple(_named(item, name) for item in node.inputs)
     if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
         node = node.with_inputs(inputs)
-    return replace(node, state_name=name) if node.state_name is None and _keeps(node) else node
+    return replace(node, state_name=name) if node.state_name is None and _has_state(node) else node
 
 
 def _name_of(tree: Any, sql: str) -> str | None:
@@ -48,7 +48,7 @@ def _name_of(tree: Any, sql: str) -> str | None:
     return name.group(1).lower()
 
 
-def _keeps(node: Relation) -> bool:
+def _has_state(node: Relation) -> bool:
     if isinstance(node, AssignWindows):
         return node.shape.kind is WindowKind.SESSION
     return isinstance(node, Aggregate | Join | AsOfJoin | Window | Sort)

@@ -1,8 +1,8 @@
 """Binding of IMPOSE_ORDER, TUMBLE, HOP, CUMULATE and SESSION in FROM.
 
-Their tables are queries by now, and a PARTITION BY is a call among the arguments: see
-`table_arguments`. Sizes are settled here, since the rest of the planner reasons with them: so they
-are constants, not parameters.
+At this point their tables are queries, and a PARTITION BY is a call among the arguments: see
+`table_arguments`. Sizes must be constants, not parameters, because the rest of the planner computes
+with them.
 """
 
 from __future__ import annotations
@@ -58,12 +58,17 @@ _EXAMPLES = {
 _LARGEST = 2**63 - 1
 
 MOST_WINDOWS = 1 << 32
-"""So many windows that a row is in are surely a mistake in units."""
+"""A row in more windows than this is refused: the sizes are surely in wrong units."""
 
 
 @frozen
 class _Call:
-    """A call with its arguments by name, and the keys of PARTITION BY."""
+    """A call of a window function.
+
+    name: in upper case.
+    arguments: sqlglot trees by parameter name.
+    keys: of PARTITION BY, as sqlglot trees.
+    """
 
     name: str
     arguments: dict[str, Any]
@@ -72,8 +77,10 @@ class _Call:
 
 
 class WindowBinder:
-    """Binds one item of FROM that is such a call, and those within it; `item` binds the tables that
-    they are over."""
+    """Binds calls of these functions in FROM, which may be nested.
+
+    item: binds the tables in their arguments.
+    """
 
     def __init__(
         self, binder: StatementBinder, item: Callable[[Any], Bound], outer: Scope | None
@@ -83,8 +90,8 @@ class WindowBinder:
         self._outer = outer
 
     def bind(self, tree: Any) -> Bound:
-        """The relation of a call, and its columns under the names of those of its input: a
-        `TABLE t` gives them its name."""
+        """The relation of a call. Its columns keep the names of the input's columns; for a
+        `TABLE t`, they are qualified by t."""
         call = self._call(tree)
         bound = self._input(call)
         time = self._time(call, bound)
@@ -116,7 +123,7 @@ class WindowBinder:
         if lag < 0:
             raise ProgrammingError(
                 "the lag of IMPOSE_ORDER can't be negative",
-                hint="it says how far a row may be behind the latest one",
+                hint="it is the maximum by which a row may be late",
                 position=self._at(call.arguments["lag"]),
             )
         if not bound.relation.never_ends:
@@ -137,7 +144,7 @@ class WindowBinder:
         assert found is not None
         name, arguments = found
         parameters = _PARAMETERS[name]
-        given: dict[str, Any] = {}
+        trees: dict[str, Any] = {}
         keys: tuple[Any, ...] | None = None
         named = False
         for argument in arguments:
@@ -154,36 +161,36 @@ class WindowBinder:
                     position=self._at(argument),
                 )
             else:
-                key, value = self._next_parameter(name, len(given), argument), argument
+                key, value = self._next_parameter(name, len(trees), argument), argument
             if key not in parameters:
                 raise ProgrammingError(
                     f'{name} has no argument "{key}"',
-                    hint=suggest(key, parameters, f"it takes {', '.join(parameters)}"),
+                    hint=suggest(key, parameters, f"its arguments are {', '.join(parameters)}"),
                     position=self._at(argument),
                 )
-            if key in given:
+            if key in trees:
                 raise ProgrammingError(
                     f'argument "{key}" of {name} is given twice', position=self._at(argument)
                 )
-            given[key] = value
-        missing = next((key for key in parameters if key not in given and key != "offset"), None)
+            trees[key] = value
+        missing = next((key for key in parameters if key not in trees and key != "offset"), None)
         if missing is not None:
             raise ProgrammingError(
                 f'{name} needs the argument "{missing}"',
                 hint=f"write {_EXAMPLES[name]}",
                 position=self._at(tree),
             )
-        return _Call(name, given, keys or (), self._at(tree))
+        return _Call(name, trees, keys or (), self._at(tree))
 
-    def _next_parameter(self, name: str, given: int, argument: Any) -> str:
+    def _next_parameter(self, name: str, count: int, argument: Any) -> str:
         parameters = _PARAMETERS[name]
-        if given == len(parameters):
+        if count == len(parameters):
             raise ProgrammingError(
-                f"{name} takes at most {len(parameters)} arguments",
+                f"{name} accepts at most {len(parameters)} arguments",
                 hint=f"write {_EXAMPLES[name]}",
                 position=self._at(argument),
             )
-        return parameters[given]
+        return parameters[count]
 
     def _keys(
         self, name: str, keys: list[Any], before: tuple[Any, ...] | None, tree: Any
@@ -227,7 +234,7 @@ class WindowBinder:
         if len(columns) != 1 or not isinstance(columns[0], exp.Column):
             raise ProgrammingError(
                 "you must specify a single ordering column",
-                hint="DESCRIPTOR takes the name of one column of the table",
+                hint="DESCRIPTOR needs the name of one column of the table",
                 position=self._at(tree),
             )
         column = columns[0]
@@ -255,35 +262,34 @@ class WindowBinder:
             raise ProgrammingError(
                 "the slide of HOP is larger than the size of its windows, "
                 "so rows between them would be lost",
-                hint="HOP takes the size first, then the slide",
+                hint="write the size first, then the slide",
                 position=self._at(call.arguments["slide"]),
             )
         if kind is WindowKind.CUMULATE and size % step:
             raise ProgrammingError(
                 "the window_size of CUMULATE must be a multiple of its step",
-                hint="CUMULATE takes the step first, then the size",
+                hint="write the step first, then the size",
                 position=self._at(call.arguments["window_size"]),
             )
         if step and size // step > MOST_WINDOWS:
             raise ProgrammingError(
                 f"every row would be in {size // step} windows",
-                hint="make the size less, or the step more",
+                hint="reduce the size, or increase the step",
                 position=call.position,
             )
-        # Windows repeat, and so do their offsets: none needs to be larger than the distance of two
-        # of them.
+        # Windows repeat with a period, so an offset is reduced to less than one period.
         period = step if kind is WindowKind.HOP else size
         return WindowShape(kind, size, step, sizes.get("offset", 0) % period)
 
     def _constant(self, call: _Call, key: str, time: Column) -> int:
-        """The value of a size, in the units of the time column."""
+        """The value of a size argument in the units of the time column."""
         tree = call.arguments[key]
         position = self._at(tree) or call.position
         value = fold(ExpressionBinder(self._binder, Scope(), call.name).bind(tree))
         if value.type.kind is Kind.INTERVAL_MONTH and time.type.is_temporal:
             raise ProgrammingError(
                 f'argument "{key}" of {call.name} can\'t be an interval of months or years',
-                hint="they differ in length: say it in days, as INTERVAL '30' DAY",
+                hint="months differ in length: use days, as in INTERVAL '30' DAY",
                 position=position,
             )
         is_number = time.type.is_integer and value.type.is_integer
@@ -328,8 +334,8 @@ def _remedy(time: Expression) -> str:
 
 
 def without_order(relation: Relation) -> tuple[Relation, int | None]:
-    """The relation without the order that its table, or a view of it, has: another one is to take
-    its place. The idle time-out, which is the mapping's, stays."""
+    """The relation without the imposed order of its table, or of a view of the table, which another
+    one replaces; and the mapping's idle timeout, which still applies."""
     if isinstance(relation, ImposeOrder):
         return without_order(relation.input)[0], relation.idle_timeout
     if isinstance(relation, Project | Filter):
@@ -339,8 +345,8 @@ def without_order(relation: Relation) -> tuple[Relation, int | None]:
 
 
 def named_table(tree: Any) -> Any:
-    """The table of `(SELECT * FROM table)`, which is what TABLE and a name have become; None for
-    another query."""
+    """The table of `(SELECT * FROM table)`, as which `TABLE name` was rewritten; None for any other
+    query."""
     query = tree.this
     if not isinstance(query, exp.Select) or any(
         tree.args.get(key) for key in ("alias", "joins", "order", "limit", "offset")

@@ -1,7 +1,7 @@
 """Binding of WATERMARK FOR in CREATE MAPPING: `column`, or `column - constant`.
 
-The columns of a mapping are known only once its connector has opened it, so whether the constant
-fits the column is found out there.
+The columns of a mapping are known only when its connector has opened it, so whether the constant
+fits the column's type is checked there.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _FORMS = (
     "write WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, AS ts - 5 for an integer column, or AS ts"
 )
 _LARGEST = 2**62
-"""No delay is longer: a watermark stays within int64."""
+"""The maximum delay, so that a watermark fits into int64."""
 
 
 def watermark_clause(watermark: MappingWatermark, sql: str) -> WatermarkClause:
-    """The column and its delay; an error with position for any other expression."""
+    """The column and its delay; an error with a position for any other expression."""
     column, value = watermark.column, unwrapped(watermark.value)
     lag, is_interval = 0, False
     if isinstance(value, exp.Sub):
@@ -32,18 +32,18 @@ def watermark_clause(watermark: MappingWatermark, sql: str) -> WatermarkClause:
         value = unwrapped(value.this)
     elif isinstance(value, exp.Add):
         raise ProgrammingError(
-            "a watermark can't run ahead of the event times",
+            "a watermark can't be ahead of the event times",
             hint=_FORMS,
             position=position_of(value, sql) or column.position,
         )
     position = position_of(value, sql) or column.position
     if not isinstance(value, exp.Column) or value.args.get("table") is not None:
         raise NotSupportedError(
-            "a watermark is the time column less a constant", hint=_FORMS, position=position
+            "a watermark must be the time column minus a constant", hint=_FORMS, position=position
         )
     if value.name.lower() != column.text.lower():
         raise ProgrammingError(
-            f'WATERMARK FOR "{column}" must be made of that column, not of "{value.name}"',
+            f'WATERMARK FOR "{column}" must use that column, not "{value.name}"',
             hint=_FORMS,
             position=position,
         )
@@ -57,7 +57,7 @@ def _constant(tree: Any, sql: str) -> tuple[int, bool]:
         if is_months:
             raise ProgrammingError(
                 "the delay of a watermark can't be an interval of months or years",
-                hint="they differ in length: say it in days, as INTERVAL '30' DAY",
+                hint="months differ in length: use days, as in INTERVAL '30' DAY",
                 position=position,
             )
         return _checked(lag, position), True

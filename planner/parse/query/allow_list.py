@@ -1,7 +1,7 @@
-"""The allow-list: which sqlglot nodes, with which of their arguments, the binder understands.
+"""The allow-list: the sqlglot nodes and arguments that the binder understands.
 
-Whatever isn't listed here is refused with its position, so that neither new syntax in a sqlglot
-release nor a clause that nobody thought of can be run as if it weren't there.
+Everything else is refused with its position. A clause that the binder ignores, for example one that
+a new sqlglot release parses, can therefore never run as if it were absent.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ _NODE_NAMES = {
     "JSONExtractScalar": "operator ->>",
     "Overlaps": "OVERLAPS",
     "Unicode": "a Unicode string",
-    "Concat": "a string literal in several parts",
+    "Concat": "a string literal in several segments",
     "ColumnDef": "a column list with types",
     "HavingMax": "HAVING within a function",
     "PositionalColumn": "a column by #",
@@ -208,7 +208,7 @@ _HINTS = {
     "operator #>>": "use JSON_VALUE(json, path)",
     "a struct literal": "use ROW(…)",
     "SIMILAR TO": "use LIKE or REGEXP_LIKE",
-    "a string literal in several parts": "use ||",
+    "a string literal in several segments": "use ||",
     "JSON before a literal": "use CAST('…' AS JSON)",
     "SELECT INTO": "use INSERT INTO … SELECT …",
     "TABLESAMPLE": "use WHERE RANDOM() < 0.1",
@@ -217,8 +217,8 @@ _HINTS = {
 
 
 def check(tree: Any, sql: str) -> None:
-    """NotSupportedError, naming the clause in SQL's words and with its position, for anything that
-    isn't on the list."""
+    """Raises an error, in SQL's words and with a position, for a node that is not on the list, has
+    an argument that is not on the list, or has a shape that `allowed_shapes` refuses."""
     for node in tree.walk():
         name = type(node).__name__
         allowed = ALLOWED.get(name)
@@ -226,8 +226,8 @@ def check(tree: Any, sql: str) -> None:
             raise refused(_NODE_NAMES.get(name, _sql_name(node)), _place_of(node, sql))
         for key, value in node.args.items():
             if value and key not in allowed:
-                place = value[0] if isinstance(value, list) else value
-                at = position_of(place, sql) if isinstance(place, exp.Expr) else None
+                first = value[0] if isinstance(value, list) else value
+                at = position_of(first, sql) if isinstance(first, exp.Expr) else None
                 what = _ARGUMENT_NAMES.get(
                     (name, key), f"{key.strip('_').upper()} in {name.upper()}"
                 )
@@ -239,7 +239,7 @@ def check(tree: Any, sql: str) -> None:
 
 
 def depth_of(tree: Any) -> int:
-    """How deep a tree is, where a chain of AND, of OR, of || or of set operations counts as one
+    """The depth of a tree, where a chain of AND, of OR, of || or of set operations counts as one
     level."""
     deepest = 0
     stack = [(tree, 1)]
@@ -262,8 +262,8 @@ def _sql_name(node: Any) -> str:
 
 
 def position_of(node: Any, sql: str) -> Position | None:
-    """Where a sqlglot node stands: from its first to its last part that has a place in the text;
-    None where no part has one (NULL and TRUE have none)."""
+    """The range in the text from a node's first to its last descendant with a position; None if no
+    descendant has one (NULL and TRUE have none)."""
     first, last = len(sql), -1
     for part in (node,) if isinstance(node, exp.Literal) else node.walk():
         start = part.meta_get("start")
@@ -276,7 +276,8 @@ def position_of(node: Any, sql: str) -> Position | None:
 
 
 def _place_of(node: Any, sql: str) -> Position | None:
-    """Where a node or the nearest node around it stands."""
+    """The position of a node, or of its nearest ancestor that has one; else the statement's
+    start."""
     while node is not None:
         position = position_of(node, sql)
         if position is not None:
@@ -286,11 +287,11 @@ def _place_of(node: Any, sql: str) -> Position | None:
 
 
 def function_call(node: Any) -> tuple[str, list[Any]] | None:
-    """The name in upper case and the arguments, both as written, of a function call; None where
-    `node` is something else.
+    """The name (in upper case) and the arguments of a function call, as written; None for any other
+    node.
 
     TRIM([LEADING | TRAILING | BOTH] [c FROM] s) is LTRIM, RTRIM or BTRIM with (s) or (s, c). The
-    arguments may be exp.Star, exp.Distinct or exp.Kwarg: see `parse_query`.
+    arguments may be exp.Star, exp.Distinct or exp.Kwarg: see `query`.
     """
     if isinstance(node, exp.Anonymous):
         return node.name.upper(), list(node.expressions)
@@ -304,7 +305,7 @@ def function_call(node: Any) -> tuple[str, list[Any]] | None:
 
 
 def unwrapped(tree: Any) -> Any:
-    """The tree without the parentheses around it."""
+    """The tree without its enclosing parentheses."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
     return tree

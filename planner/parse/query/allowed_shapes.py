@@ -1,5 +1,5 @@
-"""The second half of the allow-list: nodes whose class and arguments are on it, but not in every
-place or combination."""
+"""The second half of the allow-list: nodes on the list that are refused in some positions or
+combinations."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from sqlglot import exp
 
 
 class Complaint(NamedTuple):
-    """What is wrong with a node. `is_wrong`: no engine would take it; otherwise it is SQL that
-    Runnel hasn't."""
+    """The reason why a node is refused.
+
+    is_wrong: whether it is wrong in SQL (ProgrammingError); otherwise it is SQL that Runnel does
+        not support (NotSupportedError).
+    message: the error's message.
+    hint: the error's hint, or None.
+    """
 
     is_wrong: bool
     message: str
@@ -22,7 +27,7 @@ Verdict = Complaint | None
 
 
 def complaint(node: Any) -> Verdict:
-    """What is wrong with the shape of a node; None where it is fine."""
+    """The reason why the shape of a node is refused; None if it is allowed."""
     judge = _JUDGES.get(type(node).__name__)
     return None if judge is None else judge(node)
 
@@ -69,14 +74,14 @@ def _is(node: Any) -> Verdict:
 def _grouping_sets(node: Any) -> Verdict:
     name = {"Rollup": "ROLLUP", "Cube": "CUBE"}.get(type(node).__name__, "GROUPING SETS")
     if not isinstance(node.parent, exp.Group | exp.GroupingSets):
-        return _wrong(f"{name} can only stand in GROUP BY")
+        return _wrong(f"{name} is only allowed in GROUP BY")
     return None if node.expressions else _wrong(f"{name} lists nothing")
 
 
 def _window(node: Any) -> Verdict:
     if isinstance(node.parent, exp.Select) and node.arg_key == "windows":
         return None
-    return None if node.args.get("over") else _wrong("a window can't stand here")
+    return None if node.args.get("over") else _wrong("a window is not allowed here")
 
 
 def _window_spec(node: Any) -> Verdict:
@@ -143,7 +148,7 @@ def _star(node: Any) -> Verdict:
         and len(parent.expressions) == 1
     ):
         return None
-    return _wrong("* can't stand here", "* is for SELECT * and COUNT(*)")
+    return _wrong("* is not allowed here", "* is for SELECT * and COUNT(*)")
 
 
 def _array(node: Any) -> Verdict:
@@ -155,13 +160,13 @@ def _array(node: Any) -> Verdict:
         and len(node.expressions) != 1
         and any(isinstance(item, exp.Query) for item in node.expressions)
     ):
-        return _wrong("ARRAY takes one query", "write ARRAY(SELECT …)")
+        return _wrong("ARRAY accepts one query", "write ARRAY(SELECT …)")
     return None
 
 
 def _explode(node: Any) -> Verdict:
     if isinstance(node.parent, exp.Window | exp.Filter | exp.WithinGroup):
-        return _wrong("UNNEST is no aggregate or window function")
+        return _wrong("UNNEST is not an aggregate or window function")
     return None
 
 
@@ -212,7 +217,8 @@ def _set_operation(node: Any) -> Verdict:
         ):
             if operand.args.get(clause) is not None:
                 return _wrong(
-                    f"{name} in a part of {node.key.upper()} needs parentheses around that part"
+                    f"{name} in an operand of {node.key.upper()} needs parentheses around that "
+                    "operand"
                 )
     return None
 
@@ -231,7 +237,7 @@ def _alias(node: Any) -> Verdict:
     return (
         None
         if isinstance(node.parent, exp.Select | exp.Star)
-        else _wrong("an alias can't stand here")
+        else _wrong("an alias is not allowed here")
     )
 
 
@@ -270,7 +276,7 @@ def _kwarg(node: Any) -> Verdict:
     return (
         None
         if isinstance(node.parent, exp.Anonymous)
-        else _wrong("a named argument can't stand here")
+        else _wrong("a named argument is not allowed here")
     )
 
 
@@ -283,16 +289,16 @@ def _limit(node: Any) -> Verdict:
 def _order(node: Any) -> Verdict:
     if node.args.get("this") is None or isinstance(node.parent, exp.Anonymous):
         return None
-    return _wrong("ORDER BY can't stand here")
+    return _wrong("ORDER BY is not allowed here")
 
 
 def _data_type(node: Any) -> Verdict:
-    # sqlglot takes DATE 5 for a typed literal; the types that may stand there have been read
-    # before.
+    # sqlglot parses DATE 5 as a typed literal. The types that can precede a literal were parsed
+    # from the tokens before, and carry "sql_type".
     return (
         None
         if "sql_type" in node.meta
-        else _wrong("a type can't stand here", "write CAST(… AS type)")
+        else _wrong("a type is not allowed here", "write CAST(… AS type)")
     )
 
 

@@ -1,5 +1,5 @@
-"""Checks of a query's tokens before and after sqlglot's parser, which lets some wrong texts pass
-and reads over parts."""
+"""Checks of a query's tokens before and after sqlglot's parser, which accepts some wrong texts and
+skips some tokens."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _TIGHTER = ("||", "+", "-", "*", "/", "%", "^", "::", "[")
 
 
 def check_tokens(tokens: Sequence[Token], sql: str) -> None:
-    """Refuses what sqlglot's parser lets pass, or takes for something else: a comma before an end,
-    `a IS NULL + b` (where it loses IS or takes it for `a IS (NULL + b)`), `alias: expression`,
-    BigQuery's WITH OFFSET."""
+    """Refuses texts that sqlglot's parser accepts or misreads: a comma before a closing bracket or
+    a clause, `a IS NULL + b` (of which it drops IS, or which it reads as `a IS (NULL + b)`),
+    `alias: expression`, BigQuery's WITH OFFSET."""
     opened: list[bool] = []
     for index, token in enumerate(tokens):
         if token.token_type in _PLAIN:
@@ -65,17 +65,17 @@ def check_tokens(tokens: Sequence[Token], sql: str) -> None:
         else:
             is_wrong, blamed = word == ":" and not (opened and opened[-1]), token
         if is_wrong:
-            place = token if blamed is None else blamed
+            at = token if blamed is None else blamed
             raise ProgrammingError(
-                f'syntax error at "{sql[place.start : place.end + 1]}"',
+                f'syntax error at "{sql[at.start : at.end + 1]}"',
                 hint="put the test in parentheses" if after in _TIGHTER else None,
-                position=position_at(place, sql),
+                position=position_at(at, sql),
             )
 
 
 def _has_and(tokens: Sequence[Token]) -> bool:
-    """Whether AND comes before the bracket around is closed: a frame with BETWEEN needs it, and
-    sqlglot doesn't mind."""
+    """Whether AND follows before the enclosing bracket closes: a frame with BETWEEN needs it, and
+    sqlglot doesn't check."""
     depth = 0
     for token in tokens:
         if token.token_type is TokenType.AND and depth == 0:
@@ -152,13 +152,13 @@ _NAMED = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBE
 
 
 def check_nothing_lost(tokens: Sequence[Token], tree: Any, sql: str) -> None:
-    """Makes sure that every name, number and string of the rewritten tokens is in the tree: sqlglot
-    reads over some."""
+    """Raises ProgrammingError unless every name, number and string of the rewritten tokens is in
+    the tree: sqlglot skips some."""
     known = {node.meta_get("start") for node in tree.walk()}
     for index, token in enumerate(tokens):
         if token.token_type not in _NAMED or token.start in known or word_of(token) in _NOISE:
             continue
-        # `.5` loses its place, and INTERVAL '1 day' is taken apart.
+        # sqlglot drops the position of `.5`, and splits the text of INTERVAL '1 day'.
         if token.text.startswith(TYPE) or (
             index > 0 and word_of(tokens[index - 1]) in ("INTERVAL", ".")
         ):

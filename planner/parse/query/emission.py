@@ -1,4 +1,5 @@
-"""EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO, which end a SELECT, in this order."""
+"""The clauses EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO, in this order, at the end of a
+SELECT."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
 def split_emission(
     tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]
 ) -> tuple[Sequence[Token], EmissionClauses | None]:
-    """The tokens of the query before the clauses, and the clauses; None where there are none."""
+    """Splits the tokens into the query and its emission clauses; None if there are no clauses."""
     start = _first_clause(tokens)
     if start is None:
         return tokens, None
@@ -37,7 +38,7 @@ def split_emission(
     if not reader.at_end:
         if any(_stands_at(reader, clause) for clause in _CLAUSES):
             raise ProgrammingError(
-                f"{reader.peek()} {reader.peek(1)} stands in the wrong place",
+                f"{reader.peek()} {reader.peek(1)} is in the wrong position",
                 hint="the order is EMIT EVERY, ALLOWED LATENESS, LATE DATA INTO, each at most once",
                 position=reader.position,
             )
@@ -46,7 +47,7 @@ def split_emission(
 
 
 def _first_clause(tokens: Sequence[Token]) -> int | None:
-    """Where the clauses begin: outside of parentheses, behind FROM."""
+    """The index of the first clause: after FROM, outside of parentheses; None if there is none."""
     depth, has_from = 0, False
     for index, token in enumerate(tokens):
         kind = token.token_type
@@ -68,7 +69,7 @@ def _stands_at(reader: TokenReader, words: tuple[str, str]) -> bool:
 
 
 def _expression(reader: TokenReader, parameters: Mapping[int, int]) -> object:
-    """A constant that reaches to the next clause."""
+    """Parses a constant that reaches to the next clause or to the end."""
     start = reader.index
     while not reader.at_end and not any(_stands_at(reader, clause) for clause in _CLAUSES):
         reader.index += 1

@@ -1,5 +1,7 @@
-"""Conditions as elements of ROLLUP, CUBE and GROUPING SETS: sqlglot's parser reads them only within
-parentheses, so they get some, as tokens."""
+"""Parentheses around conditions in ROLLUP, CUBE and GROUPING SETS.
+
+sqlglot's parser reads a condition there only in parentheses, so they are inserted as tokens.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,14 @@ _CONDITIONS = {
 
 
 def with_parentheses(tokens: Sequence[Token]) -> list[Token]:
-    """The tokens with parentheses around those elements that are conditions."""
+    """The tokens with parentheses around each element that is a condition.
+
+    For ROLLUP(a, b > 1) the output is ROLLUP(a, (b > 1)): at the closing bracket, the last element
+    began at the token `b` and contained `>`.
+    """
     output: list[Token] = []
-    # For each bracket that is open: where the element begins in the output (None where elements are
-    # no matter), and whether it is a condition.
+    # For each open bracket: the index in the output of the current element's first token (None if
+    # the bracket is not a list of grouping elements), and whether that element is a condition.
     begins: list[int | None] = []
     conditions: list[bool] = []
     for number, token in enumerate(tokens):

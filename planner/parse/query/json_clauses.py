@@ -1,10 +1,11 @@
-"""The words within JSON functions, as arguments: sqlglot reads them in its own way, or not at all.
+"""The clauses of JSON functions, rewritten as arguments: sqlglot misreads or rejects them.
 
 `JSON_VALUE(j, p RETURNING t DEFAULT e ON EMPTY)` becomes JSON_VALUE(j, p, '\\0RETURNING', CAST(NULL
-AS t), '\\0DEFAULT', e, '\\0ON EMPTY'): a clause is a text that begins with a character that no SQL
-text can hold, followed by what belongs to it. `JSON_OBJECT(KEY k VALUE v, k : v)` becomes
-JSON_OBJECT(k, v, k, v). For aggregates, whose arguments may end with ORDER BY, the clause goes to
-the name: JSON_ARRAYAGG(x NULL ON NULL) is "JSON_ARRAYAGG NULL"(x). `bind_json` reads it all.
+AS t), '\\0DEFAULT', e, '\\0ON EMPTY'): a clause is a text argument that begins with a character
+that no SQL text can contain, followed by the clause's operand. `JSON_OBJECT(KEY k VALUE v, k : v)`
+becomes JSON_OBJECT(k, v, k, v). The arguments of an aggregate may end with ORDER BY, so its clause
+is appended to the name instead: JSON_ARRAYAGG(x NULL ON NULL) is "JSON_ARRAYAGG NULL"(x).
+`planner/bind/scalars/json.py` reads the result.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sqlglot.tokenizer_core import Token
 from runnel.planner.parse.tokens import TokenReader, word_of
 
 CLAUSE = "\0"
-"""Stands in front of a clause."""
+"""The first character of a clause."""
 
 PAIRS = frozenset({"JSON_OBJECT", "JSON_OBJECTAGG"})
 AGGREGATES = frozenset({"JSON_OBJECTAGG", "JSON_ARRAYAGG"})
@@ -56,22 +57,22 @@ _PHRASES = (
 
 
 class Output(Protocol):
-    """What the rewriter of tokens offers."""
+    """The operations of the token rewriter that this module uses."""
 
     def clause(self, token: Token, text: str, *, is_first: bool) -> None:
-        """Puts a clause out; `is_first`: no argument stands before it."""
+        """Appends a clause; `is_first`: it is the call's first argument."""
 
     def rename(self, suffix: str) -> None:
-        """Adds to the name of the function being read."""
+        """Appends to the name of the current function."""
 
     def comma(self, token: Token) -> None: ...
 
     def type_argument(self) -> None:
-        """Reads a type, and puts a NULL of it out."""
+        """Reads a type and appends a NULL of it."""
 
 
 def rewrite(function: str, reader: TokenReader, output: Output) -> bool:
-    """Rewrites what comes next where it is a clause of `function`; whether it was."""
+    """Rewrites the next tokens if they are a clause of `function`; returns whether they were."""
     before = word_of(reader.tokens[reader.index - 1])
     is_first = before == "("
     if function in PAIRS and _pair(reader, output, is_start=before in ("(", ",")):

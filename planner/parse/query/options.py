@@ -15,8 +15,8 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def split_options(tokens: Sequence[Token], sql: str) -> tuple[Sequence[Token], bool]:
-    """The tokens of the query before its OPTIONS, if it has any, and whether it may keep rows for
-    ever."""
+    """Splits off the OPTIONS of a query; returns the other tokens, and whether the options allow
+    unbounded state."""
     start = _start(tokens)
     if start is None:
         return tokens, False
@@ -41,13 +41,13 @@ def split_options(tokens: Sequence[Token], sql: str) -> tuple[Sequence[Token], b
 
 
 def _start(tokens: Sequence[Token]) -> int | None:
-    """Where OPTIONS with a list of texts stands that goes on to the end."""
+    """The index of an OPTIONS whose list of texts ends the query; None if there is none."""
     depth = 0
-    for place in range(len(tokens) - 1, 0, -1):
-        kind = tokens[place].token_type
+    for index in range(len(tokens) - 1, 0, -1):
+        kind = tokens[index].token_type
         depth += (kind is TokenType.R_PAREN) - (kind is TokenType.L_PAREN)
         if depth == 0:
-            first = tokens[min(place + 1, len(tokens) - 1)].token_type
+            first = tokens[min(index + 1, len(tokens) - 1)].token_type
             is_list = kind is TokenType.L_PAREN and first in (TokenType.STRING, TokenType.R_PAREN)
-            return place - 1 if is_list and word_of(tokens[place - 1]) == "OPTIONS" else None
+            return index - 1 if is_list and word_of(tokens[index - 1]) == "OPTIONS" else None
     return None

@@ -1,46 +1,45 @@
 """Queries and scalar expressions: from tokens to the sqlglot trees that the binder reads.
 
-Shapes that the binder meets, beside the plain ones (supported.py lists every node class and
-argument that can occur):
+`allow_list` has every node class and argument that can occur. Shapes that are not obvious:
 
-- a parameter is `exp.Parameter(this=Literal)`, its number (from 0) is `int(node.name)`;
-- a function call, aggregates too, is `exp.Anonymous(this=name as written, expressions=arguments as
-  written)`, or one of a few node classes with syntax of their own; `supported.function_call(node)`
-  gives (NAME, arguments) for all of them. `COUNT(*)` has an `exp.Star` argument; `f(DISTINCT a, b)`
-  has a single argument `exp.Distinct(expressions=[a, b])`; `f(a, b ORDER BY c)` has
-  `exp.Order(this=b, expressions=[exp.Ordered])` as its last argument (around the exp.Distinct, if
-  there is one), `f(a) WITHIN GROUP (ORDER BY c)` is
-  `exp.WithinGroup(this=f(a), expression=exp.Order)`; `f(…) FILTER (WHERE c)` is
-  `exp.Filter(this=f(…), expression=exp.Where(this=c))`; `f(name => x)` has
-  `exp.Kwarg(this=Var, expression=x)`;
-- `ROW(a, b)` is a call of ROW, `(a, b)` an `exp.Tuple`; CURRENT_DATE and its like are calls without
-  arguments;
-- `EXTRACT(year FROM t)` is EXTRACT('year', t), `SUBSTRING(s FROM i FOR n)` SUBSTRING(s, i, n),
-  `POSITION(x IN s)` POSITION(x, s);
-- `CAST(x AS t)` and `x::t` are `exp.Cast`, `supported.sql_type_of(cast.args["to"])` its type; a
-  typed literal such as DATE '2020-01-01' is an exp.Cast of a string literal too; `INTERVAL '1' DAY`
-  is `exp.Interval(this=Literal, unit=Var)`, or `unit=exp.IntervalSpan(this=Var, expression=Var)`
-  for HOUR TO MINUTE;
-- `a[i]` is `exp.Bracket(this=a, expressions=[i])`, i as written (from 1);
-- `exp.Ordered` has `desc` and `nulls_first`, the latter with our default (NULL smallest) where
-  nothing is written;
-- `a NOT LIKE b` is `exp.Like` with `negate`, likewise ILike; ESCAPE is an
-  `exp.Escape(this=Like, expression)` around; NOT IN, NOT BETWEEN and IS NOT are `exp.Not` around;
-  IS [NOT] DISTINCT FROM is NullSafeNEQ / NullSafeEQ;
-- a call with OVER is `exp.Window(this=call, partition_by, order, spec=exp.WindowSpec, alias=base,
-  over="OVER")`, the call within exp.Filter, exp.IgnoreNulls or exp.RespectNulls (these may also be
-  around its last argument); a definition of the WINDOW clause is an exp.Window whose `this` is its
-  name. Bounds of a frame are texts ("UNBOUNDED", "CURRENT ROW") or trees;
+- A parameter is `exp.Parameter(this=Literal)`; its number (from 0) is `int(node.name)`.
+- A function call, also of an aggregate, is `exp.Anonymous(this=name as written,
+  expressions=arguments as written)`, or one of a few node classes with a syntax of their own;
+  `allow_list.function_call(node)` returns (NAME, arguments) for all of them. `COUNT(*)` has an
+  `exp.Star` argument. `f(DISTINCT a, b)` has a single argument `exp.Distinct(expressions=[a, b])`.
+  `f(a, b ORDER BY c)` has `exp.Order(this=b, expressions=[exp.Ordered])` as its last argument
+  (around the exp.Distinct, if there is one). `f(a) WITHIN GROUP (ORDER BY c)` is
+  `exp.WithinGroup(this=f(a), expression=exp.Order)`. `f(…) FILTER (WHERE c)` is
+  `exp.Filter(this=f(…), expression=exp.Where(this=c))`. `f(name => x)` has
+  `exp.Kwarg(this=Var, expression=x)`.
+- `ROW(a, b)` is a call of ROW, `(a, b)` an `exp.Tuple`. CURRENT_DATE and similar words are calls
+  without arguments.
+- `EXTRACT(year FROM t)` is EXTRACT('year', t), `SUBSTRING(s FROM i FOR n)` is SUBSTRING(s, i, n),
+  `POSITION(x IN s)` is POSITION(x, s).
+- `CAST(x AS t)` and `x::t` are `exp.Cast`; `types.sql_type_of(cast.args["to"])` is the type. A
+  typed literal such as DATE '2020-01-01' is also an exp.Cast of a string literal.
+  `INTERVAL '1' DAY` is `exp.Interval(this=Literal, unit=Var)`; with HOUR TO MINUTE, the unit is
+  `exp.IntervalSpan(this=Var, expression=Var)`.
+- `a[i]` is `exp.Bracket(this=a, expressions=[i])`, i as written (from 1).
+- `exp.Ordered` has `desc` and `nulls_first`; if the text says nothing about NULLs, `nulls_first`
+  has Runnel's default (NULL is the smallest value).
+- `a NOT LIKE b` is `exp.Like` with `negate`, and ILIKE likewise. ESCAPE is an
+  `exp.Escape(this=Like, expression)` around it. NOT IN, NOT BETWEEN and IS NOT are `exp.Not` around
+  the positive form. IS [NOT] DISTINCT FROM is NullSafeNEQ / NullSafeEQ.
+- A call with OVER is `exp.Window(this=call, partition_by, order, spec=exp.WindowSpec, alias=base,
+  over="OVER")`. The call may be inside exp.Filter, exp.IgnoreNulls or exp.RespectNulls (the last
+  two may also be around its last argument). A definition in the WINDOW clause is an exp.Window
+  whose `this` is its name. The bounds of a frame are texts ("UNBOUNDED", "CURRENT ROW") or trees.
 - GROUP BY has exp.Rollup, exp.Cube, exp.GroupingSets and exp.Tuple (which may be empty) among its
-  `expressions`, or `all`;
-- a table function is `exp.Table(this=Anonymous, alias)`, `UNNEST(a) [WITH ORDINALITY] AS t(w[, o])`
-  is `exp.Unnest(expressions=[a], alias=TableAlias(this=t, columns=[w, o]),
-  offset=True)`; a comma in FROM is a Join without kind, side, `on` and `using`, a plain JOIN has
-  the kind INNER; a parenthesised join is `exp.Subquery(this=Table with joins)`;
-- LIMIT is `exp.Limit(expression)` or `exp.Fetch(count)`, the latter's `count` absent for one row;
-  both under `limit`;
-- AND, OR and set operations lean to the left and may be thousands deep: flatten them, don't
-  recurse.
+  `expressions`, or `all`.
+- A table function is `exp.Table(this=Anonymous, alias)`. `UNNEST(a) [WITH ORDINALITY] AS t(w[, o])`
+  is `exp.Unnest(expressions=[a], alias=TableAlias(this=t, columns=[w, o]), offset=True)`.
+- A comma in FROM is a Join without kind, side, `on` and `using`; a plain JOIN has the kind INNER.
+  A parenthesised join is `exp.Subquery(this=Table with joins)`.
+- LIMIT is `exp.Limit(expression)` or `exp.Fetch(count)`, both under `limit`; `count` is absent for
+  one row.
+- AND, OR and set operations lean to the left and can be thousands of levels deep: flatten them
+  instead of recursing.
 """
 
 from __future__ import annotations
@@ -61,11 +60,12 @@ from runnel.planner.parse.tokens import DIALECT, position_at, word_of
 from runnel.sqltypes import SqlType
 
 MAX_DEPTH = 100
-"""How deep parentheses, CASE and prefix operators may nest, and how deep a tree may be."""
+"""The maximum nesting of parentheses, CASE and prefix operators, and the maximum depth of a
+tree."""
 
 MAX_DOTS = 20
-"""How many names a chain such as `f(a).g(b).c` may have: sqlglot's time grows with the cube of
-it."""
+"""The maximum number of dots in a chain such as `f(a).g(b).c`: sqlglot's time grows with its
+cube."""
 
 _OPERANDS = {
     TokenType.VAR,
@@ -92,8 +92,7 @@ _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType
 
 
 def parse_query(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]) -> Any:
-    """The tree of a query: exp.Select, SetOperation, Values or Subquery. All errors have a
-    position."""
+    """Parses a query: exp.Select, SetOperation, Values or Subquery. All errors have a position."""
     tree = _parse(tokens, sql, parameters, None)
     if not isinstance(tree, exp.Query | exp.Values):
         raise ProgrammingError("a query was expected", position=position_at(tokens[0], sql))
@@ -103,7 +102,7 @@ def parse_query(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]
 def parse_expression(
     tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], end: Position
 ) -> Any:
-    """The tree of a scalar expression; `end` is where to complain if there are no tokens."""
+    """Parses a scalar expression; `end` is the position of the error if there are no tokens."""
     if not tokens:
         raise ProgrammingError("an expression is missing", position=end)
     return _parse(tokens, sql, parameters, exp.Condition)
@@ -132,7 +131,7 @@ def _parse(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], int
     except RecursionError:
         raise too_deep(Position.at(sql, tokens[0].start)) from None
     except (TypeError, ValueError, AttributeError, IndexError, KeyError) as error:
-        # The compiled build meets some malformed texts with such an error of its own.
+        # sqlglot's compiled build raises these for some malformed texts.
         raise ProgrammingError(
             "syntax error", detail=str(error), position=position_at(tokens[0], sql)
         ) from None
@@ -154,9 +153,11 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
 def _finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, int]) -> Any:
-    """The tree for the binder: parameters as exp.Parameter, types in place, marks gone from names
-    that aren't functions, the column names of UNNEST … WITH ORDINALITY together, VALUES after IN as
-    a query."""
+    """Turns sqlglot's tree into the one that the binder reads.
+
+    Parameters become exp.Parameter, types are filled in, marks are removed from names, the column
+    names of UNNEST … WITH ORDINALITY are collected, and VALUES after IN becomes a query.
+    """
     offsets = {number: offset for offset, number in parameters.items()}
     for node in list(tree.walk()):
         if isinstance(node, exp.Identifier):
@@ -189,8 +190,8 @@ def _finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, i
 
 
 def _put_in_place(old: Any, new: Any) -> None:
-    """As sqlglot's `replace`, which takes time for all nodes beside the old one: a list may have
-    thousands of parameters."""
+    """As sqlglot's `replace`, whose time is proportional to the number of siblings: a list may
+    have thousands of parameters."""
     parent, key, index = old.parent, old.arg_key, old.index
     if index is None:
         old.replace(new)
@@ -200,7 +201,7 @@ def _put_in_place(old: Any, new: Any) -> None:
 
 
 def _place_quantifier(node: Any) -> None:
-    """sqlglot takes ALL and SOME for functions where no query stands behind them."""
+    """Replaces a call of ALL, ANY or SOME: sqlglot parses them as functions if no query follows."""
     quantifier = {"ALL": exp.All, "ANY": exp.Any, "SOME": exp.Any}.get(node.name.upper())
     if quantifier is not None and len(node.expressions) == 1:
         node.replace(quantifier(this=node.expressions[0]))
@@ -220,31 +221,33 @@ _CLAUSE = re.compile(r"([A-Z ]+) (is not supported|lists )")
 def _clause_position(
     message: str, tokens: Sequence[Token], sql: str, near: Position | None
 ) -> Position | None:
-    """Where the keywords stand that a message names ("FOR UPDATE is not supported"), if they do:
-    the nodes of a tree know no keywords. Of several places, the one nearest to `near`."""
+    """The position of the keywords that a message names ("FOR UPDATE is not supported"), else
+    `near`: the nodes of a tree have no positions of keywords. Of several matches, the nearest to
+    `near`."""
     match = _CLAUSE.match(message)
     if match is None or near is None:
         return near
-    # Some tokens are two words.
+    # Some tokens have two words.
     words = [(word, token) for token in tokens for word in word_of(token).split() or [""]]
-    wanted = match[1].split()
+    keywords = match[1].split()
     found = [
         Position.at(
-            sql, words[at][1].start, words[at + len(wanted) - 1][1].end + 1 - words[at][1].start
+            sql, words[at][1].start, words[at + len(keywords) - 1][1].end + 1 - words[at][1].start
         )
-        for at in range(len(words) - len(wanted) + 1)
-        if [word for word, _ in words[at : at + len(wanted)]] == wanted
+        for at in range(len(words) - len(keywords) + 1)
+        if [word for word, _ in words[at : at + len(keywords)]] == keywords
     ]
-    return min(found, key=lambda place: _distance(place.offset, near), default=near)
+    return min(found, key=lambda match: _distance(match.offset, near), default=near)
 
 
 def _distance(offset: int, near: Position) -> int:
-    """How far a place is from a stretch of text; 0 within."""
+    """The distance of an offset from a range of the text; 0 inside it."""
     return max(near.offset - offset, offset - (near.offset + near.length), 0)
 
 
 def _check_nesting(tokens: Sequence[Token], sql: str) -> None:
-    """Refuses what would overflow the parser's stack, which is C's in the compiled build."""
+    """Refuses nesting that would overflow the parser's stack, which is C's in the compiled
+    build."""
     depth = run = joins = windows = dots = 0
     before = None
     for token in tokens:
@@ -273,7 +276,7 @@ _MAIN = ("SELECT", "VALUES", "TABLE", "FROM", "WITH", "(", "INSERT", "UPDATE", "
 
 
 def _check_with(tokens: Sequence[Token], sql: str) -> None:
-    """Refuses what stands after WITH and is no query: sqlglot would tell its log of it."""
+    """Refuses a WITH that is not followed by a query, for which sqlglot would write to its log."""
     depth = 0
     waiting: list[int] = []
     before = None
@@ -313,7 +316,7 @@ _EXPECTING = re.compile(r"^(?:Expecting|Expected) (.+?)(?: but got .*)?$")
 
 
 def _syntax_error(error: SqlglotError, tokens: Sequence[Token], sql: str) -> Error:
-    """A sqlglot error in our words, at the token that sqlglot blames."""
+    """A sqlglot error in Runnel's words, at the token that sqlglot blames."""
     details = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
     description = str(details.get("description") or str(error).partition("\n")[0])
     blamed = _blamed_token(details, tokens)
@@ -323,13 +326,13 @@ def _syntax_error(error: SqlglotError, tokens: Sequence[Token], sql: str) -> Err
             hint="write SELECT * FROM (VALUES …)",
             position=position_at(blamed or tokens[0], sql),
         )
-    wanted = _EXPECTING.match(description)
+    expected = _EXPECTING.match(description)
     detail: str | None
     if description.startswith("Required keyword"):
         detail = "an expression or a name is missing"
         blamed = None if blamed is None else _next_token(blamed, tokens)
-    elif wanted:
-        detail = f"expected {wanted.group(1).rstrip('.')}"
+    elif expected:
+        detail = f"expected {expected.group(1).rstrip('.')}"
         blamed = None if blamed is None else _next_token(blamed, tokens)
     elif description.startswith("Invalid expression"):
         detail = None
@@ -355,6 +358,6 @@ def _blamed_token(details: Mapping[str, Any], tokens: Sequence[Token]) -> Token 
 
 
 def _next_token(token: Token, tokens: Sequence[Token]) -> Token | None:
-    """The token after the last one that was understood, where something else was expected."""
+    """The token after the last one that sqlglot accepted."""
     index = tokens.index(token) + 1
     return tokens[index] if index < len(tokens) else None

@@ -1,26 +1,26 @@
-"""The rewriting of a query's tokens before sqlglot's parser sees them.
+"""The rewriting of a query's tokens before sqlglot's parser reads them.
 
-sqlglot knows some thousand functions: it renames them, reorders their arguments and takes some
-apart, and it drops what a type says beyond its name. So that a tree says what the user wrote,
+sqlglot knows about a thousand functions: it renames them, reorders their arguments and splits some,
+and it drops everything after a type's name. To make the tree say what the user wrote:
 
-- the name of every function call gets a mark in front, which makes it an exp.Anonymous with the
-  arguments as written;
-- a word that is a function without parentheses (CURRENT_DATE) becomes a call without arguments;
-- the word syntax of EXTRACT, SUBSTRING, POSITION and OVERLAY becomes commas (TRIM stays, sqlglot
-  has a node for it);
-- the types in CAST and `::` are parsed here, and replaced by a word that stands for them; a typed
-  literal (DATE '…') becomes a CAST of the string, since sqlglot would let a `::` behind it bind
-  more tightly;
-- every `?` becomes `$n`, n being its number in the whole statement from 0;
-- `TABLE(f(…))` becomes `f(…)`; tables among the arguments of a table function become queries, see
-  `table_arguments`;
-- a JOIN without a word before it becomes INNER JOIN, to differ from a comma;
-- `MAP[k, v]` becomes a call of "MAP[", `X'ff'` one of "X'"; `E'a\\n'` becomes the string that it
-  means;
-- the words within JSON functions become arguments, see `json_clauses`.
+- The name of every function call gets a mark in front, so that it is parsed as an exp.Anonymous
+  with the arguments as written.
+- A word that is a function without parentheses (CURRENT_DATE) becomes a call without arguments.
+- The keywords within EXTRACT, SUBSTRING, POSITION and OVERLAY become commas. TRIM is left as it is:
+  sqlglot has a node for it.
+- The types in CAST and `::` are parsed here, and replaced by a word with the type's number. A typed
+  literal (DATE '…') becomes a CAST of the string, because sqlglot would let a following `::` bind
+  more tightly.
+- Every `?` becomes `$n`, where n is its number in the whole statement from 0.
+- `TABLE(f(…))` becomes `f(…)`. Tables among the arguments of a table function become queries, see
+  `table_arguments`.
+- A JOIN without a word before it becomes INNER JOIN, to distinguish it from a comma.
+- `MAP[k, v]` becomes a call of "MAP[", and `X'ff'` a call of "X'"; `E'a\\n'` becomes the string
+  that it denotes.
+- The clauses within JSON functions become arguments, see `json_clauses`.
 
-Rewritten tokens keep their place in the text. `parse_query` turns the tree that comes out into the
-one that the binder sees.
+Rewritten tokens keep their offsets in the text. `query.py` turns sqlglot's tree into the one that
+the binder reads.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from runnel.planner.parse.types import TYPE_WORDS, parse_type
 from runnel.sqltypes import SqlType
 
 MARK = "\0"
-"""Stands in front of the name of a function; no name in SQL text can contain it."""
+"""The prefix of a function's name; no name in SQL text can contain it."""
 
 TYPE = "runnel_type_"
-"""Stands in front of the number of a type, in the place of its name."""
+"""The prefix of a type's number, which replaces the type's name."""
 _PARSER: Any = type(DIALECT.parser())
 _SYNTAX_TYPES = {
     getattr(TokenType, name)
@@ -140,8 +140,10 @@ _BEFORE_STAR = ("SELECT", "DISTINCT", "ALL", ",", ".")
 
 
 class TokenRewriter:
-    """Rewrites the tokens of one query or expression; afterwards `types` are the types that its
-    casts name."""
+    """Rewrites the tokens of one query or expression.
+
+    types: after `rewrite`, the types that the casts name, by their number.
+    """
 
     def __init__(self, tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]) -> None:
         self._reader = TokenReader(tokens, sql)
@@ -191,7 +193,7 @@ class TokenRewriter:
         return self._output
 
     def _is_whole_interval(self) -> bool:
-        """Whether the string at hand is an interval with its units: INTERVAL '1 day 2 hours'."""
+        """Whether the next string is an interval with units: INTERVAL '1 day 2 hours'."""
         reader = self._reader
         if not reader.index or word_of(reader.tokens[reader.index - 1]) != "INTERVAL":
             return False
@@ -200,8 +202,8 @@ class TokenRewriter:
         return has_units(reader.tokens[reader.index].text, reader.peek(1))
 
     def _whole_interval(self, token: Token) -> None:
-        """sqlglot reads the first number and unit of such a string only; with marks within it
-        doesn't see them."""
+        """Puts a mark before every character: sqlglot would read only the first number and unit of
+        such a string."""
         self._output.append(_like(token, TokenType.STRING, MARK.join(["", *token.text])))
         self._output.append(_like(token, TokenType.VAR, "SECOND"))
 
@@ -221,7 +223,7 @@ class TokenRewriter:
         self.types.append(parse_type(self._reader))
 
     def _is_typed_literal(self) -> bool:
-        """Whether a type and a string follow, as in TIMESTAMP WITH TIME ZONE '…'."""
+        """Whether a type and a string come next, as in TIMESTAMP WITH TIME ZONE '…'."""
         reader = self._reader
         if reader.peek() not in TYPE_WORDS:
             return False
@@ -279,7 +281,7 @@ class TokenRewriter:
         return self._open.pop()
 
     def _bracket(self, token: Token) -> None:
-        """A subscript, an array, or MAP[…], which becomes a call."""
+        """Rewrites a bracket of a subscript, of an array, or of MAP[…], which becomes a call."""
         if token.token_type is TokenType.R_BRACKET:
             is_map = bool(self._open) and self._open[-1] in _BRACKETS and self._close() == "MAP["
             self._output.append(_like(token, TokenType.R_PAREN, ")") if is_map else token)
@@ -292,24 +294,24 @@ class TokenRewriter:
         self._names.append(len(self._output) - 1)
         self._output.append(_like(token, TokenType.L_PAREN, "(") if is_map else token)
         if self._reader.peek() == ":":
-            # sqlglot would take `[:n` for a parameter called n.
+            # sqlglot would read `[:n` as a parameter called n.
             self._output.append(_like(token, TokenType.NUMBER, "1"))
 
     def _escaped_string(self, token: Token) -> None:
-        """E'…' with its escapes read, from the text itself: the tokeniser has dealt with some of
-        them."""
+        """Replaces the escapes of E'…', as read from the text: the tokenizer has already replaced
+        some of them in the token."""
         body = self._reader.sql[token.start : token.end + 1].strip()[2:-1].replace("''", "'")
         try:
             text = _ESCAPE.sub(_escaped, body)
         except (ValueError, OverflowError):
             raise ProgrammingError(
-                "an escape in a string is no character",
+                "an escape sequence in a string is not a valid character",
                 position=position_at(token, self._reader.sql),
             ) from None
         self._output.append(_like(token, TokenType.STRING, text))
 
     def clause(self, token: Token, text: str, *, is_first: bool) -> None:
-        """A clause of a JSON function."""
+        """Appends a clause of a JSON function."""
         if not is_first:
             self.comma(token)
         self._output.append(_like(token, TokenType.STRING, json_clauses.CLAUSE + text))
@@ -318,28 +320,28 @@ class TokenRewriter:
         self._output.append(_like(token, TokenType.COMMA, ","))
 
     def put(self, like: Token, token_type: TokenType, text: str) -> None:
-        """A token in the place of `like`."""
+        """Appends a token with the position of `like`."""
         self._output.append(_like(like, token_type, text))
 
     def open_call(self, like: Token, name: str) -> None:
-        """The beginning of a call that the text doesn't have as one."""
+        """Begins a call that is not one in the text."""
         self._open.append(name)
         self._names.append(len(self._output))
         self.put(like, TokenType.VAR, MARK + name)
         self.put(like, TokenType.L_PAREN, "(")
 
     def close_call(self, like: Token) -> None:
-        """The end of such a call."""
+        """Ends a call that `open_call` began."""
         self._close()
         self.put(like, TokenType.R_PAREN, ")")
 
     def rename(self, suffix: str) -> None:
-        """Adds to the name of the function being read."""
+        """Appends to the name of the current function."""
         name = self._output[self._names[-1]]
         self._output[self._names[-1]] = _like(name, TokenType.VAR, name.text + suffix)
 
     def type_argument(self) -> None:
-        """A type that stands among arguments, as a NULL of that type."""
+        """Reads a type and appends a NULL of it."""
         first = self._reader.tokens[min(self._reader.index, len(self._reader.tokens) - 1)]
         parsed = parse_type(self._reader)
         self._put_cast(first, _like(first, TokenType.NULL, "NULL"), parsed)
@@ -361,7 +363,7 @@ class TokenRewriter:
         self._output.append(_like(token, TokenType.COMMA, ","))
 
     def _has_start(self) -> bool:
-        """Whether the SUBSTRING being read has had its FROM."""
+        """Whether the current SUBSTRING already had its FROM or comma."""
         depth = 0
         for token in reversed(self._reader.tokens[: self._reader.index - 1]):
             if token.token_type is TokenType.R_PAREN:
@@ -412,8 +414,8 @@ class TokenRewriter:
 
 
 def _follows_star(tokens: Sequence[Token], index: int) -> bool:
-    """Whether the word at `index` belongs to the * of a select list, not to a product or to what
-    DISTINCT ON (…) selects."""
+    """Whether the word at `index` belongs to the * of a select list, and not to a product or to the
+    expressions of DISTINCT ON (…)."""
     index -= 1
     if index < 1:
         return False
@@ -423,15 +425,15 @@ def _follows_star(tokens: Sequence[Token], index: int) -> bool:
         index = _opening_of(tokens, index)
     elif tokens[index].token_type is not TokenType.IDENTIFIER and not is_word(tokens[index]):
         return False
-    # What stood there is the list of another such word, as in `* EXCLUDE (a) REPLACE (…)`, or its
-    # one name.
+    # The token or list before `index` belongs to another EXCLUDE or REPLACE, as in
+    # `* EXCLUDE (a) REPLACE (…)`.
     return (
         index > 0 and word_of(tokens[index - 1]) in _STAR_WORDS and _follows_star(tokens, index - 1)
     )
 
 
 def _closes_distinct_on(tokens: Sequence[Token], index: int) -> bool:
-    """Whether the token at `index` is the bracket that ends a DISTINCT ON (…)."""
+    """Whether the token at `index` is the bracket that closes a DISTINCT ON (…)."""
     if word_of(tokens[index]) != ")":
         return False
     at = _opening_of(tokens, index)
@@ -439,7 +441,7 @@ def _closes_distinct_on(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _opening_of(tokens: Sequence[Token], index: int) -> int:
-    """The index of the bracket that the one at `index` closes; 0 where there is none."""
+    """The index of the bracket that the one at `index` closes; 0 if there is none."""
     depth = 0
     for at in range(index, 0, -1):
         depth += (tokens[at].token_type is TokenType.R_PAREN) - (
@@ -467,5 +469,5 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def _like(token: Token, token_type: TokenType, text: str) -> Token:
-    """A token of another kind in the place of `token`."""
+    """A token of another kind with the position of `token`."""
     return Token(token_type, text, token.line, token.col, token.start, token.end, [])

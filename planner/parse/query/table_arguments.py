@@ -1,9 +1,9 @@
-"""Tables as arguments of table functions, in tokens: sqlglot knows no `TABLE t` there, and no
-PARTITION BY behind it.
+"""Tables as arguments of table functions, rewritten in tokens: sqlglot parses neither `TABLE t`
+there nor a PARTITION BY after it.
 
 `TUMBLE(TABLE t, …)` becomes TUMBLE((SELECT * FROM t), …), and
 `SESSION(TABLE t PARTITION BY a, b, DESCRIPTOR(c), …)` becomes SESSION((SELECT * FROM t), "PARTITION
-BY OF A TABLE"(a, b), DESCRIPTOR(c), …). `bind_windows` reads it all.
+BY OF A TABLE"(a, b), DESCRIPTOR(c), …). `planner/bind/streams/time_windows.py` reads the result.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from runnel.errors import ProgrammingError, suggest
 from runnel.planner.parse.tokens import TokenReader, is_word, position_at, word_of
 
 PARTITION = "PARTITION BY OF A TABLE"
-"""The name of the call that the PARTITION BY of an argument becomes; no token has this text."""
+"""The name of the call that replaces the PARTITION BY of an argument; no token has this text."""
 
 WINDOW_FUNCTIONS = frozenset({"IMPOSE_ORDER", "TUMBLE", "HOP", "CUMULATE", "SESSION"})
-"""The table functions that put a watermark or windows on their input."""
+"""The table functions that add a watermark or windows to their input."""
 
 FUNCTIONS = WINDOW_FUNCTIONS | {"CHANGES"}
-"""The table functions that take tables."""
+"""The table functions that accept tables."""
 
 PLACES = FUNCTIONS | {PARTITION}
-"""Within the parentheses of these there may be something to rewrite."""
+"""The calls within whose parentheses there may be something to rewrite."""
 
 
 class Output(Protocol):
-    """What the rewriter of tokens offers."""
+    """The operations of the token rewriter that this module uses."""
 
     def put(self, like: Token, token_type: TokenType, text: str) -> None:
-        """Puts out a token in the place of `like`."""
+        """Appends a token with the position of `like`."""
 
     def open_call(self, like: Token, name: str) -> None:
-        """Begins a call that the text doesn't have as one."""
+        """Begins a call that is not one in the text."""
 
     def close_call(self, like: Token) -> None:
-        """Ends it."""
+        """Ends the call."""
 
 
 def rewrite(function: str, reader: TokenReader, output: Output) -> bool:
-    """Rewrites what comes next within `function` where it is a table or a PARTITION BY; whether it
-    was."""
+    """Rewrites the next tokens of a call of `function` if they are a table, a PARTITION BY or a
+    named argument; returns whether they were."""
     token = reader.tokens[reader.index]
     if function == PARTITION:
         if token.token_type is TokenType.R_PAREN or (
@@ -59,21 +59,21 @@ def rewrite(function: str, reader: TokenReader, output: Output) -> bool:
     ):
         return _table(reader, output)
     if reader.peek(1) == "=>" and is_word(token):
-        # OFFSET is one that sqlglot has other plans for.
+        # sqlglot would parse the argument name OFFSET as a clause.
         output.put(reader.next(), TokenType.VAR, token.text)
         return True
     if token.token_type is TokenType.PARTITION_BY:
         output.put(token, TokenType.COMMA, ",")
         output.open_call(reader.next(), PARTITION)
         if reader.peek() in (",", ")"):
-            raise reader.error("the columns that divide the rows")
+            raise reader.error("the columns to partition by")
         return True
     return False
 
 
 def check_takes_tables(function: str, reader: TokenReader) -> None:
-    """ProgrammingError where the first argument of `function` is TABLE and a name, and it isn't one
-    that takes tables."""
+    """Raises ProgrammingError if the first argument of `function` is TABLE and a name, and the
+    function does not accept tables."""
     if (
         function in FUNCTIONS
         or reader.peek(1) == "("
@@ -88,24 +88,24 @@ def check_takes_tables(function: str, reader: TokenReader) -> None:
     ):
         return
     raise ProgrammingError(
-        f"there is no table function {function} that takes a table",
+        f"there is no table function {function} that accepts a table",
         hint=suggest(function, sorted(FUNCTIONS)),
         position=position_at(reader.tokens[reader.index - 2], reader.sql),
     )
 
 
 def _ends_list(reader: TokenReader) -> bool:
-    """Whether a comma stands before the next argument, not before another key."""
+    """Whether the next comma ends the keys of PARTITION BY: an argument follows it, not a key."""
     return (reader.peek(1) == "DESCRIPTOR" and reader.peek(2) == "(") or reader.peek(2) == "=>"
 
 
 def _table(reader: TokenReader, output: Output) -> bool:
-    """TABLE and a name; another table function in TABLE(…) is rewritten as it is elsewhere."""
+    """Rewrites TABLE and a name as a query; a table function in TABLE(…) is rewritten elsewhere."""
     if reader.peek(1) == "(":
         if reader.peek(2) in ("SELECT", "WITH", "VALUES", "("):
             raise ProgrammingError(
-                "TABLE takes the name of a table or a table function",
-                hint="leave TABLE out: a query stands in parentheses alone",
+                "TABLE needs the name of a table or a table function",
+                hint="leave TABLE out: write the query in parentheses",
                 position=position_at(reader.tokens[reader.index], reader.sql),
             )
         return False

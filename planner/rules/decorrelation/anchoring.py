@@ -1,5 +1,5 @@
-"""Giving an uncorrelated relation the values of outer columns: the domain, and what is made of
-parts with it."""
+"""Adding the values of outer columns to an uncorrelated relation: the domain, and its use in the
+conditions of a pulled relation."""
 
 from __future__ import annotations
 
@@ -30,18 +30,21 @@ from runnel.sqltypes import BOOLEAN
 
 
 class Anchoring(ABC):
-    """What all kinds of nodes need to have the correlation with the rows of `outer` taken out."""
+    """The operations that the unnesting of every kind of node needs.
+
+    outer: the outer relation.
+    """
 
     def __init__(self, outer: Relation) -> None:
         self._outer = outer
 
     @abstractmethod
     def pull(self, node: Relation) -> Pulled:
-        """The relation without its correlation. Subqueries and LATERAL in it are taken apart
-        already."""
+        """The relation without its correlation. Subqueries and LATERAL in it must already be
+        unnested."""
 
     def rows(self, node: Relation) -> Pulled:
-        """`pull`, without defaults."""
+        """`pull`, completed so that there are no defaults."""
         return self.complete(self.pull(node))
 
     def domain(self, indexes: Iterable[int]) -> tuple[Relation, list[OuterColumn]]:
@@ -65,41 +68,44 @@ class Anchoring(ABC):
         reached: bool = False,
         plain: bool = False,
     ) -> Pulled:
-        """The same with parts that only equate outer expressions with inner ones, or are about the
-        outer row alone. The columns at `needed` are among those that the relation has. `reached`:
-        only rows that belong to an outer row. `plain`: each part equates one outer column, each one
-        once."""
-        wanted, found = set(needed), provided(pulled.parts)
+        """Makes the conditions equalities of outer with inner expressions, or conditions on the
+        outer row alone, by a join with the domain if necessary.
+
+        needed: outer columns whose values the relation must have.
+        reached: whether the relation may only have rows that belong to an outer row.
+        plain: whether each condition must equate a single outer column, each one once.
+        """
+        requested, found = set(needed), provided(pulled.parts)
         if plain:
             fits = len(found) == len(pulled.parts)
         else:
-            fits = all(pair_of(part) is not None or is_outer_only(part) for part in pulled.parts)
+            fits = all(pair_of(item) is not None or is_outer_only(item) for item in pulled.parts)
         is_reached = pulled.is_reached or not pulled.parts
-        if fits and wanted <= found.keys() and (is_reached or not reached):
+        if fits and requested <= found.keys() and (is_reached or not reached):
             return _without_nulls(pulled) if plain else pulled
         assert pulled.defaults is None
-        domain, columns = self.domain(wanted | outer_indexes(pulled.parts))
+        domain, columns = self.domain(requested | outer_indexes(pulled.parts))
         width = len(pulled.relation.fields)
-        places = references(domain.fields, width)
-        values = {column.index: place for column, place in zip(columns, places, strict=True)}
-        condition = conjunction(with_outer(part, values) for part in pulled.parts)
+        positions = references(domain.fields, width)
+        values = {column.index: at for column, at in zip(columns, positions, strict=True)}
+        condition = conjunction(with_outer(item, values) for item in pulled.parts)
         kind = JoinKind.CROSS if condition is None else JoinKind.INNER
         relation = Join(kind=kind, left=pulled.relation, right=domain, condition=condition)
-        parts = tuple(same_as(column, values[column.index]) for column in columns)
-        return Pulled(relation, pulled.columns, parts, None, True)
+        equalities = tuple(same_as(column, values[column.index]) for column in columns)
+        return Pulled(relation, pulled.columns, equalities, None, True)
 
     def ready(
         self, pulled: Pulled, expressions: Iterable[Expression], *, plain: bool = False
     ) -> Pulled:
-        """Anchored so that the expressions (over the relation and outer columns) can be computed in
-        it."""
+        """The relation, anchored so that the expressions (over its columns and outer columns) can
+        be computed in it."""
         listed = list(expressions)
         return self.anchor(
             pulled, outer_indexes(listed), reached=any(map(fails, listed)), plain=plain
         )
 
     def complete(self, pulled: Pulled) -> Pulled:
-        """The same without defaults: they are rows of the relation."""
+        """The same without defaults, whose values become rows of the relation."""
         if pulled.defaults is None:
             return pulled
         if not pulled.parts:
@@ -111,18 +117,18 @@ class Anchoring(ABC):
             zip(sorted(indexes), references(domain.fields), strict=True)
         )
         right = marked(pulled.relation)
-        condition = conjunction(with_outer(shift(part, width), values) for part in pulled.parts)
+        condition = conjunction(with_outer(shift(item, width), values) for item in pulled.parts)
         relation = Join(kind=JoinKind.LEFT, left=domain, right=right, condition=condition)
         mark = references(relation.fields)[-1]
         results = tuple(
             where_present(mark, with_outer(shift(item, width), values), with_outer(default, values))
             for item, default in zip(pulled.columns, pulled.defaults, strict=True)
         )
-        parts = tuple(same_as(column, values[column.index]) for column in columns)
-        return Pulled(relation, results, parts, None, True)
+        equalities = tuple(same_as(column, values[column.index]) for column in columns)
+        return Pulled(relation, results, equalities, None, True)
 
     def settled(self, pulled: Pulled) -> Pulled:
-        """The same with columns that are the relation's own, and parts over it."""
+        """The same, with all columns computed in the relation."""
         if all(isinstance(item, Column) for item in pulled.columns):
             return pulled
         pulled = self.ready(pulled, pulled.columns)
@@ -144,10 +150,10 @@ class Anchoring(ABC):
 
 
 def _without_nulls(pulled: Pulled) -> Pulled:
-    """The same without the rows that fulfil no part because a NULL equals nothing: for parts to be
-    made null-safe."""
+    """The same without rows that satisfy no equality because of a NULL, so that the equalities can
+    become null-safe."""
     pairs = [
-        pair_of(part) for part in pulled.parts if isinstance(part, Call) and part.function == "eq"
+        pair_of(item) for item in pulled.parts if isinstance(item, Call) and item.function == "eq"
     ]
     tests = (
         Call(function="is_not_null", arguments=(pair[1],), type=BOOLEAN)
@@ -167,15 +173,15 @@ def _check_domain(outer: Relation) -> None:
     if outer.never_ends:
         raise NotSupportedError(
             "this correlated subquery is not supported over a streaming source",
-            detail="all different values of the outer columns would have to be known first",
-            hint="let the subquery compare columns of the stream by = only, or write a join",
+            detail="all distinct values of the outer columns would have to be known first",
+            hint="compare columns of the stream in the subquery only by =, or write a join",
             position=position,
         )
     for node in relations_of(outer):
         if any(is_volatile(item) for item in node.own_expressions):
             raise NotSupportedError(
                 "this correlated subquery is not supported over rows that a volatile function "
-                "makes",
+                "computes",
                 detail="the outer rows are read twice, and would differ",
                 hint="write the rows to a mapping first",
                 position=node.position or position,

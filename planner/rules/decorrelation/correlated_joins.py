@@ -1,4 +1,4 @@
-"""Joins inside a correlated subquery: whose parts rise, and what stays a condition of the join."""
+"""Joins inside a correlated subquery: which conditions move up, and which stay in the join."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pull_join(to: Anchoring, node: Join) -> Pulled:
 
 
 def _conditions(node: Join) -> list[Expression]:
-    """The keys of a join as conditions, then its own, over both sides."""
+    """The conditions of a join over both sides: its keys, then its own condition."""
     width = len(node.left.fields)
     keys: list[Expression] = []
     for i, (left, right) in enumerate(zip(node.left_keys, node.right_keys, strict=True)):
@@ -72,9 +72,9 @@ def _inner_join(to: Anchoring, node: Join) -> Pulled:
 
 
 def _turned(node: Join) -> Relation:
-    """A RIGHT join as a LEFT one, its columns in their old order."""
+    """A RIGHT join as a LEFT join, with its columns in their old order."""
     left, right = len(node.left.fields), len(node.right.fields)
-    places = [
+    columns = [
         Column(index=i + right if i < left else i - left, name="", type=f.type)
         for i, f in enumerate(node.fields)
     ]
@@ -85,7 +85,7 @@ def _turned(node: Join) -> Relation:
         right=node.left,
         left_keys=node.right_keys,
         right_keys=node.left_keys,
-        condition=None if node.condition is None else substitute(node.condition, places),
+        condition=None if node.condition is None else substitute(node.condition, columns),
     )
     return project_columns(turned, [*range(right, right + left), *range(right)])
 
@@ -94,8 +94,11 @@ _WITH_RIGHT_COLUMNS = (JoinKind.LEFT, JoinKind.SINGLE)
 
 
 def _left_join(to: Anchoring, node: Join) -> Pulled:
-    """LEFT, SINGLE, SEMI, ANTI and the marks: the left side's parts rise; the right side's are for
-    the left rows to fulfil, which have the outer values if the right side needs any."""
+    """LEFT, SINGLE, SEMI, ANTI and the marks.
+
+    The conditions of the left side move up. The conditions of the right side become conditions of
+    the join, so the left rows get the outer values that they need.
+    """
     left, right = to.rows(node.left), to.rows(node.right)
     if node.kind in _WITH_RIGHT_COLUMNS:
         right = to.settled(right)
@@ -131,7 +134,7 @@ def _left_join(to: Anchoring, node: Join) -> Pulled:
 
 
 def _full_join(to: Anchoring, node: Join) -> Pulled:
-    """Both sides are given the outer values; a row without a match has them from its own side."""
+    """Both sides get the outer values; a row without a match has them from its own side."""
     left, right = to.settled(to.rows(node.left)), to.settled(to.rows(node.right))
     conditions = _conditions(node)
     indexes = outer_indexes((*left.parts, *right.parts, *conditions))

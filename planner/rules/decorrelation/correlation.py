@@ -1,18 +1,23 @@
-"""Taking a correlated subquery apart, after Neumann and Kemper, "Unnesting Arbitrary Queries" (BTW
+"""Unnesting of correlated subqueries, after Neumann and Kemper, "Unnesting Arbitrary Queries" (BTW
 2015).
 
-`Unnesting.pull` makes of a relation that reads columns of an outer row one that doesn't, and the
-conditions ("parts") under which a row of it belongs to an outer row. In WHERE clauses parts are
-conjuncts that rise to the top, where they become the condition of a join. What groups, numbers or
-compares rows (GROUP BY, LIMIT, OVER, UNION, …) must not mix those of different outer rows: there
-the parts are made equalities between outer columns and inner ones, and the inner ones join the
-keys. Often they are such equalities already. Otherwise the relation is joined with the *domain*,
-the distinct values of the outer columns: then each row carries the outer values that it belongs to.
-That takes the outer relation twice.
+`Unnesting.pull` turns a relation that reads columns of an outer row into one that doesn't, and the
+conditions under which a row of it belongs to an outer row. In WHERE, these conditions are conjuncts
+that move up to the top, where they become the condition of a join.
 
-Select lists rise too, as expressions to be computed behind the join. So what fails in them fails
-for rows that an outer row reaches only; where something that can fail must be computed below, the
+A node that groups, numbers or compares rows (GROUP BY, LIMIT, OVER, UNION, …) must not mix rows of
+different outer rows. There the conditions must be equalities of outer with inner expressions, and
+the inner expressions join the keys. Often they already are. Otherwise the relation is joined with
+the *domain*, the distinct values of the outer columns, so that each row carries the outer values
+that it belongs to. For that the outer relation is computed twice.
+
+Select lists also move up, as expressions that are computed after the join, so that they fail only
+for rows that an outer row reaches. If an expression that can fail must be computed below, the
 domain is joined first.
+
+For example, `(SELECT MAX(u.b) FROM u WHERE u.a = t.a)` is pulled to the relation
+`SELECT u.a, MAX(u.b) FROM u GROUP BY u.a`, the column MAX(u.b), the condition t.a = u.a, and the
+default NULL for outer rows without a group.
 """
 
 from __future__ import annotations
@@ -81,21 +86,21 @@ ONE_ROW = Values(rows=((),), columns=())
 
 
 def is_correlated(relation: Relation) -> bool:
-    """Whether anything in a relation (without subqueries) refers to the outer row."""
+    """Whether a relation (without subqueries) refers to the outer row."""
     return any(
-        is_outer(part)
+        is_outer(leaf)
         for node in relations_of(relation)
         for item in node.own_expressions
-        for part in walk(item)
+        for leaf in walk(item)
     )
 
 
 class Unnesting(Anchoring):
-    """Takes the correlation with the rows of `outer` out of relations."""
+    """Removes the correlation with the rows of `outer` from relations."""
 
     def pull(self, node: Relation) -> Pulled:
-        """The relation without its correlation. Subqueries and LATERAL in it are taken apart
-        already."""
+        """The relation without its correlation. Subqueries and LATERAL in it must already be
+        unnested."""
         check_time()
         if not is_correlated(node):
             return as_it_is(node)
@@ -108,22 +113,22 @@ class Unnesting(Anchoring):
 
 def _refused(node: Relation) -> NotSupportedError:
     below = [
-        part
+        leaf
         for r in relations_of(node)
         for e in r.own_expressions
-        for part in walk(e)
-        if is_outer(part)
+        for leaf in walk(e)
+        if is_outer(leaf)
     ]
     name = getattr(below[0], "name", "?")
     return NotSupportedError(
-        f'the reference to the outer column "{name}" is not supported in this place',
+        f'the reference to the outer column "{name}" is not supported here',
         hint="join with a derived table instead",
         position=below[0].position or node.position,
     )
 
 
 def _filter(to: Anchoring, node: Filter) -> Pulled:
-    """What can fail behind a part waits with it."""
+    """A conjunct that can fail after a correlated one moves up with it."""
     below = to.rows(node.input)
     parts, staying = list(below.parts), []
     for part in conjuncts(node.condition):
@@ -148,7 +153,7 @@ def _project(to: Anchoring, node: Project) -> Pulled:
 
 def _projected(to: Anchoring, below: Pulled, node: Project) -> Pulled:
     uses = [
-        part.index for item in node.expressions for part in walk(item) if isinstance(part, Column)
+        leaf.index for item in node.expressions for leaf in walk(item) if isinstance(leaf, Column)
     ]
     if any(
         uses.count(i) > 1 and not is_trivial(item) and not is_outer(item)
@@ -163,7 +168,7 @@ def _projected(to: Anchoring, below: Pulled, node: Project) -> Pulled:
 
 
 def _sort(to: Anchoring, node: Sort) -> Pulled:
-    """Without a LIMIT around it an order means nothing inside a query."""
+    """Without a LIMIT around it, an order inside a query has no effect."""
     return to.pull(node.input)
 
 
@@ -216,14 +221,14 @@ def _group_limit(to: Anchoring, node: GroupLimit) -> Pulled:
 
 
 def keeps_a_row(limit: Limit) -> bool:
-    """Whether of one row a LIMIT certainly leaves that row."""
+    """Whether a LIMIT certainly retains a single row."""
     value = getattr(limit.count, "value", 1 if limit.count is None else 0)
     return isinstance(value, int) and value > 0 and limit.offset is None
 
 
 def _aggregate(to: Anchoring, node: Aggregate) -> Pulled:
-    """The inner sides of the parts become further keys. Without keys of its own there is one row
-    for an outer row without inner ones too: the defaults."""
+    """The inner sides of the conditions become further keys. An aggregation without keys of its own
+    also has one row for an outer row without inner rows: the defaults."""
     below = to.rows(node.input)
     below = to.ready(below, [substitute(item, below.columns) for item in node.own_expressions])
     values = provided(below.parts)
@@ -241,9 +246,9 @@ def _aggregate(to: Anchoring, node: Aggregate) -> Pulled:
             continue
         if pair[1] not in keys[count:]:
             keys.append(pair[1])
-        place = keys.index(pair[1], count)
+        index = keys.index(pair[1], count)
         parts.append(
-            with_inner(part, Column(index=place, name=f"$outer{place}", type=pair[1].type))
+            with_inner(part, Column(index=index, name=f"$outer{index}", type=pair[1].type))
         )
     names = (
         *node.names[:count],
@@ -271,7 +276,7 @@ def _value_of_no_rows(call: AggregateCall) -> Expression:
         return Literal(value=0, type=BIGINT)
     if call.function in _NULL_WITHOUT_ROWS:
         return Literal(value=None, type=call.type)
-    # A literal is kept: it may be a constant of the call, such as a separator.
+    # A literal stays: it may be a constant of the call, such as a separator.
     without = call.map_expressions(
         lambda item: Literal(value=None, type=item.type) if _varies(item) else item
     )
@@ -282,14 +287,14 @@ def _value_of_no_rows(call: AggregateCall) -> Expression:
 
 
 def _varies(item: Expression) -> bool:
-    return bool(columns_of(item)) or any(isinstance(part, OuterColumn) for part in walk(item))
+    return bool(columns_of(item)) or any(isinstance(leaf, OuterColumn) for leaf in walk(item))
 
 
 def _branches(
     to: Anchoring, nodes: Iterable[Relation]
 ) -> tuple[list[Relation], int, tuple[Expression, ...]]:
-    """The branches of a set operation with the outer values as further columns, how many columns
-    there were, and the parts."""
+    """The branches of a set operation with the outer values as further columns, the number of
+    columns before, and the conditions."""
     pulled = [to.rows(node) for node in nodes]
     indexes = set().union(*(outer_indexes((*item.parts, *item.columns)) for item in pulled))
     relations: list[Relation] = []
@@ -305,9 +310,9 @@ def _branches(
         names = (*(f"$value{i}" for i in range(count)), *(f"$outer{i}" for i in sorted(indexes)))
         expressions = (*columns, *(values[i] for i in sorted(indexes)))
         relations.append(Project(input=anchored.relation, expressions=expressions, names=names))
-    places = references(relations[0].fields)[count:]
+    columns_of_outer = references(relations[0].fields)[count:]
     parts = tuple(
-        same_as(outer[i], place) for i, place in zip(sorted(indexes), places, strict=True)
+        same_as(outer[i], at) for i, at in zip(sorted(indexes), columns_of_outer, strict=True)
     )
     return relations, count, parts
 
@@ -366,7 +371,7 @@ def _window(to: Anchoring, node: Window) -> Pulled:
 
 
 def _assign_windows(to: Anchoring, node: AssignWindows) -> Pulled:
-    """Sessions are those of each outer row; other windows are the same for all."""
+    """Sessions are separate for each outer row; other windows are the same for all outer rows."""
     below = to.rows(node.input)
     below = to.ready(below, [substitute(item, below.columns) for item in node.own_expressions])
     values = provided(below.parts)
@@ -399,9 +404,9 @@ def _expand(to: Anchoring, node: Expand) -> Pulled:
     )
     names = (*node.names, *(f"$outer{i}" for i in range(len(passed))))
     relation = replace(node, input=below.relation, projections=projections, names=names)
-    places = iter(references(relation.fields)[count:])
+    positions = iter(references(relation.fields)[count:])
     parts = tuple(
-        part if pair_of(part) is None else with_inner(part, next(places)) for part in below.parts
+        part if pair_of(part) is None else with_inner(part, next(positions)) for part in below.parts
     )
     return Pulled(relation, references(relation.fields)[:count], parts, None, below.is_reached)
 

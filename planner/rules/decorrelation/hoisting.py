@@ -1,5 +1,4 @@
-"""One subquery as a join: with the rows for which it holds, or beside the rows with a column for
-its value."""
+"""A subquery as a join: the rows for which it holds, or all rows with its value as a column."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ def has_subquery(expression: Expression) -> bool:
 
 
 def inner(relation: Relation, rewrite: Rewrite) -> Relation:
-    """A subquery's relation without subqueries in it, as seen from the query around: that query's
+    """A subquery's relation without nested subqueries, as seen from the enclosing query, whose
     columns have depth 0."""
     return deepened(fold_constants(rewrite(relation)), -1)
 
@@ -60,7 +59,7 @@ def _condition(pulled: Pulled, width: int) -> Expression | None:
 def exists_join(
     relation: Relation, node: Exists, kind: JoinKind, rewrite: Rewrite
 ) -> Relation | None:
-    """None where there certainly is a row."""
+    """The join of EXISTS; None if the subquery certainly has a row."""
     subquery = _existence_only(inner(node.relation, rewrite))
     if not is_correlated(subquery):
         one = Limit(input=subquery, count=Literal(value=1, type=BIGINT), offset=None)
@@ -75,8 +74,8 @@ def exists_join(
 
 
 def _existence_only(relation: Relation) -> Relation:
-    """The subquery of an EXISTS without what doesn't change whether it has a row: the select list,
-    GROUP BY, DISTINCT, ORDER BY, a LIMIT of one or more."""
+    """The subquery of an EXISTS without the clauses that don't affect whether it has a row: the
+    select list, GROUP BY, DISTINCT, ORDER BY, a LIMIT of one or more."""
     while (
         isinstance(relation, Project | Sort)
         or (isinstance(relation, Aggregate) and relation.keys)
@@ -87,7 +86,8 @@ def _existence_only(relation: Relation) -> Relation:
 
 
 def _values_only(relation: Relation) -> Relation:
-    """The subquery of an IN without what doesn't change which rows it has: DISTINCT, ORDER BY."""
+    """The subquery of an IN without the clauses that don't affect the set of its rows: DISTINCT,
+    ORDER BY."""
     while True:
         if isinstance(relation, Sort):
             relation = relation.input
@@ -137,15 +137,15 @@ def _is_deferred(pulled: Pulled) -> bool:
 
 
 class Hoisting:
-    """Joins subqueries to a relation one after the other; each adds columns at the end."""
+    """Joins subqueries to a relation one after another; each adds columns at the end."""
 
     def __init__(self, relation: Relation, rewrite: Rewrite) -> None:
         self.relation = relation
         self._rewrite = rewrite
 
     def rewrite(self, expression: Expression, guard: Expression | None = None) -> Expression:
-        """The expression with such over `self.relation` in place of its subqueries. It is wanted
-        where `guard` is true."""
+        """The expression over `self.relation`, with its subqueries replaced by columns. Its value
+        is needed only where `guard` is true."""
         check_time()
         if not has_subquery(expression):
             return expression
@@ -169,7 +169,7 @@ class Hoisting:
         return expression
 
     def _case(self, node: Case, guard: Expression | None) -> Expression:
-        """A branch is wanted where its condition is true and none before it is."""
+        """A branch is needed where its condition is true and no earlier one is."""
         conditions, results = [], []
         waiting = [] if guard is None else [guard]
         for condition, result in zip(node.conditions, node.results, strict=True):
@@ -193,7 +193,7 @@ class Hoisting:
             return self._last(cross, node)
         _, pulled = _pulled(self.relation, subquery)
         if not pulled.parts and has_one_row(pulled.relation):
-            return self._beside(pulled, JoinKind.CROSS, None, node)
+            return self._joined(pulled, JoinKind.CROSS, None, node)
         has_default = pulled.defaults is not None and not _is_null(pulled.defaults[0])
         needs_mark = has_default or not isinstance(pulled.columns[0], Column)
         if needs_mark:
@@ -203,13 +203,13 @@ class Hoisting:
         if kind is JoinKind.SINGLE and guard is not None:
             condition = conjunction([guard, *conjuncts(condition)])
         width = len(self.relation.fields)
-        value = self._beside(pulled, kind, condition, node)
+        value = self._joined(pulled, kind, condition, node)
         if not needs_mark:
             return value
         default = None if pulled.defaults is None else joined(pulled.defaults[0], width)
         return where_present(references(self.relation.fields)[-1], value, default)
 
-    def _beside(
+    def _joined(
         self, pulled: Pulled, kind: JoinKind, condition: Expression | None, node: ScalarSubquery
     ) -> Expression:
         width = len(self.relation.fields)

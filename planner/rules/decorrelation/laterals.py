@@ -1,8 +1,8 @@
-"""LATERAL becomes joins.
+"""LATERAL as joins.
 
 A right side that only computes with the left row (a projection, a filter, UNNEST, GENERATE_SERIES)
-is put on top of the left side, so that nothing is joined at all. Any other is taken apart by
-`correlation` and joined.
+is placed on top of the left side, without a join. Any other right side is unnested by `correlation`
+and joined.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from runnel.sqltypes import BOOLEAN
 
 
 def dependent_join(node: DependentJoin, right: Relation) -> Relation:
-    """The join as one of plain relations. `right` is its right side, in which the left row's
-    columns have depth 0."""
+    """The join over plain relations. `right` is its right side, in which the left row's columns
+    have depth 0."""
     is_left = node.kind is JoinKind.LEFT
     condition = None if _is_true(node.condition) else node.condition
     if not is_correlated(right):
@@ -70,7 +70,7 @@ def _where(relation: Relation, condition: Expression | None) -> Relation:
 
 
 def _projected(relation: Relation, node: DependentJoin, right: Sequence[Expression]) -> Relation:
-    """The left side's columns, which are the relation's first ones, and those of the right side."""
+    """The left side's columns, which are the relation's first ones, and the right side's."""
     fields = node.fields
     width = len(node.left.fields)
     expressions = (*references(relation.fields)[:width], *right)
@@ -83,17 +83,17 @@ def _projected(relation: Relation, node: DependentJoin, right: Sequence[Expressi
 
 
 def _paired(node: DependentJoin, right: Relation, is_left: bool) -> Relation:
-    """A join in which the condition only pairs left rows with the right rows that are theirs."""
+    """A join whose condition only pairs left rows with their right rows."""
     pulled = Unnesting(node.left).pull(right)
     width = len(node.left.fields)
-    parts = [joined(part, width) for part in pulled.parts]
+    conditions = [joined(item, width) for item in pulled.parts]
     if not is_left and pulled.defaults is None:
-        kind = JoinKind.INNER if parts else JoinKind.CROSS
+        kind = JoinKind.INNER if conditions else JoinKind.CROSS
         relation = Join(
             kind=kind,
             left=node.left,
             right=pulled.relation,
-            condition=conjunction(parts),
+            condition=conjunction(conditions),
             position=node.position,
         )
         return _projected(relation, node, [joined(item, width) for item in pulled.columns])
@@ -101,7 +101,7 @@ def _paired(node: DependentJoin, right: Relation, is_left: bool) -> Relation:
         kind=JoinKind.LEFT,
         left=node.left,
         right=marked(pulled.relation),
-        condition=conjunction(parts) if parts else Literal(value=True, type=BOOLEAN),
+        condition=conjunction(conditions) if conditions else Literal(value=True, type=BOOLEAN),
         position=node.position,
     )
     mark = references(relation.fields)[-1]
@@ -121,12 +121,12 @@ def _left_where(node: DependentJoin, right: Relation, condition: Expression) -> 
     width = len(node.left.fields)
     columns = [joined(item, width) for item in pulled.columns]
     own = substitute(condition, (*references(node.left.fields), *columns))
-    parts = [*(joined(part, width) for part in pulled.parts), *conjuncts(own)]
+    conditions = [*(joined(item, width) for item in pulled.parts), *conjuncts(own)]
     relation = Join(
         kind=JoinKind.LEFT,
         left=node.left,
         right=pulled.relation,
-        condition=conjunction(parts),
+        condition=conjunction(conditions),
         position=node.position,
     )
     return _projected(relation, node, columns)
@@ -136,8 +136,8 @@ _Grafted = tuple[Relation, list[Expression]]
 
 
 def _grafted(left: Relation, node: Relation) -> _Grafted | None:
-    """The left side with what `node` computes of each row, and `node`'s columns over that; None
-    where it does more."""
+    """The left side with the per-row computation of `node` on top, and the columns of `node` over
+    it; None if `node` is more than a per-row computation."""
     if isinstance(node, Values):
         return _with_rows(left, node)
     if isinstance(node, Generate):
@@ -167,7 +167,7 @@ def _grafted(left: Relation, node: Relation) -> _Grafted | None:
 
 
 def _with_rows(left: Relation, node: Values) -> _Grafted | None:
-    """Each left row once for each of the literal rows."""
+    """Each left row, repeated for each of the literal rows."""
     rows = [[_over(item, left, ()) for item in row] for row in node.rows]
     if len(rows) < 2:
         return (left, rows[0]) if rows else None
@@ -183,7 +183,8 @@ def _with_rows(left: Relation, node: Values) -> _Grafted | None:
 
 
 def _settled(relation: Relation, columns: list[Expression]) -> _Grafted:
-    """The same with what is computed made columns, so that it may be used more than once."""
+    """The same with all columns computed in the relation, so that each can be used more than
+    once."""
     if all(map(is_trivial, columns)):
         return relation, columns
     fields: tuple[Field, ...] = relation.fields
@@ -198,7 +199,7 @@ def _over(expression: Expression, left: Relation, columns: Sequence[Expression])
 
 
 def _grafted_outer(left: Relation, node: Relation) -> _Grafted | None:
-    """`_grafted` for LEFT JOIN: a row of which nothing comes is kept. Only for UNNEST or
+    """`_grafted` for LEFT JOIN, which retains a row without elements. Only for UNNEST or
     GENERATE_SERIES of the row itself."""
     if isinstance(node, Project):
         if not all(isinstance(item, Column) for item in node.expressions):

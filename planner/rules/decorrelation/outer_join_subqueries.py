@@ -1,8 +1,8 @@
 """Subqueries in the condition of an outer join.
 
-One that is not correlated is joined to the side whose columns it is about, none of whose rows that
-loses. Any other makes the join LATERAL: a left row is joined with the right rows for which the
-condition is true.
+An uncorrelated subquery is joined to the side whose columns it is compared with, which drops no row
+of that side. Any other subquery makes the join LATERAL: a left row is joined with the right rows
+for which the condition is true.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from runnel.relation.subqueries import (
 
 
 def outer_join(node: Join, rewrite: Rewrite) -> Relation:
-    """A LEFT, RIGHT or FULL join whose condition holds subqueries, without them."""
+    """Rewrites a LEFT, RIGHT or FULL join whose condition contains subqueries, without them."""
     if all(_is_one_sided(part, node) for part in conjuncts(node.condition)):
         return _joined_to_sides(node, rewrite)
     if node.kind is JoinKind.RIGHT:
@@ -40,7 +40,7 @@ def outer_join(node: Join, rewrite: Rewrite) -> Relation:
             else []
         )
         raise NotSupportedError(
-            "a subquery in the condition of a FULL JOIN, over both its sides, is not supported",
+            "a subquery in the condition of a FULL JOIN, over both sides, is not supported",
             hint="put it in the select list of a derived table",
             position=found[0].position if found else node.position,
         )
@@ -55,12 +55,12 @@ def outer_join(node: Join, rewrite: Rewrite) -> Relation:
     return dependent_join(dependent, deepened(fold_constants(right), -1))
 
 
-def _is_one_sided(part: Expression, node: Join) -> bool:
-    """Whether all subqueries of a part are about one side, and read nothing of this join
+def _is_one_sided(conjunct: Expression, node: Join) -> bool:
+    """Whether all subqueries of a conjunct use columns of one side, and read nothing of this join
     themselves."""
     width = len(node.left.fields)
     sides: set[bool] = set()
-    for item in walk(part):
+    for item in walk(conjunct):
         if isinstance(item, SUBQUERIES):
             if any(column.depth == 1 for column in outer_columns(item.relation)):
                 return False
@@ -69,32 +69,35 @@ def _is_one_sided(part: Expression, node: Join) -> bool:
 
 
 def _joined_to_sides(node: Join, rewrite: Rewrite) -> Relation:
-    """Here right columns are numbered from _FAR while the sides grow; `_sides_swapped` turns to the
-    right side's own view."""
+    """Joins each subquery to its side.
+
+    While the sides grow, right columns are numbered from _FAR. `_sides_swapped` changes between
+    this numbering and the right side's own.
+    """
     width = len(node.left.fields)
     left, right = Hoisting(node.left, rewrite), Hoisting(node.right, rewrite)
-    parts = []
-    for part in conjuncts(node.condition):
-        apart = _mapped(part, lambda index: index if index < width else _FAR + index - width)
+    conditions = []
+    for conjunct in conjuncts(node.condition):
+        apart = _mapped(conjunct, lambda index: index if index < width else _FAR + index - width)
         if any(index >= _FAR for index in _subject(apart)):
             apart = _mapped(right.rewrite(_mapped(apart, _sides_swapped)), _sides_swapped)
-        parts.append(left.rewrite(apart))
+        conditions.append(left.rewrite(apart))
     grown = len(left.relation.fields)
     condition = conjunction(
-        _mapped(part, lambda i: i if i < _FAR else i - _FAR + grown) for part in parts
+        _mapped(item, lambda i: i if i < _FAR else i - _FAR + grown) for item in conditions
     )
     joined = replace(node, left=left.relation, right=right.relation, condition=condition)
     return project_columns(joined, [*range(width), *range(grown, grown + len(node.right.fields))])
 
 
-def _subject(part: Expression) -> set[int]:
-    """The columns that the subqueries of a part are about."""
-    found = (item for item in walk(part) if isinstance(item, SUBQUERIES))
+def _subject(conjunct: Expression) -> set[int]:
+    """The columns that the subqueries of a conjunct are compared with."""
+    found = (item for item in walk(conjunct) if isinstance(item, SUBQUERIES))
     return {index for item in found for child in item.children for index in columns_of(child)}
 
 
-def _mapped(expression: Expression, place: Callable[[int], int]) -> Expression:
-    return renumber(expression, {index: place(index) for index in columns_of(expression)})
+def _mapped(expression: Expression, locate: Callable[[int], int]) -> Expression:
+    return renumber(expression, {index: locate(index) for index in columns_of(expression)})
 
 
 def _sides_swapped(index: int) -> int:
@@ -105,7 +108,7 @@ _FAR = 1 << 30
 
 
 def _from_the_right(condition: Expression, width: int) -> Expression:
-    """A join's condition over the right side's columns, the left side's being an outer row's."""
+    """A join's condition over the right side's columns, with the left row as the outer row."""
 
     def change(item: Expression, nesting: int) -> Expression | None:
         if isinstance(item, Column) and not nesting:
@@ -124,7 +127,7 @@ def _from_the_right(condition: Expression, width: int) -> Expression:
 
 
 def _turned(node: Join, rewrite: Rewrite) -> Relation:
-    """A RIGHT join as a LEFT one, in whose condition the sides have changed places."""
+    """A RIGHT join as a LEFT join, with the sides swapped in its condition."""
     left, right = len(node.left.fields), len(node.right.fields)
 
     def change(item: Expression, nesting: int) -> Expression | None:

@@ -1,7 +1,8 @@
-"""What is left of a subquery when its correlation is taken out: rows, columns, and the condition
-that pairs them.
+"""The result of unnesting: a relation without correlation, its columns, and the conditions that
+pair its rows with outer rows.
 
-Outer columns are `OuterColumn`s of depth 0 here; those of queries further out keep a depth from 1.
+Columns of the outer query are `OuterColumn`s of depth 0; columns of queries further out keep a
+depth from 1.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ from runnel.sqltypes import BOOLEAN
 
 @frozen
 class Pulled:
-    """A relation without correlation that stands for a correlated one. For an outer row the rows
-    are those of `relation` for which all `parts` are true, and `columns` are their values; both are
-    over the relation's columns and the outer row's.
+    """A relation without correlation that represents a correlated one.
 
-    Where no row is left and `defaults` (over outer columns) is given, these values are the one row
-    that there is.
-    `is_reached`: each row of the relation belongs to some outer row, so what fails on it would have
-    failed anyway.
+    relation: the rows of all outer rows.
+    columns: the values of a row, over the relation's columns and the outer row's columns.
+    parts: the conditions under which a row of `relation` belongs to an outer row, over the same
+        columns.
+    defaults: the values, over outer columns, of the single row that an outer row without any rows
+        has; None if it has no row.
+    is_reached: whether each row of `relation` belongs to some outer row, so that an expression that
+        fails on it would have failed anyway.
     """
 
     relation: Relation
@@ -47,7 +50,7 @@ class Pulled:
 
 
 def as_it_is(relation: Relation) -> Pulled:
-    """An uncorrelated relation."""
+    """An uncorrelated relation, pulled."""
     return Pulled(relation, references(relation.fields))
 
 
@@ -75,8 +78,8 @@ def with_outer(expression: Expression, values: Mapping[int, Expression]) -> Expr
 
 
 def joined(expression: Expression, width: int) -> Expression:
-    """The expression over the `width` columns of the outer relation followed by the pulled
-    one's."""
+    """The expression over the `width` columns of the outer relation, followed by the columns of the
+    pulled relation."""
 
     def change(node: Expression) -> Expression:
         if isinstance(node, OuterColumn) and node.depth == 0:
@@ -87,7 +90,7 @@ def joined(expression: Expression, width: int) -> Expression:
 
 
 def fails(expression: Expression) -> bool:
-    """Whether there are rows on which the expression raises."""
+    """Whether the expression can fail on some row."""
 
     def change(node: Expression) -> Expression:
         return (
@@ -99,12 +102,11 @@ def fails(expression: Expression) -> bool:
     return can_fail(transform(expression, change))
 
 
-def pair_of(part: Expression) -> tuple[Expression, Expression] | None:
-    """The outer and the inner side of a condition that says that they are equal; None for any other
-    condition."""
-    if not isinstance(part, Call) or part.function not in ("eq", "is_not_distinct"):
+def pair_of(conjunct: Expression) -> tuple[Expression, Expression] | None:
+    """The outer and the inner side of an equality between them; None for any other condition."""
+    if not isinstance(conjunct, Call) or conjunct.function not in ("eq", "is_not_distinct"):
         return None
-    first, second = part.arguments
+    first, second = conjunct.arguments
     if first.type != second.type:
         return None
     for outer, inner in ((first, second), (second, first)):
@@ -118,43 +120,43 @@ def pair_of(part: Expression) -> tuple[Expression, Expression] | None:
     return None
 
 
-def is_outer_only(part: Expression) -> bool:
-    """Whether a condition is about the outer row alone."""
-    return not columns_of(part)
+def is_outer_only(conjunct: Expression) -> bool:
+    """Whether a condition reads only the outer row."""
+    return not columns_of(conjunct)
 
 
 def provided(parts: Sequence[Expression]) -> dict[int, Expression]:
-    """The outer columns whose values the relation has, by the parts, each with the inner expression
-    that is equal."""
+    """The outer columns whose values the relation has, because a condition equates them with an
+    inner expression; each with that expression."""
     found: dict[int, Expression] = {}
-    for part in parts:
-        pair = pair_of(part)
+    for conjunct in parts:
+        pair = pair_of(conjunct)
         if pair is not None and isinstance(pair[0], OuterColumn):
             found.setdefault(pair[0].index, pair[1])
     return found
 
 
-def outer_sides(part: Expression) -> list[OuterColumn]:
-    """The outer column that a part equates; none where it equates something else."""
-    pair = pair_of(part)
+def outer_sides(conjunct: Expression) -> list[OuterColumn]:
+    """The outer column that a condition equates; [] if it equates anything else."""
+    pair = pair_of(conjunct)
     return [pair[0]] if pair is not None and isinstance(pair[0], OuterColumn) else []
 
 
 def same_as(column: OuterColumn, inner: Expression) -> Expression:
-    """The part that says that an outer column is the same as an inner expression."""
+    """The condition that an outer column is not distinct from an inner expression."""
     return Call(function="is_not_distinct", arguments=(column, inner), type=BOOLEAN)
 
 
-def with_inner(part: Expression, inner: Expression) -> Expression:
-    """A pairing condition with another expression as its inner side."""
-    pair = pair_of(part)
-    assert pair is not None and isinstance(part, Call)
-    return replace(part, arguments=(pair[0], inner))
+def with_inner(conjunct: Expression, inner: Expression) -> Expression:
+    """An equality with another expression as its inner side."""
+    pair = pair_of(conjunct)
+    assert pair is not None and isinstance(conjunct, Call)
+    return replace(conjunct, arguments=(pair[0], inner))
 
 
 def marked(relation: Relation) -> Relation:
-    """The relation with TRUE as a last column: behind an outer join it tells whether there was a
-    row."""
+    """The relation with TRUE as a last column, which is NULL after an outer join without a
+    match."""
     fields = relation.fields
     true = Literal(value=True, type=BOOLEAN)
     names = (*(item.name for item in fields), "$present")
@@ -162,7 +164,7 @@ def marked(relation: Relation) -> Relation:
 
 
 def where_present(mark: Expression, value: Expression, otherwise: Expression | None) -> Expression:
-    """The value where there was a row, else `otherwise` (None: NULL)."""
+    """The value if there was a match, else `otherwise` (None: NULL)."""
     present = Call(function="is_not_null", arguments=(mark,), type=BOOLEAN)
     if isinstance(otherwise, Literal) and otherwise.value is None:
         otherwise = None

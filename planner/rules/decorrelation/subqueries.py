@@ -1,13 +1,14 @@
-"""Subqueries and LATERAL become joins; afterwards no expression holds a relation, and no relation
-reads an outer row.
+"""Subqueries and LATERAL become joins. Afterwards no expression contains a relation, and no
+relation reads an outer row.
 
 `EXISTS`, `IN` and `NOT IN` as conjuncts of a WHERE, HAVING or inner join condition become SEMI,
-ANTI and NULL_ANTI joins. Anywhere else each subquery becomes a join that adds columns, and an
-expression over these takes its place: MARK for IN, EXISTS_MARK for EXISTS, SINGLE for a scalar
-subquery (CROSS where it has exactly one row, LEFT where it has at most one for each outer row).
-Conjuncts keep their order, so one that can fail still sees only the rows that passed those before
-it; a scalar subquery in a branch of CASE is joined to the rows that take the branch. What is
-correlated is taken apart by `correlation`.
+ANTI and NULL_ANTI joins. Anywhere else, each subquery becomes a join that adds columns, and is
+replaced by an expression over them: MARK for IN, EXISTS_MARK for EXISTS, SINGLE for a scalar
+subquery (CROSS if it has exactly one row, LEFT if it has at most one for each outer row).
+
+Conjuncts keep their order, so a conjunct that can fail is evaluated only for rows that passed the
+ones before it. A scalar subquery in a branch of CASE is joined to the rows that take the branch.
+Correlated subqueries are unnested by `correlation`.
 """
 
 from __future__ import annotations
@@ -31,4 +32,4 @@ def subqueries_to_joins(relation: Relation) -> Relation:
 def _has_any(node: Relation) -> bool:
     if isinstance(node, DependentJoin):
         return True
-    return any(isinstance(part, SUBQUERIES) for item in node.own_expressions for part in walk(item))
+    return any(isinstance(leaf, SUBQUERIES) for item in node.own_expressions for leaf in walk(item))

@@ -1,4 +1,4 @@
-"""The subqueries of each kind of relational node, made joins below it or around it."""
+"""The subqueries of each kind of relational node, rewritten as joins below or around it."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def _filter(node: Filter, rewrite: Rewrite) -> Relation:
 def _filtered(
     relation: Relation, parts: list[Expression], width: int, rewrite: Rewrite
 ) -> Relation:
-    """The rows for which all parts are true, of which some hold subqueries; the first `width`
-    columns."""
+    """The rows for which all predicates are true, some of which contain subqueries; the result has
+    the first `width` columns."""
     for part in map(_certain, parts):
         found = _as_join(relation, part, rewrite)
         if found is not None:
@@ -93,8 +93,8 @@ def _filtered(
 
 
 def _certain(part: Expression) -> Expression:
-    """A conjunct of a filter without the alternatives that are never true, such as `x AND NULL`:
-    there NULL counts as false."""
+    """A conjunct of a filter without alternatives that are never true, such as `x AND NULL`: in a
+    filter, NULL counts as false."""
     if not isinstance(part, Call) or part.function != "or":
         return part
     left = [item for item in part.arguments if not _never_true(item)]
@@ -110,7 +110,7 @@ def _never_true(part: Expression) -> bool:
 
 
 def _as_join(relation: Relation, part: Expression, rewrite: Rewrite) -> Relation | None:
-    """The join that a conjunct is as a whole; None if it isn't [NOT] IN or [NOT] EXISTS."""
+    """The join for a conjunct; None if it isn't [NOT] IN or [NOT] EXISTS."""
     negated = isinstance(part, Call) and part.function == "not"
     inner = part.arguments[0] if isinstance(part, Call) and negated else part
     if isinstance(inner, Exists):
@@ -149,8 +149,8 @@ def _sort(node: Sort, rewrite: Rewrite) -> Relation:
 
 
 def _with_added(node: Any, rewrite: Rewrite) -> Relation:
-    """A node that gives its input's columns and adds some: those of the hoisted subqueries in
-    between are left out."""
+    """A node that returns its input's columns and more: the columns of the hoisted subqueries,
+    which are between them, are dropped."""
     hoisting = Hoisting(node.input, rewrite)
     rewritten = node.map_expressions(hoisting.rewrite).with_inputs((hoisting.relation,))
     width, added = len(node.input.fields), len(hoisting.relation.fields)
@@ -158,7 +158,7 @@ def _with_added(node: Any, rewrite: Rewrite) -> Relation:
 
 
 def _values(node: Values, rewrite: Rewrite) -> Relation:
-    """A row with a subquery is a projection of a row without columns."""
+    """Turns a row with a subquery into a projection of a row without columns."""
     parts = []
     for row in node.rows:
         one: Relation = Values(rows=((),), columns=(), position=node.position)
@@ -169,7 +169,8 @@ def _values(node: Values, rewrite: Rewrite) -> Relation:
 
 
 def _join(node: Join, rewrite: Rewrite) -> Relation:
-    """The parts of an inner join's condition that hold subqueries are a filter above it."""
+    """Moves the conjuncts of an inner join's condition from the first subquery on into a filter
+    above it."""
     if node.kind is not JoinKind.INNER:
         return outer_join(node, rewrite)
     parts = conjuncts(node.condition)

@@ -202,7 +202,7 @@ def test_a_column_called_rowid(con: Connection, tmp_path: Path) -> None:
     mapped(con, path)
     assert rows(con, "SELECT rowid FROM t") == [("mine",)]
     assert con.execute("INSERT INTO t VALUES ('more')").rowcount == 1
-    with pytest.raises(runnel.NotSupportedError, match="can only be read or added to"):
+    with pytest.raises(runnel.NotSupportedError, match="can only be read or appended to"):
         con.execute("DELETE FROM t")
 
 

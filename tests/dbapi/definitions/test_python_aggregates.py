@@ -131,10 +131,13 @@ def test_what_goes_wrong(con: runnel.Connection) -> None:
         ("SELECT text(x) FROM t", "function text gave a value that isn't BIGINT"),
         ("SELECT spread(y) FROM t", "argument 1 of spread must be BIGINT, not DOUBLE"),
         ("SELECT spread(x, x) FROM t", "spread takes 1 argument, not 2"),
-        ("SELECT 1 FROM t WHERE spread(x) = 1", "aggregate function SPREAD can't stand in WHERE"),
+        (
+            "SELECT 1 FROM t WHERE spread(x) = 1",
+            "aggregate function SPREAD is not allowed in WHERE",
+        ),
         (
             "SELECT spread(spread(x)) FROM t",
-            "aggregate function SPREAD can't stand in an aggregate function",
+            "aggregate function SPREAD is not allowed in an aggregate function",
         ),
         ("SELECT spread(x) WITHIN GROUP (ORDER BY y) FROM t", "spread can't have WITHIN GROUP"),
         (

@@ -103,7 +103,7 @@ def test_a_select_over_a_stream_says_whose_time_it_is(
 ) -> None:
     text = "SELECT v, NOW() FROM s"
     plan = "\n".join(row[0] for row in connection.execute(f"EXPLAIN {text}").fetchall())
-    said = "NOW() (CURRENT_TIMESTAMP): the time at which the statement was begun, for all rows"
+    said = "NOW() (CURRENT_TIMESTAMP): the time at which the statement started, for all rows"
     assert f"notice: {said}" in plan and not caplog.messages
     connection.execute(text).close()
     assert eventually(lambda: said in caplog.messages)

@@ -500,18 +500,18 @@ def test_over_a_table_that_ends_the_clauses_mean_nothing() -> None:
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("SELECT ts FROM clicks EMIT EVERY INTERVAL '1' SECOND", "go with GROUP BY over windows"),
+        ("SELECT ts FROM clicks EMIT EVERY INTERVAL '1' SECOND", "need GROUP BY over windows"),
         (
             f"SELECT ts FROM {SOURCE} LATE DATA INTO clicks",
-            "LATE DATA INTO goes with GROUP BY over windows, joins",
+            "LATE DATA INTO is supported for GROUP BY over windows, joins",
         ),
         (
             f"SELECT ts FROM {SOURCE} ORDER BY ts EMIT EVERY INTERVAL '1' SECOND",
-            "go with GROUP BY over windows",
+            "need GROUP BY over windows",
         ),
         (
             f"SELECT COUNT(*) OVER (PARTITION BY window_end) FROM {SOURCE} ALLOWED LATENESS 5",
-            "go with GROUP BY over windows",
+            "need GROUP BY over windows",
         ),
         (f"SELECT ts FROM {SOURCE} ORDER BY ts LATE DATA INTO clicks", "clicks"),
         (
@@ -540,7 +540,7 @@ def test_over_a_table_that_ends_the_clauses_mean_nothing() -> None:
                 f"SELECT window_end FROM {SOURCE} GROUP BY window_end ALLOWED LATENESS 1 "
                 "EMIT EVERY INTERVAL '1' SECOND"
             ),
-            "stands in the wrong place",
+            "is in the wrong position",
         ),
         (
             (

@@ -330,12 +330,12 @@ REFUSED = {
     ),
     "over for ever": (
         "SELECT SUM(v) OVER (PARTITION BY k ORDER BY n) FROM {a}",
-        "OVER would keep something for each of its partitions for ever",
+        "OVER would need state for each of its partitions without bound",
         "allowUnboundedState",
     ),
     "first for ever": (
         "SELECT v FROM {a} QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY n) = 1",
-        "OVER would keep something for each of its partitions for ever",
+        "OVER would need state for each of its partitions without bound",
         "allowUnboundedState",
     ),
     "lead": (

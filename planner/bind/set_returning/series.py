@@ -1,4 +1,4 @@
-"""Binding of GENERATE_SERIES and GENERATE_STREAM."""
+"""Binding of GENERATE_SERIES and GENERATE_STREAM, in FROM and in a select list."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def generator(
     with_ordinality: bool,
     position: Position | None,
 ) -> Relation:
-    """GENERATE_SERIES(start, stop [, step]), over whole numbers or over timestamps, or
+    """Binds GENERATE_SERIES(start, stop [, step]), over integers or timestamps, or
     GENERATE_STREAM(rate)."""
     values = _arguments(name, positional, named, position)
     if name == "generate_series" and any(item.type.is_temporal for item in values.values()):
@@ -63,14 +63,14 @@ def _arguments(
     needed = 2 if name == "generate_series" else 1
     if len(positional) > len(parameters):
         raise ProgrammingError(
-            f"{name.upper()} takes at most {len(parameters)} arguments", position=position
+            f"{name.upper()} accepts at most {len(parameters)} arguments", position=position
         )
     values = dict(zip(parameters, positional, strict=False))
     for key, value in named.items():
         if key not in parameters or key in values:
             raise ProgrammingError(
                 f'{name.upper()} has no further argument "{key}"',
-                hint=f"it takes {', '.join(parameters)}",
+                hint=f"its arguments are {', '.join(parameters)}",
                 position=position,
             )
         values[key] = value
@@ -85,7 +85,8 @@ def _arguments(
 def _over_time(
     values: dict[str, Expression], with_ordinality: bool, position: Position | None
 ) -> Relation:
-    """Dates count as timestamps. If one end has a time zone, the series has."""
+    """A series of timestamps: dates count as timestamps, and the series has a time zone if either
+    end has one."""
     bounds = [values["start"], values["stop"]]
     kind: SqlType = TIMESTAMP_TZ if any(item.type == TIMESTAMP_TZ for item in bounds) else TIMESTAMP
     for key, item in zip(("start", "stop"), bounds, strict=True):

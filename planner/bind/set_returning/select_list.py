@@ -1,8 +1,8 @@
-"""Binding of UNNEST and GENERATE_SERIES in a select list: each row comes once per element.
+"""Binding of UNNEST and GENERATE_SERIES in a select list: each row is repeated for every element.
 
-Several of them run side by side, as many rows as the longest has, NULL behind the end of the
-shorter ones. That is done after WHERE, grouping and the windows, before DISTINCT and ORDER BY; but
-where GROUP BY names one of them, before the grouping.
+Several sets advance together: there are as many rows as the longest set has elements, and shorter
+sets are padded with NULL. Sets are expanded after WHERE, grouping and the windows, and before
+DISTINCT and ORDER BY; a set that GROUP BY names is expanded before the grouping.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Change, Column, Expression, transform, walk
 from runnel.planner.bind.scalars.expression import ExpressionBinder
 from runnel.planner.bind.select_parts import AggregateValue, WindowValue
-from runnel.planner.bind.series import generator
+from runnel.planner.bind.set_returning.series import generator
 from runnel.planner.parse.query.allow_list import function_call
 from runnel.relation.nodes import Generate, Relation, Unnest
 from runnel.relation.subqueries import Series, UnnestTogether
@@ -34,15 +34,20 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class SetValue(Expression):
-    """An element of the set at `index` of those collected."""
+    """An element of the collected set at `index`."""
 
     index: int
 
 
 @frozen(kw_only=True)
 class SetCall:
-    """UNNEST of one array, or GENERATE_SERIES(start, stop, step) where `is_series`; `type` is that
-    of an element."""
+    """A call of a set-returning function.
+
+    index: its number among the calls of the SELECT.
+    arguments: the array of UNNEST; start, stop and step if `is_series`.
+    is_series: whether it is GENERATE_SERIES, not UNNEST.
+    type: of an element.
+    """
 
     index: int = field(compare=False)
     arguments: tuple[Expression, ...]
@@ -55,7 +60,8 @@ class SetCall:
 
 
 class SetBinder(ExpressionBinder):
-    """Binds scalars among which may be calls that give sets; these are collected in `calls`."""
+    """Binds scalars that may contain calls of set-returning functions, and collects the calls in
+    `calls`."""
 
     def __init__(
         self,
@@ -84,7 +90,7 @@ class SetBinder(ExpressionBinder):
         position = self._at(tree)
         if tree.expressions:
             raise ProgrammingError(
-                "UNNEST of several arrays can only stand in FROM",
+                "UNNEST of several arrays is only allowed in FROM",
                 hint="write UNNEST(a), UNNEST(b), or FROM t, UNNEST(t.a, t.b) AS u (x, y)",
                 position=position,
             )
@@ -95,11 +101,11 @@ class SetBinder(ExpressionBinder):
             )
         return self._add((array,), False, array.type.element, position)
 
-    def _series(self, tree: Any, given: Sequence[Any]) -> Expression:
+    def _series(self, tree: Any, arguments: Sequence[Any]) -> Expression:
         position = self._at(tree)
         inner = self._inner("GENERATE_SERIES")
         series = generator(
-            "generate_series", [inner.bind(item) for item in given], {}, False, position
+            "generate_series", [inner.bind(item) for item in arguments], {}, False, position
         )
         assert isinstance(series, Generate | Series)
         return self._add(series.arguments, True, series.fields[-1].type, position)
@@ -124,16 +130,16 @@ class SetBinder(ExpressionBinder):
 
 
 def sets_in(expressions: Iterable[Expression]) -> set[int]:
-    """The numbers of the sets whose elements the expressions have."""
+    """The numbers of the sets whose elements occur in the expressions."""
     return {node.index for item in expressions for node in walk(item) if isinstance(node, SetValue)}
 
 
 def check_no_set(expression: Expression | None, clause: str) -> None:
-    """Refuses a set where a clause decides about whole rows."""
+    """Raises ProgrammingError for a set in a clause that selects whole rows."""
     for node in () if expression is None else walk(expression):
         if isinstance(node, SetValue):
             raise ProgrammingError(
-                f"UNNEST and GENERATE_SERIES can't stand in {clause}",
+                f"UNNEST and GENERATE_SERIES are not allowed in {clause}",
                 hint="write them in FROM, or filter a subquery that has them",
                 position=node.position,
             )
@@ -160,8 +166,8 @@ def sets_before_groups(
 
 
 def with_sets(relation: Relation, calls: Sequence[SetCall]) -> tuple[Relation, Change]:
-    """The rows with the elements of all the sets as last columns, and what puts these in the place
-    of `SetValue`s."""
+    """The rows with the elements of the sets as last columns, and a rewriting that replaces each
+    `SetValue` by its column."""
     width = len(relation.fields)
     names = tuple(f"$set{call.index}" for call in calls)
     first = calls[0]
@@ -178,13 +184,13 @@ def with_sets(relation: Relation, calls: Sequence[SetCall]) -> tuple[Relation, C
         relation = Unnest(
             input=relation, array=first.arguments[0], name=names[0], position=first.position
         )
-    places = {call.index: width + i for i, call in enumerate(calls)}
+    positions = {call.index: width + i for i, call in enumerate(calls)}
     fields = relation.fields
 
     def placed(node: Expression) -> Expression:
-        if not isinstance(node, SetValue) or node.index not in places:
+        if not isinstance(node, SetValue) or node.index not in positions:
             return node
-        at = places[node.index]
+        at = positions[node.index]
         return Column(index=at, name=fields[at].name, type=node.type, position=node.position)
 
     return relation, lambda expression: transform(expression, placed)
@@ -195,7 +201,7 @@ def _as_array(call: SetCall) -> Expression:
         return call.arguments[0]
     if not call.type.is_integer:
         raise NotSupportedError(
-            "GENERATE_SERIES over timestamps beside another set is not supported",
+            "GENERATE_SERIES over timestamps next to another set is not supported",
             hint="write it in FROM: … FROM GENERATE_SERIES(…) AS s (v)",
             position=call.position,
         )

@@ -1,0 +1,271 @@
+"""Binding of joins in FROM: ON, USING and NATURAL, AS OF, LATERAL, and joins with UNNEST."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from sqlglot import exp
+
+from runnel.base.frozen import frozen
+from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.expressions import build
+from runnel.expressions.nodes import Column, Expression, Literal, transform
+from runnel.planner.bind.convert import exact_cast
+from runnel.planner.bind.scalars.expression import ExpressionBinder
+from runnel.planner.bind.scope import Bound, Scope, ScopeColumn
+from runnel.planner.parse.query.allow_list import function_call
+from runnel.relation.nodes import Join, JoinKind, Project, Relation, references
+from runnel.relation.subqueries import DependentJoin, deepened, outer_columns
+from runnel.sqltypes import BOOLEAN, common_type, loses_digits
+
+if TYPE_CHECKING:
+    from runnel.planner.bind.binders import StatementBinder
+
+_SIDES = {"": JoinKind.INNER, "LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL}
+
+
+class FromItems(Protocol):
+    """The operations of the binder of FROM that joins need."""
+
+    binder: StatementBinder
+    outer: Scope | None
+
+    def at(self, tree: Any) -> Position | None:
+        """The position of a tree in the statement."""
+
+    def item(self, tree: Any, left: Bound | None = None) -> Bound:
+        """The relation and the scope of one item; `left`: the items before it."""
+
+    def unnest(self, tree: Any, left: Bound, is_left: bool) -> Bound:
+        """The items before UNNEST with the elements as further columns."""
+
+    def inside(self, outer: Scope) -> FromItems:
+        """A binder of items that may refer to `outer`."""
+
+
+@frozen
+class LateralBound(Bound):
+    """A relation that reads columns of the items before it in FROM."""
+
+
+def bind_join(items: FromItems, left: Bound, join: Any) -> Bound:
+    """The relation and the scope of `left` joined with the item of a sqlglot join."""
+    tree, side = join.this, (join.args.get("side") or "").upper()
+    position = items.at(tree)
+    if isinstance(tree, exp.Lateral) and isinstance(tree.this, exp.Unnest):
+        join = join.copy()
+        join.set("this", without_lateral(tree))
+        tree = join.this
+    if isinstance(tree, exp.Unnest):
+        return _join_unnest(items, left, join, side)
+    version = None
+    if isinstance(tree, exp.Table) and tree.args.get("version") is not None:
+        version, tree = tree, tree.copy()
+        tree.set("version", None)
+    is_lateral = isinstance(tree, exp.Lateral) or (
+        isinstance(tree, exp.Table) and function_call(tree.this) is not None
+    )
+    right = (
+        _lateral(items, tree, left, _SIDES[side]) if is_lateral else _independent(items, tree, left)
+    )
+    for nested in tree.args.get("joins") or [] if not isinstance(tree, exp.Subquery) else []:
+        right = bind_join(items, right, nested)
+    if version is not None or join.args.get("method") == "ASOF":
+        return _join_as_of(items, left, right, join, version)
+    if join.args.get("using") or join.args.get("method") == "NATURAL":
+        return _join_using(items, left, right, join, _SIDES[side])
+    scope = left.scope.joined_with(right.scope, len(left.relation.fields), position)
+    on = join.args.get("on")
+    if on is None:
+        if side or (join.args.get("kind") or "").upper() == "INNER":
+            raise ProgrammingError(
+                "this JOIN needs ON or USING", hint="or write CROSS JOIN", position=position
+            )
+        return Bound(_joined(JoinKind.CROSS, left, right, None, position), scope)
+    condition = ExpressionBinder(items.binder, scope, "ON").condition(on)
+    return Bound(_joined(_SIDES[side], left, right, condition, position), scope)
+
+
+def _join_as_of(items: FromItems, left: Bound, right: Bound, join: Any, version: Any) -> Bound:
+    # Loaded on first use: few statements have an as-of join.
+    from runnel.planner.bind.streams.as_of import as_of, at_version, version_of
+
+    position = items.at(join.this)
+    kind = _SIDES[(join.args.get("side") or "").upper()]
+    width = len(left.relation.fields)
+    scope = left.scope.joined_with(right.scope, width, position)
+    if join.args.get("using") is not None and version is None:
+        names = [item.name for item in join.args["using"]]
+        found = [
+            (
+                left.scope.resolve(name, None, position),
+                right.scope.resolve(name, None, position),
+            )
+            for name in names
+        ]
+        pairs = [
+            (first, transform(second, lambda item: _shifted(item, width)))
+            for first, second in found
+        ]
+        equal = [build.call("eq", [*pair], position) for pair in pairs[:-1]]
+        condition = build.call("and", [*equal, build.call("ge", [*pairs[-1]], position)], position)
+        return _merged(
+            as_of(kind, left.relation, right.relation, condition, position),
+            scope,
+            names,
+            pairs,
+            kind,
+        )
+    on = join.args.get("on")
+    if on is None:
+        raise ProgrammingError(
+            "FOR SYSTEM_TIME AS OF needs ON", hint="write ON a.k = b.k", position=position
+        )
+    condition = ExpressionBinder(items.binder, scope, "ON").condition(on)
+    if version is not None:
+        instant = ExpressionBinder(items.binder, left.scope, "FOR SYSTEM_TIME").bind(
+            version_of(version, position)
+        )
+        condition = at_version(left.relation, right.relation, instant, condition, position)
+    return Bound(
+        as_of(kind, left.relation, right.relation, condition, position, version is not None),
+        scope,
+    )
+
+
+def _independent(items: FromItems, tree: Any, left: Bound) -> Bound:
+    """An item that knows nothing of the columns left of it."""
+    try:
+        return items.item(tree, left)
+    except ProgrammingError as error:
+        if isinstance(tree, exp.Subquery):
+            from runnel.planner.bind.hints import lateral_hint
+
+            error.hint = lateral_hint(error, left.scope) or error.hint
+        raise
+
+
+def _lateral(items: FromItems, tree: Any, left: Bound, kind: JoinKind) -> Bound:
+    """An item that may refer to the columns left of it; a `LateralBound` where it does."""
+    around = Scope(left.scope.columns, items.outer)
+    bound = items.inside(around).item(tree)
+    scope = Scope(bound.scope.columns, items.outer)
+    used = [column for column in outer_columns(bound.relation) if column.depth == 1]
+    if not used:
+        return Bound(deepened(bound.relation, -1), scope)
+    if kind in (JoinKind.RIGHT, JoinKind.FULL):
+        raise ProgrammingError(
+            f'the right side of a {kind.name} JOIN can\'t refer to column "{used[0].name}" of '
+            "its left side",
+            hint="use an INNER or a LEFT JOIN",
+            position=used[0].position or items.at(tree),
+        )
+    return LateralBound(bound.relation, scope)
+
+
+def _join_unnest(items: FromItems, left: Bound, join: Any, side: str) -> Bound:
+    on = join.args.get("on")
+    if side not in ("", "LEFT"):
+        raise NotSupportedError(
+            f"{side} JOIN with UNNEST is not supported", position=items.at(join.this)
+        )
+    if on is None or (isinstance(on, exp.Boolean) and on.this):
+        return items.unnest(join.this, left, is_left=side == "LEFT")
+    right = _lateral(items, join.this, left, _SIDES[side])
+    scope = left.scope.joined_with(right.scope, len(left.relation.fields), items.at(join.this))
+    condition = ExpressionBinder(items.binder, scope, "ON").condition(on)
+    return Bound(_joined(_SIDES[side], left, right, condition, items.at(join.this)), scope)
+
+
+def _join_using(items: FromItems, left: Bound, right: Bound, join: Any, kind: JoinKind) -> Bound:
+    position = items.at(join.this)
+    if join.args.get("using"):
+        named = [(item.name, items.at(item)) for item in join.args["using"]]
+    else:
+        theirs = {c.name.lower() for c in right.scope.columns if not c.hidden}
+        named = [
+            (c.name, position) for c in left.scope.star(None, position) if c.name.lower() in theirs
+        ]
+    width = len(left.relation.fields)
+    scope = left.scope.joined_with(right.scope, width, position)
+    pairs = []
+    for name, at in named:
+        first = left.scope.resolve(name, None, at)
+        second = right.scope.resolve(name, None, at)
+        pairs.append((first, transform(second, lambda item: _shifted(item, width))))
+    equal = [build.call("eq", [a, b], position) for a, b in pairs]
+    condition = (
+        build.call("and", equal, position) if len(equal) > 1 else (equal[0] if equal else None)
+    )
+    if condition is None and kind is JoinKind.INNER:
+        relation = _joined(JoinKind.CROSS, left, right, None, position)
+    else:
+        relation = _joined(kind, left, right, condition or _true(), position)
+    return _merged(relation, scope, [name for name, _ in named], pairs, kind)
+
+
+def _merged(
+    relation: Relation,
+    scope: Scope,
+    names: list[str],
+    pairs: list[tuple[Expression, Expression]],
+    kind: JoinKind,
+) -> Bound:
+    merged = []
+    for name, (first, second) in zip(names, pairs, strict=True):
+        shared = common_type(first.type, second.type)
+        assert shared is not None
+        sides = [first, second]
+        if not loses_digits(first.type, second.type):
+            sides = [build.cast(side, shared, implicit=True) for side in sides]
+        elif kind is JoinKind.FULL:
+            sides = [exact_cast(side, shared) for side in sides]
+        if kind is JoinKind.FULL:
+            merged.append((name, build.coalesce(sides, first.position)))
+        else:
+            merged.append((name, sides[1] if kind is JoinKind.RIGHT else sides[0]))
+    count = len(merged)
+    fields = relation.fields
+    project = Project(
+        input=relation,
+        expressions=(*(item for _, item in merged), *references(fields)),
+        names=(*(name for name, _ in merged), *(item.name for item in fields)),
+    )
+    used = {name.lower() for name in names}
+    columns = [ScopeColumn(name, item.type, i) for i, (name, item) in enumerate(merged)]
+    for column in scope.columns:
+        only = column.qualified_only or column.name.lower() in used
+        columns.append(replace(column, index=column.index + count, qualified_only=only))
+    return Bound(project, Scope(tuple(columns), scope.outer))
+
+
+def _joined(
+    kind: JoinKind,
+    left: Bound,
+    right: Bound,
+    condition: Expression | None,
+    position: Position | None,
+) -> Relation:
+    join = DependentJoin if isinstance(right, LateralBound) else Join
+    return join(
+        kind=kind, left=left.relation, right=right.relation, condition=condition, position=position
+    )
+
+
+def _shifted(item: Expression, by: int) -> Expression:
+    return replace(item, index=item.index + by) if isinstance(item, Column) else item
+
+
+def _true() -> Expression:
+    return Literal(value=True, type=BOOLEAN)
+
+
+def without_lateral(tree: Any) -> Any:
+    """The item after LATERAL, with the alias of LATERAL."""
+    inner = tree.this.copy()
+    if not isinstance(inner, exp.Unnest | exp.Subquery):
+        inner = exp.Table(this=inner, ordinality=tree.args.get("ordinality"))
+    if tree.args.get("alias") is not None:
+        inner.set("alias", tree.args["alias"].copy())
+    return inner
