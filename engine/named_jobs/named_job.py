@@ -226,7 +226,7 @@ class NamedJob(JobWaiting):
             if run is None:
                 self._set(EXPORTING, "its snapshot is being copied")
         if run is not None:
-            with self.store.hold():
+            with self.store.pin():
                 self._home.snapshots.export(
                     name, self._record, self.store, run.take_snapshot(timeout)
                 )

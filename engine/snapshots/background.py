@@ -1,5 +1,4 @@
-"""A thread that does one thing after the other, and is there only while there is something to
-do."""
+"""A thread that runs tasks one after another, and exists only while there are tasks."""
 
 from __future__ import annotations
 
@@ -11,14 +10,17 @@ from threading import Condition, Thread, current_thread
 logger = logging.getLogger("runnel.snapshots")
 
 LINGER = 0.2
-"""Seconds that the thread waits for more before it ends."""
+"""Seconds that the thread waits for another task before it ends."""
 
 MOST_BYTES = 256 << 20
-"""Of so many bytes that wait to be written no more are taken."""
+"""Maximum number of bytes that wait to be written; a task beyond it is refused."""
 
 
 class Background:
-    """Tasks in the order in which they were posted. A task handles its own failures."""
+    """Runs tasks in the order in which they were posted. A task handles its own failures.
+
+    on_room: called when a task was refused and there is room again.
+    """
 
     def __init__(self, name: str, most_bytes: int = MOST_BYTES) -> None:
         self._name = name
@@ -33,8 +35,8 @@ class Background:
         self.on_room: Callable[[], None] | None = None
 
     def post(self, task: Callable[[], None], size: int = 0) -> bool:
-        """Has the task done soon. False: too much is waiting already; `on_room` is called when that
-        is over. What has no size is always taken."""
+        """Adds a task, which runs soon. False: too many bytes are waiting already, and `on_room` is
+        called when there is room. A task without a size is always accepted."""
         with self._changed:
             if size and self._bytes and self._bytes + size > self._most_bytes:
                 self._has_refused = True
@@ -50,13 +52,13 @@ class Background:
         return True
 
     def wait(self) -> None:
-        """Until everything that was posted is done. A task itself doesn't wait."""
+        """Waits until all posted tasks are done. Returns at once if a task calls it."""
         with self._changed:
             if current_thread() is not self._thread:
                 self._changed.wait_for(lambda: not self._tasks)
 
     def close(self) -> None:
-        """Until everything that was posted is done and the thread is gone."""
+        """Waits until all posted tasks are done and the thread has ended."""
         with self._changed:
             self._linger = 0.0
             self._changed.notify_all()
@@ -78,7 +80,7 @@ class Background:
             try:
                 task()
             except Exception:
-                # Whoever waits for what comes after it would wait for ever.
+                # The thread must continue: other threads wait for later tasks.
                 logger.exception("a task of the snapshot store failed")
             self._done(size)
 
@@ -86,9 +88,9 @@ class Background:
         with self._changed:
             self._tasks.popleft()
             self._bytes -= size
-            tell = self._has_refused and self._bytes * 2 <= self._most_bytes
-            if tell:
+            has_room = self._has_refused and self._bytes * 2 <= self._most_bytes
+            if has_room:
                 self._has_refused = False
             self._changed.notify_all()
-        if tell and self.on_room is not None:
+        if has_room and self.on_room is not None:
             self.on_room()

@@ -1,4 +1,4 @@
-"""Copies of snapshots, which outlive the job that they are of."""
+"""Copies of snapshots, which outlive the job."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from runnel.snapshots.unfinished import write_manifest
 
 
 def copy_snapshot(source: Path, manifest: Manifest, folder: Path, disk: Disk) -> None:
-    """Makes the snapshot in `source` the newest of a folder, under the next number, and then the
-    only one. It shares its files with the source where the file system can do that."""
+    """Copies the snapshot in `source` to a folder, under the next number, and removes the older
+    snapshots in that folder. The copy shares its files with the source if the file system can do
+    that."""
     if not folder.exists():
         disk.make_folder(folder)
         disk.sync_folder(folder.parent)
@@ -28,14 +29,14 @@ def copy_snapshot(source: Path, manifest: Manifest, folder: Path, disk: Disk) ->
     disk.rename(unfinished, target)
     disk.sync_folder(folder)
     for gone in old:
-        # Who opens the folder takes the newest, and clears up what couldn't be removed now.
+        # A store that opens the folder uses the newest, and removes folders that remained.
         with suppress(OSError):
             disk.rename(folder / str(gone), folder / f".{gone}")
             disk.remove(folder / f".{gone}")
 
 
 def numbered(folder: Path, prefix: str) -> Iterator[int]:
-    """The folders in a folder whose names are numbers after a prefix."""
+    """The numbers of the entries of a folder whose names are a number after a prefix."""
     if folder.is_dir():
         for path in folder.iterdir():
             name = path.name.removeprefix(prefix)

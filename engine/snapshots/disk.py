@@ -1,4 +1,4 @@
-"""The file operations of the snapshot store, in one place, so that tests can have each of them
+"""The file operations of the snapshot store, in one class, so that tests can make each of them
 fail."""
 
 from __future__ import annotations
@@ -13,11 +13,16 @@ from xxhash import xxh3_64
 from runnel.storage.durable_files import sync_file, sync_folder
 
 ALIGNMENT = 64
-"""Sections of a file begin at multiples of this, as Arrow likes its buffers best."""
+"""Sections of a file begin at multiples of this number of bytes, the preferred alignment of Arrow's
+buffers."""
 
 
 class SectionFile:
-    """A file that is being written, section by section; a sink of Arrow's."""
+    """A file that is being written, section by section; usable as an output stream of Arrow.
+
+    start: offset of the current section.
+    end: number of bytes written.
+    """
 
     closed = False
 
@@ -30,11 +35,11 @@ class SectionFile:
 
     @property
     def checksum(self) -> int:
-        """The XXH3 (64 bits) of the section so far."""
+        """The XXH3 checksum (64 bits) of the section so far."""
         return self._hash.intdigest()
 
     def begin(self) -> None:
-        """Begins a section at the end of what was written."""
+        """Begins a section at the end of the file."""
         padding = -self.end % ALIGNMENT
         if padding:
             self.write(bytes(padding))
@@ -49,24 +54,23 @@ class SectionFile:
         return len(view)
 
     def flush(self) -> None:
-        """Nothing to do: there is no buffer."""
+        """Does nothing: there is no buffer."""
 
     def finish(self) -> None:
-        """Closes the file, with all of it on the disk."""
+        """Closes the file after all of it was written to the disk."""
         try:
             self._disk.sync(self._file)
         finally:
             self._file.close()
 
     def close(self) -> None:
-        """Closes the file as it is."""
+        """Closes the file without syncing it."""
         self._file.close()
 
 
 class Disk:
-    """What the store does to files. Each method may fail with an OSError, and a process may be
-    killed before and after. `check` raises where the directory in which all of it is was
-    removed."""
+    """The file operations of the store. Each may fail with an OSError, and the process may be
+    killed before and after each. `check` raises if the store's directory was removed."""
 
     _check: Callable[[], None] | None = None
 
@@ -82,7 +86,7 @@ class Disk:
         return SectionFile(self, path.open("xb", buffering=0))
 
     def write(self, file: BinaryIO, data: memoryview) -> None:
-        """All of it: an unbuffered file may take less at a time."""
+        """Writes all of the data: an unbuffered file may accept less at a time."""
         while data:
             data = data[file.write(data) :]
 
@@ -90,7 +94,7 @@ class Disk:
         sync_file(file.fileno())
 
     def link(self, source: Path, target: Path) -> None:
-        """The file under another name too; a copy where the file system has no links."""
+        """Gives a file a second name; copies it if the file system has no links."""
         try:
             target.hardlink_to(source)
         except OSError:
@@ -106,5 +110,5 @@ class Disk:
         source.rename(target)
 
     def remove(self, path: Path) -> None:
-        """A folder with all that is in it."""
+        """Removes a folder with its content."""
         shutil.rmtree(path)

@@ -1,13 +1,13 @@
-"""Snapshots of one job in a folder of the disk.
+"""Snapshots of one job in a folder on disk.
 
-    7/                 a snapshot that was completed: what it was called for is in its name
+    7/                 a completed snapshot; the name is its number
       manifest.json    the sections of its files, with checksums
-      state.arrows     Arrow streams, one after the other
-      state-5.arrows   the file of snapshot 5, of which some state didn't change since
-    .8/                one that is being written, or what is left of one
+      state.arrows     Arrow streams, one after another
+      state-5.arrows   the file of snapshot 5, of which some state has not changed since
+    .8/                a snapshot that is being written, or the rest of one
 
-A snapshot gets its name when everything of it is on the disk. The last two are kept, older ones go
-when the next was completed: so when one turns out to be damaged there is another.
+A snapshot gets its name when all of it is on the disk. The last two are retained, and older ones
+are removed when the next was completed: if one is damaged, the other one can be used.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ from runnel.snapshots.unfinished import Labels, UnfinishedSnapshot
 logger = logging.getLogger("runnel.snapshots")
 
 KEPT = 2
-"""How many snapshots are kept."""
+"""Number of undamaged snapshots that are retained."""
 
 
 class FileSnapshotStore(SnapshotStore):
-    """`about` goes into every manifest: what the owner wants to be known of the job."""
+    """The snapshots of one job in `folder`. `about` is stored in every manifest: properties of the
+    job, chosen by the owner."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class FileSnapshotStore(SnapshotStore):
         self._lock = Lock()
         self._thread = Background(f"runnel-snapshots-{folder.parent.name}", most_bytes)
         self._thread.on_room = self._room
-        self._kept = KeptState()
+        self._retained = KeptState()
         self._unfinished: dict[int, UnfinishedSnapshot] = {}
         self._failed: dict[int, Exception] = {}
         self._sound: dict[int, Manifest] = {}
@@ -71,16 +72,16 @@ class FileSnapshotStore(SnapshotStore):
         self._last_id = max((*self._found, *numbered(folder, ".")), default=0)
         self._completed: int | None = None
         self._is_checked = False
-        self._holders = 0
+        self._pins = 0
         self._remove_unfinished()
 
-    # What is there
+    # Existing snapshots
 
     @property
     def completed(self) -> int | None:
-        """The last snapshot that is sound: its checksums are looked at when that is asked first,
-        and after `recheck`. Damaged ones are told in the log and passed over. Waits for one that is
-        just being completed."""
+        """The last snapshot that is undamaged: the checksums are verified at the first call, and
+        after `recheck`. Damaged ones are logged and skipped. Waits for a snapshot that is being
+        completed."""
         self._thread.wait()
         with self._lock:
             if not self._is_checked:
@@ -93,7 +94,7 @@ class FileSnapshotStore(SnapshotStore):
         return self._last_id
 
     def infos(self) -> list[Manifest]:
-        """The manifests of the snapshots that are kept, oldest first; damaged ones are left out."""
+        """The manifests of the retained snapshots, oldest first, without damaged ones."""
         found = []
         with self._lock:
             for number in self._found:
@@ -107,8 +108,8 @@ class FileSnapshotStore(SnapshotStore):
         return found
 
     def newest_info(self) -> Manifest:
-        """The manifest of the newest snapshot, whose files aren't looked at. DamagedError where it
-        isn't sound."""
+        """The manifest of the newest snapshot, without verifying its files. DamagedError if the
+        manifest is not valid."""
         with self._lock:
             return check_snapshot(self._path(self._found[-1]), with_files=False)
 
@@ -121,7 +122,7 @@ class FileSnapshotStore(SnapshotStore):
         return read_state(self._path(snapshot_id), self.manifest(snapshot_id), vertex)
 
     def manifest(self, snapshot_id: int) -> Manifest:
-        """What a snapshot holds. OperationalError where there is none, or it is damaged."""
+        """The manifest of a snapshot. OperationalError if it does not exist or is damaged."""
         with self._lock:
             if snapshot_id not in self._found:
                 raise no_such_snapshot(snapshot_id)
@@ -134,9 +135,8 @@ class FileSnapshotStore(SnapshotStore):
         with self._lock:
             self._is_checked = False
             self._sound.clear()
-            # What is written next must not be linked to files of a snapshot that may turn out to be
-            # damaged.
-            self._kept = KeptState()
+            # The next snapshot must not be linked to files of a snapshot that may be damaged.
+            self._retained = KeptState()
 
     def _newest_sound(self) -> int | None:
         self._damaged.clear()
@@ -146,9 +146,9 @@ class FileSnapshotStore(SnapshotStore):
                 self._sound[number] = check_snapshot(self._path(number))
             except DamagedError as error:
                 self._damaged.add(number)
-                told = f"snapshot {number} can't be used: {error.message}"
-                self.passed_over = self.passed_over or told
-                logger.warning("%s", told)
+                message = f"snapshot {number} can't be used: {error.message}"
+                self.passed_over = self.passed_over or message
+                logger.warning("%s", message)
                 continue
             if self._damaged:
                 logger.warning(
@@ -165,7 +165,7 @@ class FileSnapshotStore(SnapshotStore):
                 detail=self.passed_over,
                 hint=(
                     "the log says which files; restore them from a backup, "
-                    "or drop the job and create it anew"
+                    "or drop the job and create it again"
                 ),
             )
         return None
@@ -192,21 +192,21 @@ class FileSnapshotStore(SnapshotStore):
         about: Mapping[str, str],
         on_done: Callable[[Exception | None], None],
     ) -> None:
-        """Has a completed snapshot copied to another folder, where a store finds it as the newest;
-        what is there already is removed then. `on_done` is called by the store's thread, with what
-        went wrong if something did."""
+        """Copies a completed snapshot to another folder, as the newest of that folder; older ones
+        there are removed. `on_done` is called by the store's thread, with the error if it
+        failed."""
         self._thread.post(lambda: on_done(self._export(snapshot_id, folder, about)))
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
+    def pin(self) -> Iterator[None]:
         with self._lock:
-            self._holders += 1
+            self._pins += 1
         try:
             yield
         finally:
             with self._lock:
-                self._holders -= 1
-                is_free = not self._holders and len(self._found) > KEPT
+                self._pins -= 1
+                is_free = not self._pins and len(self._found) > KEPT
             if is_free:
                 self._thread.post(self._remove_old)
 
@@ -231,7 +231,7 @@ class FileSnapshotStore(SnapshotStore):
             if folder.exists():
                 self._disk.remove(folder)
             unfinished = self._unfinished[snapshot_id] = UnfinishedSnapshot(
-                folder, self._disk, self._kept
+                folder, self._disk, self._retained
             )
         return unfinished
 
@@ -276,16 +276,16 @@ class FileSnapshotStore(SnapshotStore):
     def _story(self, snapshot_id: int, error: Exception) -> Exception:
         if not isinstance(error, OSError):
             return error
-        told = OperationalError(
+        failure = OperationalError(
             f'snapshot {snapshot_id} can\'t be written to "{self._folder}"',
             detail=error.strerror or str(error),
         )
-        told.__cause__ = error
-        return told
+        failure.__cause__ = error
+        return failure
 
     def _give_up(self, snapshot_id: int) -> None:
-        """Forgets one that isn't complete. What can't be removed now is removed when the folder is
-        opened next."""
+        """Discards an incomplete snapshot. Files that cannot be removed now are removed when the
+        folder is opened next."""
         self._failed.pop(snapshot_id, None)
         unfinished = self._unfinished.pop(snapshot_id, None)
         if unfinished is not None:
@@ -293,10 +293,10 @@ class FileSnapshotStore(SnapshotStore):
                 unfinished.give_up()
 
     def _remove_old(self) -> None:
-        """Those before the last two that are sound. A folder that is to be removed loses its name
-        first: it never looks like a snapshot that is damaged."""
+        """Removes the snapshots before the last two undamaged ones. A folder is renamed before it
+        is removed, so that it never looks like a damaged snapshot."""
         with self._lock:
-            old = [] if self._holders else self._found[: -self._kept_count()]
+            old = [] if self._pins else self._found[: -self._retained_count()]
         for number in old:
             try:
                 gone = self._folder / f".{number}"
@@ -308,10 +308,11 @@ class FileSnapshotStore(SnapshotStore):
             except OSError as error:
                 logger.warning("snapshot %d can't be removed: %s", number, error)
 
-    def _kept_count(self) -> int:
-        """So many from the end that two sound ones are among them; all if there aren't two."""
+    def _retained_count(self) -> int:
+        """The number of newest snapshots to retain, so that two undamaged ones are among them; all
+        if there are fewer than two."""
         sound = [
-            place for place, number in enumerate(reversed(self._found)) if number in self._sound
+            index for index, number in enumerate(reversed(self._found)) if number in self._sound
         ]
         return sound[KEPT - 1] + 1 if len(sound) >= KEPT else len(self._found)
 

@@ -1,5 +1,5 @@
-"""State that stays the same from one snapshot to the next: written once, and then found in the file
-where it is."""
+"""State that is unchanged from one snapshot to the next: it is written once, and later snapshots
+refer to the file that contains it."""
 
 from __future__ import annotations
 
@@ -13,31 +13,34 @@ import pyarrow as pa
 from runnel.snapshots.manifest import Section
 
 LEAST_BYTES = 64 << 10
-"""A smaller batch is sooner written than looked for."""
+"""Minimum size for reuse: writing a smaller batch is cheaper than searching for it."""
 
 LEAST_SHARE = 0.5
-"""A file of which less than this share is still state isn't kept for that: what is left is written
-anew."""
+"""Minimum share of a file that must still be state. A file with less is not retained: the rest of
+its state is written again."""
 
 DATA = "state.arrows"
-"""The file for all state that is new in a snapshot."""
+"""The file with all state that is new in a snapshot."""
 
 Placed = tuple[weakref.ref[pa.RecordBatch], Section]
-"""A large batch and the section that it is."""
+"""A large batch and its section."""
 
 
 def is_large(batch: pa.RecordBatch) -> bool:
-    """Whether it may be found in an earlier file."""
+    """Whether the batch may be reused from an earlier file."""
     size: int = batch.nbytes
     return size >= LEAST_BYTES
 
 
 class KeptState:
-    """Where the large batches of the last snapshot are.
+    """The sections of the large batches of the last snapshot.
 
-    They are told by being the same object: what a processor offers at each snapshot it must keep,
-    then. They have their snapshot's file under another name in the next, so nothing of it is
-    copied.
+    A batch is recognized by object identity, so the batches that a processor offers at each
+    snapshot must be the same objects. The next snapshot links the file under another name, so
+    nothing is copied.
+
+    For example, snapshot 5 writes the batches a and b to its `state.arrows`. If snapshot 6 gets a
+    again and c, it links that file as `state-5.arrows`, refers to a in it, and writes only c.
     """
 
     def __init__(self) -> None:
@@ -46,24 +49,24 @@ class KeptState:
         self._sizes: dict[str, int] = {}
 
     def find(self, vertex: str, batch: pa.RecordBatch) -> Section | None:
-        """The section that it is, as the next snapshot is to name it; None: it has to be
+        """The section of a batch, with the file name for the next snapshot; None: the batch must be
         written."""
         known = self._known.get((vertex, id(batch)))
         return known[1] if known is not None and known[0]() is batch else None
 
     def source(self, name: str) -> Path:
-        """The file that a section is in which was found."""
+        """The path of the file with a section that `find` returned."""
         return self._folder / (DATA if name == _later_name(self._folder) else name)
 
     def keep_only(self, found: Sequence[Placed], folder: Path, size: int) -> None:
-        """A snapshot was completed in that folder, with these large batches and a new file of that
-        size."""
+        """A snapshot was completed in `folder`, with these large batches; the size of its new file
+        is `size`."""
         later = _later_name(folder)
         live: dict[str, int] = {}
         for _, section in found:
             live[section.file] = live.get(section.file, 0) + section.bytes
         sizes = {**self._sizes, DATA: size}
-        worthy = {name for name, kept in live.items() if kept >= LEAST_SHARE * sizes[name]}
+        worthy = {name for name, used in live.items() if used >= LEAST_SHARE * sizes[name]}
         self._folder = folder
         self._sizes = {later if name == DATA else name: sizes[name] for name in worthy}
         self._known = {}
@@ -75,5 +78,5 @@ class KeptState:
 
 
 def _later_name(folder: Path) -> str:
-    """What the new file of a snapshot is called in those that come after it."""
+    """The name of the new file of a snapshot in later snapshots."""
     return f"state-{folder.name}.arrows"

@@ -1,5 +1,5 @@
-"""The manifest of a snapshot: what its files hold, with checksums. A folder without a sound one
-holds no snapshot."""
+"""The manifest of a snapshot: the content of its files, with checksums. A folder without a valid
+manifest is not a snapshot."""
 
 from __future__ import annotations
 
@@ -15,14 +15,21 @@ from runnel.snapshots.store import MEANINGS
 NAME = "manifest.json"
 
 FORMAT = 2
-"""The version of the shape of snapshots; each version of Runnel reads those of all before it. In
-the first one the checksums of sections were CRC-32."""
+"""The version of the format of snapshots; each version of Runnel reads all earlier formats. In
+format 1 the checksums of sections were CRC-32."""
 
 
 @frozen
 class Section:
-    """A part of a file: an Arrow stream with rows of one vertex, all of one schema. `checksum` is
-    its XXH3 of 64 bits."""
+    """A section of a file: an Arrow stream with rows of one vertex and one schema.
+
+    file: name of the file.
+    vertex: name of the vertex.
+    start: offset in the file.
+    bytes: length.
+    rows: number of rows.
+    checksum: XXH3 with 64 bits.
+    """
 
     file: str
     vertex: str
@@ -34,7 +41,14 @@ class Section:
 
 @frozen
 class Manifest:
-    """`created` is µs since the epoch (UTC); `about` is what the owner says of the job."""
+    """The description of a snapshot.
+
+    snapshot_id: its number.
+    created: when it was written, in µs since the epoch (UTC).
+    about: properties of the job, chosen by the owner of the store.
+    sections: sections of its files.
+    format: version of the format.
+    """
 
     snapshot_id: int
     created: int
@@ -44,7 +58,7 @@ class Manifest:
 
     @property
     def rows(self) -> int:
-        """Of state: what the vertices are for is none."""
+        """The rows of state; the rows with state signatures do not count."""
         return sum(section.rows for section in self.sections if section.vertex != MEANINGS)
 
     @property
@@ -57,7 +71,7 @@ class Manifest:
 
     @property
     def vertices(self) -> dict[str, int]:
-        """The rows of each vertex that has any."""
+        """The number of rows of each vertex that has any."""
         found: dict[str, int] = {}
         for section in self.sections:
             found[section.vertex] = found.get(section.vertex, 0) + section.rows
@@ -65,7 +79,7 @@ class Manifest:
 
 
 class DamagedError(OperationalError):
-    """A snapshot isn't what was written: the message says which file, and what is wrong."""
+    """A snapshot differs from what was written; the message names the file and the fault."""
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
@@ -83,7 +97,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest in a folder. DamagedError where it isn't sound."""
+    """The manifest in a folder. DamagedError if it is not valid."""
     path = folder / NAME
     try:
         data = path.read_bytes()

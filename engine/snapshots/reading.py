@@ -1,4 +1,4 @@
-"""Reading snapshots: checking that they are sound, and their state as rows."""
+"""Reading snapshots: checking their integrity, and reading their state as rows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from runnel.snapshots.manifest import DamagedError, Manifest, Section, read_mani
 
 
 def check_snapshot(folder: Path, *, with_files: bool = True) -> Manifest:
-    """The manifest of a snapshot. DamagedError where that, or (`with_files`) a file that it names,
-    isn't what was written."""
+    """The manifest of a snapshot. DamagedError if it, or (`with_files`) a file that it names,
+    differs from what was written."""
     try:
         manifest = read_manifest(folder)
         if with_files:
@@ -57,7 +57,8 @@ def _check_file(
 
 
 def read_state(folder: Path, manifest: Manifest, vertex: str) -> Sequence[pa.RecordBatch]:
-    """The rows of one vertex. They lie in the mapped file, and stay readable when it is removed."""
+    """The rows of one vertex. They are in the mapped file, and remain readable after the file was
+    removed."""
     batches: list[pa.RecordBatch] = []
     files: dict[str, pa.Buffer] = {}
     try:

@@ -1,4 +1,4 @@
-"""Where snapshots are kept: the interface, and a store in memory."""
+"""Stores of snapshots: the interface, and a store in memory."""
 
 from __future__ import annotations
 
@@ -15,21 +15,26 @@ from runnel.columns.key_hash import KEY_METADATA, SAVER_METADATA, partition
 from runnel.errors import OperationalError
 
 ENDED = ""
-"""Stands for a vertex: its rows are the names of the vertices that have ended."""
+"""A pseudo-vertex: its rows are the names of the vertices that have ended."""
 
 MEANINGS = "\0meanings"
-"""Stands for a vertex: its rows are the names of vertices, and what each is for in the plan that
+"""A pseudo-vertex: its rows are the names of vertices, and their state signatures in the plan that
 took the snapshot."""
 
 NO_VERTICES = (ENDED, MEANINGS)
 
 VertexState = tuple[str, pa.RecordBatch]
-"""Rows of state and the name of the vertex that they are of."""
+"""The name of a vertex and rows of its state."""
 
 
 @frozen
 class SnapshotSize:
-    """How much a snapshot holds. `bytes_written` leaves out what it shares with an earlier one."""
+    """The size of a snapshot.
+
+    rows: number of rows of state.
+    bytes: size of its sections.
+    bytes_written: the same without sections that it shares with an earlier snapshot.
+    """
 
     rows: int
     bytes: int
@@ -37,12 +42,11 @@ class SnapshotSize:
 
 
 Outcome = SnapshotSize | Exception
-"""What became of a snapshot: it is safe, or why it isn't."""
+"""The outcome of a snapshot: its size if it is durable, otherwise the error."""
 
 
 class StateReader(Protocol):
-    """Who gives the state of a vertex in a snapshot: a store, or somebody who makes another plan's
-    of it."""
+    """A reader of the state in snapshots: a store, or a converter for another plan."""
 
     def read(self, snapshot_id: int, vertex: str) -> Sequence[pa.RecordBatch]:
         """The rows of one vertex in a completed snapshot."""
@@ -50,38 +54,40 @@ class StateReader(Protocol):
 
 
 class SnapshotStore(ABC):
-    """Keeps the snapshots of one job. Safe for threads; only `completed`, `read`, `vertices` and
+    """Stores the snapshots of one job. Thread-safe; only `completed`, `read`, `vertices` and
     `close` may block."""
 
     on_room: Callable[[], None] | None = None
-    """Called, from any thread, when `write` refused something and would take it now."""
+    """Called, from any thread, when `write` has refused rows and there is room again."""
 
     @property
     @abstractmethod
     def completed(self) -> int | None:
-        """The last snapshot that is safe and sound. Waits for one that is just being completed."""
+        """The last snapshot that is durable and undamaged. Waits for a snapshot that is being
+        completed."""
 
     @property
     @abstractmethod
     def last_id(self) -> int:
-        """No snapshot to come may have this number or a smaller one: sinks know what they have
-        committed by it."""
+        """The largest number used so far. Later snapshots must have larger numbers, because sinks
+        identify their commits by them."""
 
     @abstractmethod
     def write(self, snapshot_id: int, vertex: str, batch: pa.RecordBatch) -> bool:
-        """Takes rows of state, which don't change any more. False: not now, offer them again after
-        `on_room`."""
+        """Adds rows of state, which must not change afterwards. False: there is no room; offer them
+        again after `on_room`."""
 
     @abstractmethod
     def complete(
         self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]
     ) -> None:
-        """Makes the snapshot, with `more` rows, the one to restore from; older ones may go then.
-        `on_done` is called once, perhaps by another thread. A snapshot that failed is forgotten."""
+        """Completes the snapshot, with `more` rows; it is then the one to restore from, and older
+        ones may be removed. `on_done` is called once, perhaps by another thread. A snapshot that
+        failed is discarded."""
 
     @abstractmethod
     def give_up(self, snapshot_id: int) -> None:
-        """Forgets a snapshot that wasn't completed."""
+        """Discards a snapshot that was not completed."""
 
     @abstractmethod
     def read(self, snapshot_id: int, vertex: str) -> Sequence[pa.RecordBatch]:
@@ -89,27 +95,28 @@ class SnapshotStore(ABC):
 
     @abstractmethod
     def vertices(self, snapshot_id: int) -> Sequence[str]:
-        """The vertices that a completed snapshot has rows of."""
+        """The vertices with rows in a completed snapshot."""
 
     @abstractmethod
-    def hold(self) -> AbstractContextManager[None]:
-        """Inside no completed snapshot goes, however many come: for who reads one while the job
-        runs."""
+    def pin(self) -> AbstractContextManager[None]:
+        """Inside, no completed snapshot is removed, even if later ones are completed: for reading a
+        snapshot while the job runs."""
 
     passed_over: str | None = None
-    """Which snapshots the one that is `completed` stands in for, as they are damaged; None where
-    none is."""
+    """If `completed` is older than the newest snapshot: which snapshots were skipped because they
+    are damaged; otherwise None."""
 
     def recheck(self) -> None:
-        """A job is to be restored: `completed` looks again at whether what is kept is sound."""
+        """Called before a job is restored: `completed` checks again whether snapshots are
+        damaged."""
 
     def close(self) -> None:
-        """Waits until everything that was given is written. May be used again after it."""
+        """Waits until everything is written. The store may be used again afterwards."""
 
 
 class MemorySnapshotStore(SnapshotStore):
-    """Keeps the last completed snapshot in memory, and while it is held all that were completed
-    meanwhile."""
+    """Stores the last completed snapshot in memory; while it is pinned, also all that were
+    completed meanwhile."""
 
     def __init__(self) -> None:
         self._completed: int | None = None
@@ -117,7 +124,7 @@ class MemorySnapshotStore(SnapshotStore):
         self._lock = Lock()
         self._rows: dict[int, dict[str, list[pa.RecordBatch]]] = {}
         self._safe: dict[int, dict[str, list[pa.RecordBatch]]] = {}
-        self._holders = 0
+        self._pins = 0
 
     @property
     def completed(self) -> int | None:
@@ -169,27 +176,26 @@ class MemorySnapshotStore(SnapshotStore):
             return [vertex for vertex in self._safe[snapshot_id] if vertex not in NO_VERTICES]
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
+    def pin(self) -> Iterator[None]:
         with self._lock:
-            self._holders += 1
+            self._pins += 1
         try:
             yield
         finally:
             with self._lock:
-                self._holders -= 1
+                self._pins -= 1
                 self._remove_old()
 
     def _remove_old(self) -> None:
-        if not self._holders:
+        if not self._pins:
             self._safe = {
                 number: rows for number, rows in self._safe.items() if number == self._completed
             }
 
 
 def share_of(batch: pa.RecordBatch, index: int, parallelism: int) -> pa.RecordBatch:
-    """The rows of state that processor `index` is to have: those of its keys, or all where they
-    belong to none. As many processors as there were have what they had: that needn't be divided
-    anew."""
+    """The rows of state for processor `index`: the rows of its keys, or all rows without keys. With
+    an unchanged parallelism each processor gets the rows that it saved, without hashing."""
     metadata = batch.schema.metadata or {}
     keys = metadata.get(KEY_METADATA)
     if keys is None or parallelism == 1:

@@ -18,7 +18,10 @@ from runnel.snapshots.manifest import NAME, Manifest, Section, encode_manifest
 
 @frozen
 class Labels:
-    """What goes into a manifest beside the sections."""
+    """The fields of a manifest, except the sections.
+
+    snapshot_id, created, about: see `Manifest`.
+    """
 
     snapshot_id: int
     created: int
@@ -26,17 +29,18 @@ class Labels:
 
 
 class UnfinishedSnapshot:
-    """A folder that begins with '.' until all is written. Used by the store's thread alone.
+    """A folder whose name begins with '.' until everything is written. Used only by the store's
+    thread.
 
-    Rows that come one after the other for one vertex and of one schema make a section. A large
-    batch makes one of its own, which the next snapshot names too if it is offered the same batch
-    again: so that is written once.
+    Consecutive rows of one vertex and one schema form a section. A large batch forms a section of
+    its own; if the next snapshot is offered the same batch, it refers to that section, so the batch
+    is written once.
     """
 
-    def __init__(self, folder: Path, disk: Disk, kept: KeptState) -> None:
+    def __init__(self, folder: Path, disk: Disk, retained: KeptState) -> None:
         self.folder = folder
         self._disk = disk
-        self._kept = kept
+        self._retained = retained
         self._sections: list[Section] = []
         self._large: list[Placed] = []
         self._linked: set[str] = set()
@@ -85,7 +89,7 @@ class UnfinishedSnapshot:
         )
 
     def _write_large(self, vertex: str, batch: pa.RecordBatch) -> None:
-        section = self._kept.find(vertex, batch)
+        section = self._retained.find(vertex, batch)
         if section is None:
             self._begin_section(vertex, batch.schema)
             self._add(batch)
@@ -93,13 +97,13 @@ class UnfinishedSnapshot:
         else:
             self._end_section()
             if section.file not in self._linked:
-                self._disk.link(self._kept.source(section.file), self.folder / section.file)
+                self._disk.link(self._retained.source(section.file), self.folder / section.file)
                 self._linked.add(section.file)
             self._sections.append(section)
         self._large.append((weakref.ref(batch), self._sections[-1]))
 
     def finish(self, labels: Labels, target: Path) -> Manifest:
-        """Gives the snapshot its name, with everything on the disk."""
+        """Renames the folder to `target`, after everything was written to the disk."""
         self._end_section()
         if self._file is not None:
             self._file.finish()
@@ -111,10 +115,12 @@ class UnfinishedSnapshot:
         try:
             self._disk.sync_folder(target.parent)
         except BaseException:
-            # Nobody may take it for one that counts: what is staged for it is given up.
+            # It must not be found as a valid snapshot: the rows staged for it are discarded.
             self._disk.rename(target, self.folder)
             raise
-        self._kept.keep_only(self._large, target, self._file.end if self._file is not None else 0)
+        self._retained.keep_only(
+            self._large, target, self._file.end if self._file is not None else 0
+        )
         return manifest
 
     def give_up(self) -> None:

@@ -45,7 +45,7 @@ def state_table(
             hint=f"write TABLE({shown}('{first}', 'vertex'))",
         )
     store = _store(database, first, given[first], is_confined=is_confined)
-    with store.hold():
+    with store.pin():
         return registered_table(function, _rows(_state(store, first, given)))
 
 

@@ -67,7 +67,7 @@ def moment_of(
 def _at_snapshot(
     job: NamedJob, write: WritePlan, context: JobContext, call: Call
 ) -> tuple[Moment, WrittenTable]:
-    with job.store.hold():
+    with job.store.pin():
         for _ in range(ATTEMPTS):
             number = job.last_point(_left(call))
             if number is None and not job.is_done:

@@ -47,8 +47,8 @@ def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SnapshotS
 
 def test_a_snapshot_that_is_held_stays_however_many_come(source: SnapshotStore) -> None:
     take(source, 1)
-    with source.hold():
-        with source.hold():
+    with source.pin():
+        with source.pin():
             take(source, 2)
         for number in range(3, 6):
             take(source, number)
