@@ -41,20 +41,20 @@ def connect(
     allowed_paths: Iterable[str | Path] | None = None,
     **settings: Any,
 ) -> Connection:
-    """Opens a connection: to a directory that keeps maps and the catalog, or, without `path`, to
-    memory only; or to a server (`runnel serve`), whose address is given as the path, such as
-    "runnel://127.0.0.1:4711", with its `token`.
+    """Opens a connection to a directory, which stores maps and the catalog; without `path`, to
+    memory only; or to a server (`runnel serve`) at an address such as "runnel://127.0.0.1:4711",
+    with its `token`.
 
-    A directory is made if there is none, and has one owner at a time: a second connection is an
-    OperationalError. `spark` is a SparkSession, which stays the caller's, or where one is started
-    when a statement first needs it: a master URL, such as 'local[4]', the address of a Spark
-    Connect server, such as 'sc://host:15002', or settings of Spark's, of which spark.master or
-    spark.remote says the same; False: none is ever started. Settings are those of SET, and
-    `cooperative_threads`.
-
-    `allowed_paths` are the folders, files and URLs ('s3://bucket/folder') that statements of the
-    connection may reach; None: all that the process can. Nothing below `path` itself is reached
-    then. What the directory has already keeps what it names (docs/security.md).
+    path: directory, created if it does not exist, or address of a server. A directory has one owner
+        at a time: a second connection is an OperationalError.
+    spark: a SparkSession, which remains the caller's; or where to start one when a statement first
+        needs it: a master URL, such as 'local[4]', the address of a Spark Connect server, such as
+        'sc://host:15002', or Spark settings that include spark.master or spark.remote. False: none
+        is ever started.
+    allowed_paths: folders, files and URLs ('s3://bucket/folder') that statements of the connection
+        may reach; None: all that the process can. With bounds, nothing below `path` is reachable.
+        Existing objects of the directory may use what they name (docs/security.md).
+    settings: settings as in SET, and `cooperative_threads`.
     """
     if isinstance(path, str) and "://" in path:
         # Loaded on first use: Flight takes a while.
@@ -77,7 +77,7 @@ def connect(
 
 
 class Connection:
-    """A connection. Threads may share it, each with cursors of its own; there are no
+    """A connection. Threads may share it, but each needs its own cursors; there are no
     transactions."""
 
     __module__ = "runnel"
@@ -95,7 +95,7 @@ class Connection:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Closes a connection that was forgotten.
+        # Closes a connection that is garbage-collected without `close`.
         finalizer(self, _close_quietly, database)
         _open_databases.add(database)
 
@@ -107,26 +107,26 @@ class Connection:
     def execute(
         self, sql: str, args: Sequence[Any] = (), *, timeout: float | None = None
     ) -> Cursor:
-        """Runs one statement on a new cursor, and gives that."""
+        """Runs one statement on a new cursor, and returns the cursor."""
         return self.cursor().execute(sql, args, timeout=timeout)
 
     def commit(self) -> None:
-        """Does nothing: every statement is complete, and durable where the connection is, when it
-        returns."""
+        """Does nothing: each statement is complete when it returns, and durable if the connection
+        is."""
         self._database.check_open()
 
     def rollback(self) -> None:
         """There are no transactions: NotSupportedError."""
         self._database.check_open()
         raise NotSupportedError(
-            "there are no transactions to roll back", hint="each statement stands for itself"
+            "there are no transactions to roll back", hint="each statement is complete by itself"
         )
 
     def register(self, name: str, data: Any) -> None:
-        """Gives data a name that queries can use: a pyarrow Table, RecordBatch, reader or dataset,
-        a pandas or Polars frame, anything with `__arrow_c_stream__`, or a Spark DataFrame, whose
-        session becomes the connection's. Nothing is copied. An earlier registration of that name is
-        replaced."""
+        """Registers data under a name that queries can use: a pyarrow Table, RecordBatch, reader or
+        dataset, a pandas or Polars frame, an object with `__arrow_c_stream__`, or a Spark
+        DataFrame, whose session becomes the connection's. Nothing is copied. An earlier
+        registration of that name is replaced."""
         from runnel.connectors.arrow.tables import registered_table
 
         database = self._database
@@ -144,9 +144,9 @@ class Connection:
             fail(error, None)
 
     def add_connector(self, connector: Connector) -> None:
-        """Makes a connector known to this connection, for `CREATE MAPPING … TYPE name`; the
-        connection closes it. A connector for all connections is declared by its package as an entry
-        point of the group "runnel.connectors"."""
+        """Adds a connector to this connection, for `CREATE MAPPING … TYPE name`; the connection
+        closes it. A connector for all connections is declared by its package as an entry point of
+        the group "runnel.connectors"."""
         self._database.check_open()
         self._database.connectors.add(connector)
 
@@ -159,14 +159,15 @@ class Connection:
         max_disorder: timedelta | int | None = None,
         idle_timeout: timedelta | None = None,
     ) -> StreamWriter:
-        """Makes a stream that queries can read, and gives its writer: `writer.write(rows)`, and
-        `writer.close()` at the end. `schema` is a pyarrow Schema, or names with SQL types. A query
-        sees what is written after its `execute`.
+        """Creates a stream that queries can read, and returns its writer: `writer.write(rows)`, and
+        `writer.close()` at the end. A query receives the rows written after its `execute`.
 
-        `time_column` holds the event time of the rows, as WATERMARK FOR says of a mapping; a row
-        may be older by up to `max_disorder` (a timedelta, or an int where the column is an integer)
-        than the newest before it. A stream that gets no rows for `idle_timeout` (a second if not
-        given, timedelta(0): never) doesn't hold back what a query reads beside it.
+        schema: a pyarrow Schema, or names with SQL types.
+        time_column: name of the column with the event time, as in WATERMARK FOR of a mapping.
+        max_disorder: how far the event time of a row may be below the largest one so far; a
+            timedelta, or an int for an integer column.
+        idle_timeout: time without a row after which the stream no longer holds back the other
+            inputs of a query; None: a second; timedelta(0): never.
         """
         from runnel.connectors.pushed.event_time import stream_event_time
         from runnel.connectors.pushed.table import StreamTable
@@ -182,12 +183,12 @@ class Connection:
             fail(error, None)
 
     def unregister(self, name: str) -> None:
-        """Takes a registration back. Queries that run go on with the data; a stream can be written
-        to until they have ended."""
+        """Removes a registration. Running queries continue with the data; a stream can be written
+        until they have ended."""
         self._unregister(name, self._database.owner)
 
     def _unregister(self, name: str, caller: Caller) -> None:
-        """As `unregister`, on a caller's behalf."""
+        """`unregister` for a caller."""
         database = self._database
         database.check_open()
         _check_name(name)
@@ -220,17 +221,19 @@ class Connection:
         deterministic: bool = True,
         replace: bool = False,
     ) -> None:
-        """Makes a Python function one that SQL can call, anywhere where an expression can stand, on
-        this connection.
+        """Makes a Python function callable in SQL expressions of this connection.
 
-        It takes one Arrow array per parameter, all of one length, and gives an array (or what
-        `pyarrow.array` makes one of) of that length; with `scalar` it takes and gives Python values
-        and is called once per row, which is far slower. Types are names as in SQL, Arrow types, or
-        int, float, str, bool, bytes. With `nulls="skip"` it sees no row in which an argument is
-        NULL, whose value is NULL. Say so if it isn't `deterministic`: its value may differ for
-        equal arguments. What it raises becomes a DataError. Several threads may call it at once. It
-        isn't kept in a directory: create it after each `connect`. A name that is taken is a
-        ProgrammingError; `replace` takes another function's place.
+        The function receives one Arrow array per parameter, all of one length, and returns an array
+        of that length (or an object that `pyarrow.array` converts). Several threads may call it at
+        the same time. An exception in it becomes a DataError. It is not stored in a directory:
+        create it after each `connect`. A name that is in use is a ProgrammingError.
+
+        parameter_types, return_type: names as in SQL, Arrow types, or int, float, str, bool, bytes.
+        scalar: the function accepts and returns Python values, and is called once per row, which is
+            far slower.
+        nulls: with "skip", rows with a NULL argument are not passed to it, and their value is NULL.
+        deterministic: equal arguments always yield equal values.
+        replace: replaces a function of that name.
         """
         from runnel.session.functions import FunctionOptions, create_function
 
@@ -252,15 +255,15 @@ class Connection:
         nulls: str = "pass",
         replace: bool = False,
     ) -> None:
-        """Makes a Python function an aggregate function of this connection, which stands wherever
-        one of SQL can: with DISTINCT, FILTER and ORDER BY in the brackets, with GROUP BY over
+        """Makes a Python function an aggregate function of this connection. It can be used like a
+        SQL aggregate: with DISTINCT, FILTER and ORDER BY in the parentheses, with GROUP BY over
         tables and windows of streams, with OVER.
 
-        For each group it takes one Arrow array per parameter (with `scalar` a list of Python
-        values), all with the values of the group's rows, and gives one value: a Python one, or a
-        scalar of Arrow or NumPy. The rows come in the order of ORDER BY in the brackets, without
-        one in any. Of a group without rows the value is NULL. With `nulls="skip"` rows in which an
-        argument is NULL are left out. Everything else is as in `create_function`.
+        For each group the function receives one Arrow array per parameter (with `scalar` a list of
+        Python values) with the values of the group's rows, and returns one value: a Python value,
+        or a scalar of Arrow or NumPy. The rows are in the order of ORDER BY in the parentheses,
+        otherwise in any order. The value of a group without rows is NULL. With `nulls="skip"`, rows
+        with a NULL argument are skipped. The rest is as in `create_function`.
         """
         from runnel.session.functions import FunctionOptions, create_function
 
@@ -272,7 +275,8 @@ class Connection:
             fail(error, None)
 
     def drop_function(self, name: str) -> None:
-        """Takes back what `create_function` made. Statements that run go on with it."""
+        """Removes a function that `create_function` or `create_aggregate` added. Running statements
+        continue to use it."""
         from runnel.session.functions import drop_function
 
         self._database.check_open()
@@ -280,11 +284,11 @@ class Connection:
 
     def submit(self, dag: DAG, *, name: str = "") -> Job:
         """Starts a hand-built DAG as a light job on the worker threads; the same DAG may be
-        submitted many times. What a `result_sink` in it takes is read from `job.results`."""
+        submitted many times. The rows of a `result_sink` in it are read from `job.results`."""
         database = self._database
         database.check_open()
         if not isinstance(dag, DAG):
-            raise InterfaceError(f"submit takes a DAG, not a value of class {type(dag).__name__}")
+            raise InterfaceError(f"submit needs a DAG, not a value of class {type(dag).__name__}")
         try:
             return database.jobs.start(
                 dag,
@@ -295,7 +299,7 @@ class Connection:
             fail(error, None)
 
     def jobs(self) -> list[Job | NamedJob]:
-        """The named jobs that have not ended, and the light jobs that run now."""
+        """The named jobs that have not ended, and the light jobs that currently run."""
         database = self._database
         database.check_open()
         named = (
@@ -310,8 +314,8 @@ class Connection:
     @overload
     def job(self, job: int) -> NamedJob | Job: ...
     def job(self, job: str | int) -> NamedJob | Job:
-        """The named job of that name or id, one that has ended too, or the light job with that id,
-        which runs; ProgrammingError where there is none."""
+        """The named job with that name or id, also an ended one, or the running light job with that
+        id; ProgrammingError if there is none."""
         database = self._database
         database.check_open()
         if isinstance(job, str):
@@ -347,7 +351,7 @@ class Connection:
         return f"<runnel.Connection {where}{', closed' if self.is_closed else ''}>"
 
     def _register(self, name: str, table: Table, caller: Caller | None = None) -> None:
-        """Gives a table a name, on a caller's behalf; None: the connection's owner's."""
+        """Registers a table for a caller; None: the connection's owner."""
         database = self._database
         caller = caller or database.owner
         database.check_open()
@@ -370,7 +374,7 @@ def _spark(database: Database) -> SparkConnector:
 
 
 def _check_name(name: object) -> None:
-    """InterfaceError for what no statement could name."""
+    """InterfaceError for a name that no statement could contain."""
     if not isinstance(name, str):
         raise InterfaceError(
             f"the name of a registration is a str, not a value of class {type(name).__name__}"
@@ -378,7 +382,7 @@ def _check_name(name: object) -> None:
     if not name or not name.isprintable():
         raise InterfaceError(
             f"{name!a} can't be the name of a registration",
-            hint="take one or more printable characters",
+            hint="use one or more printable characters",
         )
 
 
@@ -390,26 +394,26 @@ def _close_quietly(database: Database) -> None:
 _open_databases: weakref.WeakSet[Database] = weakref.WeakSet()
 
 LEAVING = 1.0
-"""Seconds that threads of the user have to come out of our calls when the interpreter ends."""
+"""Seconds that the user's threads have to leave Runnel's functions when the interpreter ends."""
 LOOKS = 10
-"""So many times in a row nobody must be seen in one: who is on the way through Arrow's code
-isn't."""
+"""Number of consecutive checks that must find no thread in Runnel's functions: a thread in Arrow's
+code is not visible to a check."""
 
 
 @atexit.register
 def _leave() -> None:
-    """At the end of the interpreter what is open is closed, and threads that are within a call of
-    ours come out of it: one that returned from Arrow's code to an interpreter that is gone would
-    end the process by a fault."""
+    """Closes open connections at the end of the interpreter, and waits for threads in Runnel's
+    functions: a thread that returned from Arrow's code to a finalized interpreter would crash the
+    process."""
     for database in list(_open_databases):
         _close_quietly(database)
     until, looks = monotonic() + LEAVING, 0
     while looks < LOOKS and len(sys._current_frames()) > 1 and monotonic() < until:
-        looks = 0 if _is_somebody_inside() else looks + 1
+        looks = 0 if _is_thread_inside() else looks + 1
         sleep(0.002)
 
 
-def _is_somebody_inside() -> bool:
+def _is_thread_inside() -> bool:
     own = get_ident()
     for thread, found in sys._current_frames().items():
         frame: FrameType | None = None if thread == own else found

@@ -1,8 +1,9 @@
-"""The DB-API cursor: one statement at a time, its rows as tuples, Arrow, pandas or Polars.
+"""The DB-API cursor: runs one statement at a time, and returns its rows as tuples, Arrow, pandas or
+Polars.
 
-A cursor is used by one thread or coroutine at a time, which it looks after; only `close`, `cancel`
-and `progress` may be called by others meanwhile. Errors get the statement's text here, and nothing
-that isn't part of the PEP 249 tree passes, except KeyboardInterrupt and its like.
+One thread or coroutine at a time uses a cursor, which the cursor checks; only `close`, `cancel` and
+`progress` may be called by other threads meanwhile. Errors get the statement's text here, and all
+exceptions are converted to PEP 249 errors, except KeyboardInterrupt and similar ones.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Running(Protocol):
-    """What a statement has set going: a job, here or elsewhere."""
+    """The work that a statement has started: a job, here or on a server."""
 
     def cancel(self) -> None:
         """Ends it soon, from any thread."""
@@ -48,13 +49,13 @@ class Running(Protocol):
 
 
 class Engine(Protocol):
-    """What runs a cursor's statements: the database of this process, or a server."""
+    """The engine that runs a cursor's statements: the database of this process, or a server."""
 
     is_closed: bool
     origin: Origin
 
     def check_open(self) -> None:
-        """InterfaceError where it is closed."""
+        """InterfaceError if it is closed."""
 
     def run(
         self,
@@ -63,7 +64,7 @@ class Engine(Protocol):
         timeout: float | None,
         on_start: Callable[[Running], object],
     ) -> Outcome:
-        """Runs one statement: its rows, or the number of rows it wrote."""
+        """Runs one statement; returns its rows, or the number of rows it wrote."""
 
     def run_many(
         self,
@@ -72,12 +73,17 @@ class Engine(Protocol):
         timeout: float | None,
         on_start: Callable[[Running], object],
     ) -> int:
-        """Runs one statement for many argument lists; gives the number of rows written."""
+        """Runs one statement for many argument lists; returns the number of rows written."""
 
 
 class ColumnDescription(NamedTuple):
-    """One item of `Cursor.description`. `type_code` is the SQL type; it equals the type object of
-    its family."""
+    """One column in `Cursor.description` (PEP 249).
+
+    name: name of the column.
+    type_code: SQL type; it equals the type object of its family, such as NUMBER.
+    precision, scale: of a DECIMAL, otherwise None.
+    display_size, internal_size, null_ok: None.
+    """
 
     name: str
     type_code: SqlType
@@ -89,7 +95,7 @@ class ColumnDescription(NamedTuple):
 
 
 class Cursor:
-    """A place to run statements and take their rows. Made by `Connection.cursor`."""
+    """Runs statements and returns their rows. Created by `Connection.cursor`."""
 
     __module__ = "runnel"
 
@@ -97,14 +103,14 @@ class Cursor:
         self._connection = connection
         self._database = database
         self._is_closed = False
-        # Whether a thread or coroutine is in a call. No call of a function is between the look and
-        # the change, so under the interpreter's lock no other thread is, either.
+        # Whether a thread or coroutine is in a call. No function is called between the check and
+        # the assignment, so under the interpreter lock no other thread can run between them.
         self._is_used = False
         self._result: Result | None = None
-        # The job of a statement that is being executed, before its rows can be taken.
+        # The job of a statement that is being executed, before its rows can be fetched.
         self._starting: Running | None = None
-        # What the statement waits with, outside of jobs, while it is being executed.
-        self._patience: Patience | None = None
+        # The deadline of the statement while it is being executed, for waits outside of jobs.
+        self._deadline: Patience | None = None
         self._is_cancelled = False
         self._rowcount = -1
         self._arraysize = 1
@@ -112,13 +118,13 @@ class Cursor:
 
     @property
     def arraysize(self) -> int:
-        """The number of rows that `fetchmany` returns where it is given none: 1 or more."""
+        """The number of rows that `fetchmany` returns by default: 1 or more."""
         return self._arraysize
 
     @arraysize.setter
     def arraysize(self, size: int) -> None:
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise ProgrammingError(f"arraysize takes a number of rows from 1 on, not {size!r}")
+            raise ProgrammingError(f"arraysize must be a number of rows from 1 on, not {size!r}")
         self._arraysize = size
 
     # Running
@@ -126,11 +132,10 @@ class Cursor:
     def execute(
         self, sql: str, args: Sequence[Any] = (), *, timeout: float | None = None
     ) -> Cursor:
-        """Runs one statement; `args` are the values of its `?`.
+        """Runs one statement; `args` are the values of its `?`. Returns the cursor itself.
 
-        Of a query without an end it returns at once. `timeout`, in seconds, bounds the whole
-        statement, the waiting of later fetches too: an OperationalError with code TIMEOUT. Returns
-        the cursor itself.
+        An unbounded query returns at once. `timeout`, in seconds, limits the whole statement,
+        including waits in later fetches: after it they raise OperationalError with code TIMEOUT.
         """
         self._start(sql)
         return self._execute(sql, args, timeout)
@@ -146,7 +151,7 @@ class Cursor:
         except BaseException as error:
             self._fail(error)
         finally:
-            self._starting = self._patience = None
+            self._starting = self._deadline = None
             self._is_used = False
         return self
 
@@ -164,24 +169,24 @@ class Cursor:
         except BaseException as error:
             self._fail(error)
         finally:
-            self._starting = self._patience = None
+            self._starting = self._deadline = None
             self._is_used = False
         return self
 
     def cancel(self) -> None:
-        """Ends what the cursor's statement is doing; may be called from any thread. An `execute` or
-        fetch that waits, and later fetches, get an OperationalError with code CANCELLED; what was
-        being written is not. Does nothing where nothing runs."""
+        """Cancels the cursor's statement; may be called from any thread. A waiting `execute` or
+        fetch, and later fetches, raise OperationalError with code CANCELLED; rows that were being
+        written are not written. Does nothing if no statement runs."""
         self._database.origin.check()
-        self._is_cancelled = True  # before the look: `_watch` sets the job before it looks here
-        for running in (self._patience, self._result or self._starting):
+        self._is_cancelled = True  # set first: `_watch` sets the job before it reads this
+        for running in (self._deadline, self._result or self._starting):
             if running is not None:
                 running.cancel()
 
     def progress(self) -> QueryProgress | None:
-        """How far the statement has come, step by step, tasks of Spark included; print it. May be
-        called from any thread, also while another one is in `execute` or a fetch. None where
-        nothing of it runs in this process (any longer)."""
+        """The progress of the statement, step by step, including tasks of Spark; print it. May be
+        called from any thread, also during `execute` or a fetch. None if the statement does not run
+        in this process, or has ended."""
         from runnel.results.progress import progress_of
 
         self._database.origin.check()
@@ -189,15 +194,14 @@ class Cursor:
         return progress_of(job) if isinstance(job, Job) else None
 
     def close(self) -> None:
-        """Cancels the job behind the cursor and gives back its rows. The cursor is of no use
-        afterwards."""
+        """Cancels the cursor's job and releases its rows. The cursor cannot be used afterwards."""
         self._is_closed = True
         self._discard()
 
-    # Taking rows
+    # Fetching rows
 
     def fetchone(self) -> Row | None:
-        """The next row, waited for; None after the last."""
+        """The next row, for which it waits; None after the last."""
         result = self._rows()
         if self._is_used:
             raise _in_use()
@@ -210,17 +214,17 @@ class Cursor:
             self._is_used = False
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
-        """The next `size` rows (`arraysize` by default), fewer at the end, then []. Of an unbounded
-        query: what is there, at least one row."""
+        """The next `size` rows (`arraysize` by default), fewer at the end, then []. For an
+        unbounded query: the rows available now, at least one."""
         count = self.arraysize if size is None else size
         if not isinstance(count, int) or count < 0:
-            raise InterfaceError(f"fetchmany takes a number of rows, not {count!r}")
+            raise InterfaceError(f"fetchmany needs a number of rows, not {count!r}")
         with self._using(self._rows()) as result:
             return result.some(count)
 
     def fetchall(self) -> list[Row]:
-        """All rows that are left. NotSupportedError for a query that never ends; of a stream that
-        can end, it waits."""
+        """All remaining rows. NotSupportedError for a query that never ends; for a stream that can
+        end it waits."""
         with self._using(self._rows_with_end("fetchall")) as result:
             return result.rest()
 
@@ -233,13 +237,13 @@ class Cursor:
             raise StopIteration
         return row
 
-    # The same in a coroutine: others run while it waits, and no thread does for it
+    # The same in a coroutine: other coroutines run while it waits, and no thread waits for it
 
     async def execute_async(
         self, sql: str, args: Sequence[Any] = (), *, timeout: float | None = None
     ) -> Cursor:
-        """`execute` on another thread, for statements that take long before they give anything, as
-        INSERT does. A task that is cancelled cancels it, and has ended when the thread has left
+        """`execute` on another thread, for statements that take long before they return rows, such
+        as INSERT. Cancelling the task cancels the statement; the task ends when the thread has left
         it."""
         from asyncio import CancelledError, get_running_loop, shield, wait
 
@@ -267,7 +271,7 @@ class Cursor:
         """As `fetchmany`."""
         count = self.arraysize if size is None else size
         if not isinstance(count, int) or count < 0:
-            raise InterfaceError(f"fetchmany_async takes a number of rows, not {count!r}")
+            raise InterfaceError(f"fetchmany_async needs a number of rows, not {count!r}")
         return await self._some_async(self._rows(), count)
 
     async def fetchall_async(self) -> list[Row]:
@@ -275,8 +279,8 @@ class Cursor:
         return await self._some_async(self._rows_with_end("fetchall_async"), None)
 
     async def _some_async(self, result: Result, count: int | None) -> list[Row]:
-        """So many rows (None: all), fewer at the end; of an unbounded query, where a number is
-        given, what is there."""
+        """The next `count` rows (None: all), fewer at the end; for an unbounded query with a
+        `count`, the rows available now."""
         rows: list[Row] = []
         with self._using(result, Exception):
             while count is None or len(rows) < count:
@@ -302,31 +306,31 @@ class Cursor:
         return row
 
     def fetch_arrow_table(self) -> pa.Table:
-        """All rows that are left as a pyarrow Table; waits and refuses like `fetchall`."""
+        """All remaining rows as a pyarrow Table; waits and refuses like `fetchall`."""
         return self._table("fetch_arrow_table")
 
     def fetch_record_batch(self) -> pa.RecordBatchReader:
-        """The rows that are left as a stream of batches, each made when it is asked for; fit for
-        unbounded queries too. The query lives as long as the reader, or until the cursor runs or
-        closes something."""
+        """The remaining rows as a stream of batches, each produced on demand; also for unbounded
+        queries. The query lives as long as the reader, but only until the cursor runs another
+        statement or is closed."""
         result = self._rows()
         return pa.RecordBatchReader.from_batches(result.schema, self._batches(result, self._sql))
 
     def fetch_df(self) -> Any:
-        """All rows that are left as a pandas DataFrame; waits and refuses like `fetchall`."""
+        """All remaining rows as a pandas DataFrame; waits and refuses like `fetchall`."""
         _require("pandas")
         return self._table("fetch_df").to_pandas()
 
     def fetch_polars(self) -> Any:
-        """All rows that are left as a Polars DataFrame; waits and refuses like `fetchall`."""
+        """All remaining rows as a Polars DataFrame; waits and refuses like `fetchall`."""
         polars = _require("polars")
         return polars.from_arrow(self._table("fetch_polars"))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows that are left, through the Arrow C stream interface."""
+        """The remaining rows, through the Arrow C stream interface."""
         return self.fetch_record_batch().__arrow_c_stream__(requested_schema)
 
-    # Knowing
+    # Attributes of the statement
 
     @property
     def connection(self) -> Connection:
@@ -335,7 +339,7 @@ class Cursor:
 
     @property
     def description(self) -> list[ColumnDescription] | None:
-        """The columns of the query's rows; None where the statement has none."""
+        """The columns of the query's rows; None if the statement has none."""
         result = self._result
         if result is None:
             return None
@@ -343,8 +347,8 @@ class Cursor:
 
     @property
     def rowcount(self) -> int:
-        """How many rows the statement wrote, or, once the last was seen, gave; −1 while that isn't
-        known."""
+        """The number of rows that the statement wrote, or, after the last row was fetched,
+        returned; −1 while it is unknown."""
         return self._rowcount if self._result is None else self._result.total
 
     @property
@@ -361,7 +365,7 @@ class Cursor:
         """Does nothing: types come from the statement and the values."""
 
     def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """Does nothing: no value is cut short."""
+        """Does nothing: values are never truncated."""
 
     def __enter__(self) -> Cursor:
         self._check_open()
@@ -380,17 +384,17 @@ class Cursor:
         return f"<runnel.Cursor {state}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: columns and the next rows, which stay to be fetched."""
+        """The HTML for a notebook: columns and the next rows, which remain to be fetched."""
         from runnel.results.notebook import html_of
 
         return html_of(None if self._is_closed else self._result, self._rowcount)
 
-    # Inside
+    # Internal
 
     def _check_open(self) -> None:
         if self._is_closed:
             raise InterfaceError(
-                "the cursor is closed", hint="take a new one with connection.cursor()"
+                "the cursor is closed", hint="make a new one with connection.cursor()"
             )
         self._database.check_open()
 
@@ -412,7 +416,7 @@ class Cursor:
 
     def _watch(self, running: Running) -> None:
         if isinstance(running, Patience):
-            self._patience = running
+            self._deadline = running
         elif self._result is None:
             self._starting = running
         if self._is_cancelled:
@@ -436,7 +440,7 @@ class Cursor:
             error = NotSupportedError(
                 f"{action} of a query that never ends",
                 hint=(
-                    "take rows with fetchone, fetchmany, iteration or fetch_record_batch, "
+                    "fetch rows with fetchone, fetchmany, iteration or fetch_record_batch, "
                     "or add a LIMIT"
                 ),
             )
@@ -456,7 +460,7 @@ class Cursor:
             try:
                 batch = next(batches, None)
             except Exception as error:
-                result.cancel()  # not the cursor's query: that may be another one by now
+                result.cancel()  # not `self._result`: the cursor may run another query by now
                 fail(error, sql)
             finally:
                 self._is_used = False
@@ -468,8 +472,8 @@ class Cursor:
     def _using(
         self, result: Result, failures: type[BaseException] = BaseException
     ) -> Iterator[Result]:
-        """Inside nobody else uses the cursor, and what goes wrong is raised as the user is to see
-        it. Only `failures` end the query: a task that is cancelled in a fetch doesn't."""
+        """Marks the cursor as in use, and converts errors for the user. Only `failures` end the
+        query: cancelling a task during a fetch does not."""
         if self._is_used:
             raise _in_use()
         self._is_used = True
@@ -481,12 +485,11 @@ class Cursor:
             self._is_used = False
 
     def _fail(self, error: BaseException) -> NoReturn:
-        """Raises the error as the user is to see it. Whatever it is, what the query runs is
-        ended."""
+        """Raises the error as the user is to see it, and ends the query in any case."""
         if self._result is not None:
             self._result.cancel()
         if self._starting is not None and not isinstance(error, Exception):
-            # Ctrl-C between the start of the job and whoever waits for it.
+            # Ctrl-C between the start of the job and the wait for it.
             self._starting.cancel()
             self._starting.wait()
         fail(error, self._sql)
@@ -495,7 +498,7 @@ class Cursor:
 def _in_use() -> InterfaceError:
     return InterfaceError(
         "the cursor is in use by another thread or coroutine",
-        hint="give each a cursor of its own; they may share the connection",
+        hint="use one cursor for each; they may share the connection",
     )
 
 
@@ -505,8 +508,8 @@ def fail(error: BaseException, sql: str | None) -> NoReturn:
 
 
 def presentable(error: BaseException, sql: str | None) -> BaseException:
-    """The error with the statement's text; an exception that isn't of our tree becomes one of it,
-    as its cause."""
+    """The error with the statement's text; an exception that is not a PEP 249 error becomes the
+    cause of one."""
     if isinstance(error, Error):
         if error.sql is None:
             error.sql = sql

@@ -1,5 +1,5 @@
-"""The composition root: what one connection consists of, and the way of one statement through
-it."""
+"""The composition root: the components of one connection, and the path of one statement through
+them."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ if TYPE_CHECKING:
 SEARCH_PATH = ("public",)
 
 _LONGEST_TIMEOUT = 1_000_000_000
-"""In seconds, 31 years: as good as none, and short enough to be counted in nanoseconds."""
+"""In seconds (31 years): practically no limit, and within the range of nanoseconds."""
 
 
 LEAST_FOR_DUCKDB = 32 << 20
-"""DuckDB has so many bytes whatever the limit: with a megabyte it doesn't open, with ten it runs
-hardly any large query."""
+"""Minimum memory of DuckDB in bytes, whatever the limit: with a megabyte it does not open, with ten
+it runs hardly any large query."""
 
 LEFT_BEHIND = 5.0
-"""Seconds that connectors have to close where something that doesn't end may hold them."""
+"""Seconds that connectors have to close if a job that does not end may still use them."""
 
 
 class Database:
-    """Catalog, connectors, plan cache and jobs of one connection. Safe for threads."""
+    """Catalog, connectors, plan cache and jobs of one connection. Thread-safe."""
 
     def __init__(
         self,
@@ -79,9 +79,15 @@ class Database:
         access: Access | None = None,
         bounds: Access | None = None,
     ) -> None:
-        """`access`: the bounds of the connection's own statements, None for none. `bounds`: those
-        of a server's users, and of what was defined within bounds; without it `access`, or bounds
-        that nothing is within."""
+        """Opens the connection.
+
+        path: directory; None: in memory.
+        given: settings by name.
+        spark: see `connect`.
+        access: bounds of the connection's own statements; None: none.
+        bounds: bounds of a server's users, and of objects that were defined within bounds; None:
+            `access`, or bounds that permit nothing.
+        """
         self.owner = OWNER if access is None else Caller(True, access)
         self._bounds = bounds or access
         self.settings = Settings(given)
@@ -98,7 +104,7 @@ class Database:
         self._kernel: DuckDBKernel | None = None
         self._set_memory()
         self.definitions = PatientLock("the catalog")
-        """Held by a statement that changes the catalog."""
+        """Locked by a statement that changes the catalog."""
         self.statements = RunningStatements()
         self.is_closed = False
         self._closing = Lock()
@@ -117,9 +123,9 @@ class Database:
 
     @property
     def bounds(self) -> Access:
-        """What a server's users may reach, and what was defined within bounds."""
+        """The bounds of a server's users, and of objects that were defined within bounds."""
         if self._bounds is None:
-            # Loaded on first use: most connections have neither.
+            # Loaded on first use: most connections have no bounds.
             from runnel.access import Access
 
             self._bounds = Access()
@@ -133,8 +139,8 @@ class Database:
         on_start: OnStart,
         caller: Caller | None = None,
     ) -> Outcome:
-        """Runs one statement: its rows, or the number of rows it wrote. `on_start` is given the job
-        behind it. `caller`: on whose behalf; None for the connection's owner."""
+        """Runs one statement; returns its rows, or the number of rows it wrote. `on_start` receives
+        its job. `caller` is None for the connection's owner."""
         caller = caller or self.owner
         timeout, deadline = (None, None) if timeout is None else _deadline(timeout)
         values = checked(args)
@@ -142,7 +148,7 @@ class Database:
         is_confined = (caller or self.owner).is_confined
         key, snapshot = PlanKey(sql, SEARCH_PATH, types, is_confined), self.catalog.snapshot
         plan = self.plans.get(key, snapshot)
-        if type(plan) is KeyGetPlan:  # it is known, and waits for nothing
+        if type(plan) is KeyGetPlan:  # the plan is cached, and the statement never waits
             arguments = converted(values, types, plan.parameters, self.settings.time_zone)
             return run(self, plan, Call(sql, arguments, deadline, on_start, timeout, caller))
         with RunningStatement(deadline, on_start, self.statements, timeout):
@@ -159,8 +165,8 @@ class Database:
         on_start: OnStart,
         caller: Caller | None = None,
     ) -> int:
-        """Runs one statement for many argument lists; gives the number of rows written in all.
-        `on_start` is given each job that is started for them. `caller`: as in `run`."""
+        """Runs one statement for many argument lists; returns the total number of rows written.
+        `on_start` receives each job that is started. `caller`: as in `run`."""
         caller = caller or self.owner
         timeout, deadline = (None, None) if timeout is None else _deadline(timeout)
         rows = checked_rows(seq_of_args)
@@ -182,14 +188,14 @@ class Database:
         check: Callable[[], None] | None = None,
         caller: Caller | None = None,
     ) -> Plan:
-        """The plan of a statement for arguments of these types: the cached one, if what it names is
-        unchanged. `check` raises where planning should end, because its time is over."""
+        """The plan of a statement for arguments of these types: the cached one, if the objects it
+        names are unchanged. `check` raises when planning should stop because of a timeout."""
         is_confined = (caller or self.owner).is_confined
         key, snapshot = PlanKey(sql, SEARCH_PATH, types, is_confined), self.catalog.snapshot
         return self.plans.get(key, snapshot) or self._planned(key, snapshot, check)
 
     def _planned(self, key: PlanKey, snapshot: Snapshot, check: Callable[[], None] | None) -> Plan:
-        """A new plan, which is kept."""
+        """A new plan, which is added to the cache."""
         environment = known = self._environment
         if check is not None or key.is_confined:
             environment = replace(known, check=check or known.check, is_confined=key.is_confined)
@@ -197,15 +203,15 @@ class Database:
         self.plans.put(key, plan, snapshot)
         if (
             known is not self._environment
-        ):  # the zone was changed meanwhile, perhaps after the plans were cleared
+        ):  # a setting was changed meanwhile, perhaps after the plans were cleared
             self.plans.clear()
         return plan
 
     def plan_job(
         self, query: str, types: tuple[SqlType, ...], zone: str, *, is_confined: bool
     ) -> WritePlan:
-        """The plan of what a named job runs, as the catalog is now. `is_confined`: the files that
-        it names have bounds. Planning ends with the statement of this thread, if it runs one: some
+        """The plan of a named job's query with the current catalog. `is_confined`: the files that
+        it names have bounds. If this thread runs a statement, its timeout applies: some statements
         plan the job again."""
         from runnel.planner.planner import plan_job
 
@@ -215,7 +221,7 @@ class Database:
         return plan_job(query, self.catalog.snapshot, types, environment)
 
     def planning_environment(self, zone: str) -> Environment:
-        """What planning needs to know of the connection, for a statement of that time zone."""
+        """The planner's view of the connection, for a statement with that time zone."""
         return replace(self._environment, zone=zone)
 
     @property
@@ -240,7 +246,7 @@ class Database:
         """The writes that clients number."""
         with self.definitions:
             if self._numbered_writes is None:
-                # Loaded on first use: streams that other systems write are few.
+                # Loaded on first use: few clients write with numbers.
                 from runnel.statements.numbered_writes import NumberedWrites
 
                 self._numbered_writes = NumberedWrites(
@@ -250,7 +256,7 @@ class Database:
 
     @property
     def has_named_jobs(self) -> bool:
-        """Whether there may be any; without loading what runs them."""
+        """Whether there may be named jobs. Does not load their modules."""
         return self._named_jobs is not None
 
     def _use_spark(self, spark: Any) -> None:
@@ -277,7 +283,7 @@ class Database:
         put_connection: DataConnection | None = None,
         drop_connection: DataConnection | None = None,
     ) -> None:
-        """Changes the catalog, on disk first where the connection is durable. Under
+        """Changes the catalog, on disk first if the connection is durable. Called under
         `definitions`."""
         added = put if isinstance(put, tuple) else (put,)
         if self.directory is not None:
@@ -311,7 +317,7 @@ class Database:
             self.catalog.put_connection(put_connection)
 
     def kernel(self) -> DuckDBKernel:
-        """The connection's DuckDB, which opens nothing before its first cursor."""
+        """The connection's DuckDB, which is opened at its first cursor."""
         if self._kernel is None:
             # Loaded on first use: many connections never need it.
             from runnel.duckdb.kernel import DuckDBKernel
@@ -328,19 +334,19 @@ class Database:
         return self._kernel
 
     def _set_memory(self) -> None:
-        """Makes the budget what the settings say."""
+        """Applies the settings to the memory budget."""
         memory = self.memory
         memory.limit = self.settings.integer("memory_limit")
-        given = str(self.settings.get("temp_directory"))
-        memory.owned = not given and self.directory is not None
-        memory.directory = given or (
+        directory = str(self.settings.get("temp_directory"))
+        memory.owned = not directory and self.directory is not None
+        memory.directory = directory or (
             None if self.directory is None else str(self.directory.path / "temp")
         )
         if self._kernel is not None:
             self._kernel.configure(_share_of_duckdb(memory.limit), memory.directory)
 
     def set(self, name: str, value: Value | None) -> None:
-        """Changes a setting, None to its default, and what follows from it."""
+        """Changes a setting, None to its default, and applies it."""
         name = self.settings.set(name, value)
         if name in ("memory_limit", "temp_directory"):
             self._set_memory()
@@ -351,23 +357,23 @@ class Database:
             self.plans.clear()
 
     def check_open(self) -> None:
-        """InterfaceError where the connection is closed."""
+        """InterfaceError if the connection is closed."""
         if self.is_closed:
             raise closed_error(self.origin)
 
     def check_directory(self) -> None:
-        """OperationalError where the directory of a durable connection was removed or renamed."""
+        """OperationalError if the directory of a durable connection was removed or renamed."""
         if self.directory is not None:
             self.directory.check()
 
     def leave(self) -> None:
-        """In a forked child the connection is closed; its parts are told by themselves."""
+        """In a forked child the connection is closed; its components are notified themselves."""
         self.is_closed = True
 
     def close(self) -> None:
-        """Cancels all statements, then all jobs and waits for their end, closes the connectors,
-        gives the directory up. Once is enough. In a forked child it does nothing: all that is the
-        parent's."""
+        """Cancels all statements, then all jobs and waits for their end, closes the connectors, and
+        releases the directory. Closing twice is no error. Does nothing in a forked child: the
+        components are the parent's."""
         if self.origin.is_left:
             return
         with self._closing:
@@ -376,22 +382,22 @@ class Database:
             self.is_closed = True
         # First: a job that is to stop may wait for a table that a statement holds.
         self.statements.cancel_all()
-        are_over = self.definitions.acquire(timeout=CLOSING)
-        if are_over:
+        have_ended = self.definitions.acquire(timeout=CLOSING)
+        if have_ended:
             self.definitions.release()
         try:
             if self._named_jobs is not None:
                 self._named_jobs.close()
-            are_over = self.jobs.close() and are_over
+            have_ended = self.jobs.close() and have_ended
             for item in self.catalog.snapshot:
                 if isinstance(item, Registration):
                     item.table.close()
         finally:
-            if are_over:
+            if have_ended:
                 self._close_connectors()
             else:
-                # What was left behind may hold what is to be closed. While it does, the directory
-                # has its owner.
+                # An abandoned job may use what is to be closed. Until it stops, the directory
+                # remains locked.
                 thread = Thread(target=self._close_connectors, name="runnel closing", daemon=True)
                 thread.start()
                 thread.join(LEFT_BEHIND)
@@ -416,7 +422,7 @@ class Database:
     def _function_table(
         self, name: str, positional: list[Any], named: dict[str, Any], is_confined: bool
     ) -> Table:
-        """The table that a table function opens, within bounds if need be."""
+        """The table that a table function opens, within bounds if the caller has bounds."""
         # Loaded on first use: most connections never name a file, or the state of a job.
         if name in ("job_state", "snapshot_state"):
             from runnel.statements.jobs.state_tables import state_table
@@ -433,8 +439,8 @@ class Database:
         return DuckDBEngine(self.kernel(), self.settings.integer("fragment_rows"))
 
     def _open_saved(self, directory: Directory) -> None:
-        """Takes the saved catalog in. A mapping whose table can't be opened now (a file that is
-        gone) keeps its name, and says why when it is used."""
+        """Loads the saved catalog. A mapping whose table cannot be opened now (a missing file)
+        keeps its name, and raises the reason when it is used."""
         from runnel.session.unavailable import open_or_explain
 
         try:
@@ -468,7 +474,7 @@ class Database:
 
 
 def _share_of_duckdb(limit: int) -> int | None:
-    """What DuckDB may hold: half of the limit, but no less than it can work with. None: no
+    """DuckDB's share of the memory limit: half of it, but at least LEAST_FOR_DUCKDB. None: no
     limit."""
     return max(limit // 2, LEAST_FOR_DUCKDB) if limit else None
 
@@ -491,7 +497,7 @@ def _directory(path: object) -> Directory:
 
 
 def _check() -> Callable[[], None]:
-    """What raises when the time of this thread's statement is over, or when it was cancelled."""
+    """A function that raises when this thread's statement has timed out or was cancelled."""
     patience = current()
 
     def check() -> None:
@@ -505,7 +511,7 @@ def _check() -> Callable[[], None]:
 
 
 def _deadline(timeout: float) -> tuple[float, int]:
-    """The time that a statement has, in seconds, and when it is over."""
+    """The timeout of a statement in seconds, and its deadline by `monotonic_ns`."""
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise InterfaceError(f"timeout must be a number of seconds above 0, not {timeout!r}")
     timeout = min(timeout, _LONGEST_TIMEOUT)

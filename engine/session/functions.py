@@ -68,7 +68,7 @@ def create_function(
     if not isinstance(name, str) or not name or not name.isprintable():
         raise InterfaceError(
             f"{name!a} can't be the name of a function",
-            hint="take one or more printable characters",
+            hint="use one or more printable characters",
         )
     if not callable(function):
         raise InterfaceError(

@@ -41,7 +41,7 @@ def test_fetches_mix_across_decoded_slices(cursor: Cursor) -> None:
 
 @pytest.mark.parametrize("size", [0, -5, 1.5, True, None, "2"])
 def test_arraysize_is_a_number_of_rows(cursor: Cursor, size: Any) -> None:
-    with pytest.raises(ProgrammingError, match="arraysize takes a number of rows from 1 on"):
+    with pytest.raises(ProgrammingError, match="arraysize must be a number of rows from 1 on"):
         cursor.arraysize = size
     assert cursor.arraysize == 1
 
@@ -77,7 +77,7 @@ def test_fetchmany_of_none_takes_none(cursor: Cursor) -> None:
 
 def test_fetchmany_refuses_a_negative_number(cursor: Cursor) -> None:
     cursor.execute("SELECT 1")
-    with pytest.raises(runnel.InterfaceError, match="fetchmany takes a number of rows, not -1"):
+    with pytest.raises(runnel.InterfaceError, match="fetchmany needs a number of rows, not -1"):
         cursor.fetchmany(-1)
 
 
