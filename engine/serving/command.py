@@ -1,15 +1,16 @@
-"""The command `runnel serve DIR`: keeps a directory's jobs running, and lets other processes'
-cursors in, until told to end.
+"""The command `runnel serve DIR`: keeps a directory's jobs running, and serves the cursors of other
+processes, until it is stopped.
 
     runnel serve DIR [--host H] [--port P] [--token-file F] [--user-token-file F]
                      [--certificate F --key F] [--set NAME=VALUE]…
                      [--files FOLDER…] [--modules FOLDER] [--spark URL]
 
 It stays in the foreground. SIGTERM and Ctrl-C end it cleanly: statements are cancelled, named jobs
-stop at a last snapshot, the directory is given up. There are two tokens. The owner's comes from
---token-file, or from the environment variable RUNNEL_TOKEN, or is made, and then kept in the file
-`token` of the directory; the users' comes from --user-token-file, or RUNNEL_USER_TOKEN, or is kept
-in `user-token`. Only the directory's owner can read these files.
+stop at a last snapshot, the directory is released. SIGHUP has it read the tokens again. There are
+two tokens. The owner's comes from --token-file, or from the environment variable RUNNEL_TOKEN, or
+is generated and stored in the file `token` of the directory; the users' comes from
+--user-token-file, or RUNNEL_USER_TOKEN, or is stored in `user-token`. Only the directory's owner
+can read these files.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ TOKEN_BYTES = 32
 _LONGEST = 1e9
 _MOST_MEGABYTES = 1 << 20
 USER_TOKEN = "RUNNEL_USER_TOKEN"
-"""The environment variable that holds the users' token of a server."""
+"""The environment variable with the users' token of a server."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; gives the exit status: 0 after a clean end, 1 after an error, 2 for wrong
+    """Runs the command; returns the exit status: 0 after a clean end, 1 after an error, 2 for wrong
     arguments."""
     given = _parser().parse_args(arguments)
     logging.basicConfig(
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def serve(given: argparse.Namespace) -> None:
-    """Opens the directory, serves it, and closes it when a signal says so."""
+    """Opens the directory, serves it, and closes it at a signal."""
     signals: SimpleQueue[int] = SimpleQueue()
 
     def hear(number: int, frame: FrameType | None) -> None:
@@ -96,16 +97,16 @@ def serve(given: argparse.Namespace) -> None:
         for number, handler in earlier.items():
             signal.signal(number, handler)
         if not has_stopped:
-            # A thread that comes back to an interpreter which is gone would end in a fault.
+            # A thread that returned to a finalized interpreter would crash the process.
             logging.shutdown()
             sys.stdout.flush()
             os._exit(1)
 
 
 def _opened(given: argparse.Namespace) -> Connection:
-    """The connection to the directory, with the bounds of its users. The owner's statements have
-    none."""
-    # Without a word of the owner's no Spark is started, by nobody's statement.
+    """The connection to the directory, with the bounds of its users. The owner's statements have no
+    bounds."""
+    # Spark is started only if the owner has specified one, whatever a statement requests.
     spark = spark_of(given.spark) or False
     settings = _settings(given.set)
     spilled = [value for name, value in settings.items() if name.lower() == "temp_directory"]
@@ -121,16 +122,16 @@ def _opened(given: argparse.Namespace) -> Connection:
 
 
 def _next(signals: SimpleQueue[int]) -> int:
-    """The next signal, waited for. CPython doesn't see one that comes just before it sleeps, so it
-    sleeps for a short time."""
+    """Waits for the next signal. CPython does not notice a signal that arrives right before it
+    sleeps, so it sleeps only briefly."""
     while True:
         with suppress(Empty):
             return signals.get(timeout=INTERRUPTIBLE)
 
 
 def _change_tokens(server: Server, given: argparse.Namespace) -> None:
-    """Reads the tokens again; where one of them can't be read, or can't be one, the old ones stay,
-    and the log says why."""
+    """Reads the tokens again; if one cannot be read, or is invalid, the old ones remain valid, and
+    the log has the reason."""
     try:
         (token, _), (user_token, _) = _tokens(given)
         server.change_tokens(token, user_token)
@@ -141,7 +142,7 @@ def _change_tokens(server: Server, given: argparse.Namespace) -> None:
 
 
 def _tokens(given: argparse.Namespace) -> tuple[tuple[str, str], tuple[str, str]]:
-    """The owner's token and the users', each with where it is from."""
+    """The owner's token and the users' token, each with its origin."""
     owner = _token(given.token_file, TOKEN, Path(given.directory, "token"))
     return owner, _token(given.user_token_file, USER_TOKEN, Path(given.directory, "user-token"))
 
@@ -203,7 +204,7 @@ def _add_tokens(serving: argparse.ArgumentParser) -> None:
 
 
 def _add_users_bounds(serving: argparse.ArgumentParser) -> None:
-    """What statements of users may reach; the owner's reach everything."""
+    """Adds the options that limit users' statements; the owner's statements have no limits."""
     serving.add_argument(
         "--files",
         nargs="+",
@@ -244,7 +245,7 @@ def _add_limits(serving: argparse.ArgumentParser) -> None:
 
 
 def spark_of(given: Sequence[str]) -> dict[str, str] | None:
-    """What `connect(spark=…)` takes, of an address and settings, each of which there may be."""
+    """The value of `connect(spark=…)` for an address and settings, all of them optional."""
     settings: dict[str, str] = {}
     for item in given:
         name, equals, value = item.partition("=")
@@ -292,8 +293,8 @@ def _settings(given: Sequence[str]) -> dict[str, str]:
 
 
 def _token(file: str | None, variable: str, path: Path) -> tuple[str, str]:
-    """A token and where it is from: a file, an environment variable, or a path, where one is
-    made."""
+    """A token and its origin: a file, an environment variable, or a path, where it is generated if
+    it does not exist."""
     if file is not None:
         content = _read(file)
         assert content is not None

@@ -1,5 +1,4 @@
-"""What client and server say to each other: JSON values, and arguments as Arrow columns behind
-them."""
+"""The messages between client and server: JSON values, followed by arguments as Arrow columns."""
 
 from __future__ import annotations
 
@@ -19,29 +18,29 @@ from runnel.serving.received_data import value_count
 from runnel.sqltypes import SqlType, to_arrow
 
 PROTOCOL = 3
-"""Changes with the meaning of messages: client and server must have the same."""
+"""The version of the messages: client and server must have the same."""
 
 HEADER = b"authorization"
 _LENGTH = 4
 _LEAST = 8
-"""Bytes that a value counts at least for: Python has a pointer for it."""
+"""Minimum size in bytes that a value counts for: the size of a pointer in Python."""
 _MOST = 1 << 63
 _LONGEST = 1e9
-"""Seconds, 31 years: as good as no limit."""
+"""Seconds (31 years): practically no limit."""
 
 
 class WrongMessage(ValueError):
-    """What came isn't one of our messages."""
+    """A received message is not valid."""
 
 
 def packed(content: dict[str, Any], body: bytes | memoryview = b"") -> bytes:
-    """A JSON value with Arrow data behind it."""
+    """A JSON value, followed by Arrow data."""
     head = json.dumps(content, ensure_ascii=True).encode()
     return b"".join((len(head).to_bytes(_LENGTH, "big"), head, body))
 
 
 def unpacked(message: bytes) -> tuple[dict[str, Any], bytes]:
-    """What `packed` put together; WrongMessage for anything else."""
+    """The JSON value and the data of a message; WrongMessage if it is not valid."""
     length = int.from_bytes(message[:_LENGTH], "big")
     head = message[_LENGTH : _LENGTH + length]
     if len(head) < length or not head:
@@ -57,7 +56,7 @@ def unpacked(message: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def request(message: bytes) -> tuple[dict[str, Any], bytes]:
-    """`unpacked` of what a client asks, whose texts are sound Unicode as well."""
+    """`unpacked` for a client's request, whose texts must be valid Unicode too."""
     content, body = unpacked(message)
     if b"\\u" in message:
         try:
@@ -74,7 +73,7 @@ def _no_number(text: str) -> float:
 
 
 def text_in(head: dict[str, Any], name: str) -> str:
-    """The text that a message has under a name; WrongMessage where it has none."""
+    """The text with a name in a message; WrongMessage if there is none."""
     value = head.get(name)
     if not isinstance(value, str):
         raise WrongMessage(f'a message has no "{name}"')
@@ -82,7 +81,7 @@ def text_in(head: dict[str, Any], name: str) -> str:
 
 
 def texts_in(head: dict[str, Any], name: str) -> tuple[str, ...]:
-    """As `text_in`, of a list of texts, which may be missing."""
+    """As `text_in`, for a list of texts, which may be missing."""
     values = head.get(name, [])
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise WrongMessage(f'"{name}" of a message is no list of texts')
@@ -90,7 +89,7 @@ def texts_in(head: dict[str, Any], name: str) -> tuple[str, ...]:
 
 
 def count_in(head: dict[str, Any], name: str) -> int:
-    """As `text_in`, of a whole number from 0 on."""
+    """As `text_in`, for a whole number, 0 or more."""
     value = head.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
         raise WrongMessage(f'a message has no "{name}"')
@@ -98,7 +97,7 @@ def count_in(head: dict[str, Any], name: str) -> int:
 
 
 def timeout_in(head: dict[str, Any]) -> float | None:
-    """The seconds that a message gives its statement; None where it gives no limit."""
+    """The timeout of a statement in seconds; None: no limit."""
     value = head.get("timeout")
     if value is None:
         return None
@@ -125,9 +124,9 @@ def arguments_message(
 def arguments_of(
     head: dict[str, Any], body: bytes, check_size: Callable[[int], object]
 ) -> list[tuple[Any, ...]]:
-    """The argument lists that `arguments_message` was given, as Python values; WrongMessage where
-    there are none. `check_size` is given the bytes that they need at least, before anything is made
-    of them, and may raise."""
+    """The argument lists of a message, as Python values; WrongMessage if they are not valid.
+    `check_size` receives the minimum number of bytes that they need, before any value is created,
+    and may raise."""
     rows = count_in(head, "rows")
     with understood("the arguments"):
         types = [type_of(item) for item in head["types"]]
@@ -153,8 +152,7 @@ def arguments_of(
 
 @contextmanager
 def understood(what: str) -> Iterator[None]:
-    """Reads what a client sent: what doesn't fit raises whatever the first to notice it raises, and
-    is a WrongMessage here."""
+    """Within it, exceptions while reading a client's data become WrongMessage."""
     try:
         yield
     except MemoryError:
@@ -178,7 +176,7 @@ def batches_buffer(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.B
 
 
 def batches_of(message: bytes) -> list[pa.RecordBatch]:
-    """The batches that `batches_message` was given."""
+    """The batches of an Arrow IPC stream."""
     with pa.ipc.open_stream(message) as reader:
         return list(reader)
 
@@ -189,7 +187,7 @@ def fields_message(fields: Sequence[Field]) -> list[Any]:
 
 
 def fields_of(message: Sequence[Any]) -> tuple[Field, ...]:
-    """The columns that `fields_message` was given."""
+    """The columns that `fields_message` encoded."""
     return tuple(Field(name, type_of(record)) for name, record in message)
 
 
@@ -209,7 +207,7 @@ def error_message(error: Error) -> dict[str, Any]:
 
 
 def error_of(message: dict[str, Any]) -> Error:
-    """The error that `error_message` was given."""
+    """The error that `error_message` encoded."""
     kind = CLASSES.get(message["class"], OperationalError)
     place = message["position"]
     return kind(

@@ -1,9 +1,9 @@
-"""The calls of clients that the server is answering, and one thread that looks after all of them.
+"""The calls of clients that the server is answering, and one thread that watches all of them.
 
-Flight has a thread for each call, and doesn't say when the client is gone: the server must ask. A
-call that runs a statement ends it when its client is gone. A call that sends rows also ends it when
-the client has taken none for too long: the job and its batches are freed then. Flight's thread
-stays in its write, which nothing interrupts, until the connection ends.
+Flight has a thread for each call, and does not report that a client disconnected: the server must
+check. A call that runs a statement ends it when its client is gone. A call that sends rows also
+ends it when the client has read no rows for too long: then the job and its batches are freed.
+Flight's thread stays in its write, which cannot be interrupted, until the connection ends.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ T = TypeVar("T")
 logger = logging.getLogger("runnel.serving")
 
 LOOK = 0.5
-"""Seconds between two looks at the calls, while there are any."""
+"""Seconds between two checks of the calls, while there are any."""
 _MOST_REPORTED = 100
-"""Different failures that the log has."""
+"""Maximum number of different failures that are logged."""
 
 
 class Context(Protocol):
-    """Flight's handle of a call. It must not be touched any more when the call is over."""
+    """Flight's handle of a call. It must not be used after the call has ended."""
 
     def is_cancelled(self) -> bool:
-        """Whether the client is gone, or has given the call up."""
+        """Whether the client has disconnected, or cancelled the call."""
 
     def peer(self) -> str:
-        """The client's end of the connection."""
+        """The address of the client."""
 
 
 class OpenCall:
     """One call.
 
-    on_gone: ends what the call does, from any thread.
-    is_given_up: bool, whether its statement was ended as the client took no rows.
+    context: Flight's handle.
+    on_gone: ends the work of the call, from any thread.
+    is_given_up: whether its statement was ended because the client read no rows.
     """
 
     def __init__(self, context: Context, on_gone: Callable[[], object]) -> None:
@@ -49,17 +50,17 @@ class OpenCall:
         self.is_given_up = False
 
     def is_stalled(self, now: float) -> bool:
-        """Whether the client has taken no rows for too long, at a time of the clock. Only a call
-        that sends rows waits."""
+        """Whether at time `now` the client has read no rows for too long. Only a call that sends
+        rows can stall."""
         return False
 
     def on_stalled(self) -> None:
-        """Frees what is kept for the client."""
+        """Frees the rows for the client."""
 
 
 class OpenCalls:
-    """All of one server. Safe for threads. `chores`, called at each look, says whether there is
-    still something to look after when no call is open."""
+    """All calls of one server. Thread-safe. `chores` is called at each check, and returns whether
+    checks are needed even without an open call."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class OpenCalls:
         cut: Callable[[str], object],
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`cut` ends the connection with a client, by the name of its end."""
+        """`cut` ends the connection with a client, by the client's address."""
         self.clock = clock
         self._chores = chores
         self._cut = cut
@@ -80,7 +81,7 @@ class OpenCalls:
 
     @contextmanager
     def watched(self, call: OpenCall) -> Iterator[None]:
-        """Looks after a call meanwhile."""
+        """Watches a call meanwhile."""
         self.add(call)
         try:
             yield
@@ -97,13 +98,13 @@ class OpenCalls:
                 self._changed.notify()
 
     def remove(self, call: OpenCall) -> None:
-        """Its context isn't touched any more when this returns."""
+        """After it returns, the call's context is not used."""
         with self._changed:
             self._open.discard(call)
 
     def cut(self, call: OpenCall) -> None:
-        """Cuts the connection of a call, unless a call over it goes on, or the call itself is
-        over."""
+        """Cuts the connection of a call, unless another call over it is active, or the call itself
+        has ended."""
         with self._changed:
             if call not in self._open:
                 return
@@ -113,11 +114,11 @@ class OpenCalls:
         self._cut(peer)
 
     def look(self) -> bool:
-        """Ends what the calls of lost clients do; False where there is nothing more to look
-        after."""
+        """Ends the calls of disconnected clients; False if nothing remains to be watched."""
         now = self.clock()
         with self._changed:
-            # Within the lock: a call that is over takes itself out under it, and its context is
+            # With the lock: a call that ends removes itself under the lock, and its context is
+            # invalid afterwards.
             # gone after that.
             gone = [call for call in self._open if self._guarded(call.context.is_cancelled, False)]
             stalled = [
@@ -134,7 +135,7 @@ class OpenCalls:
         return self._guarded(self._chores, True) or is_busy
 
     def close(self) -> None:
-        """Looks no more."""
+        """Stops the checks."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
@@ -154,9 +155,8 @@ class OpenCalls:
             is_busy = self.look()
 
     def _guarded(self, question: Callable[[], T], otherwise: T) -> T:
-        """The answer, or `otherwise` where there is none: one call that fails must not end the
-        thread for all others. The log has each kind of failure once: it may come again at every
-        look."""
+        """The answer, or `otherwise` if the question fails: one failing call must not end the
+        thread. Each kind of failure is logged once, since it may recur at every check."""
         try:
             return question()
         except Exception as error:

@@ -1,10 +1,10 @@
-"""Arrow data that a client sends, looked at before Arrow reads it: a small message must not become
+"""Validation of Arrow data from a client before Arrow reads it: a small message must not expand to
 a large one.
 
 Arrow decompresses a batch when it reads it: 5 kB may become 150 MB. And a column without values
 (type NULL, rows of no fields, run-end encoding) has any number of rows in no bytes at all. Both are
-seen in the metadata of a batch, a flatbuffer (Arrow's Message.fbs, Schema.fbs), which Arrow has
-verified when it gives out the message.
+visible in the metadata of a batch, a flatbuffer (Arrow's Message.fbs, Schema.fbs), which Arrow has
+verified when it returns the message.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _LENGTH, _NODES, _COMPRESSION = 0, 1, 3
 
 
 def value_count(data: bytes | pa.Buffer) -> int:
-    """The values that the batches of an Arrow IPC stream have, nested values and dictionaries
-    included, without reading any; ValueError where one is compressed, or where the stream has
-    something other than batches."""
+    """The number of values in the batches of an Arrow IPC stream, including nested values and
+    dictionaries, without reading any. ValueError if a batch is compressed, or if the stream has
+    messages other than batches."""
     count = 0
     for message in pa.ipc.MessageReader.open_stream(data):
         if message.type == "schema":
@@ -57,12 +57,12 @@ def _number(metadata: bytes, position: int, size: int) -> int:
 
 
 def _table(metadata: bytes, position: int) -> int:
-    """Where the table or vector begins that the offset at a position leads to."""
+    """The position of the table or vector to which the offset at a position refers."""
     return position + _number(metadata, position, 4)
 
 
 def _position(metadata: bytes, table: int, field: int) -> int:
-    """Where a field of a table is; 0 where the table doesn't have it."""
+    """The position of a field of a table; 0 if the table does not have it."""
     fields = table - int.from_bytes(metadata[table : table + 4], "little", signed=True)
     slot = 4 + 2 * field
     offset = _number(metadata, fields + slot, 2) if slot < _number(metadata, fields, 2) else 0

@@ -1,5 +1,5 @@
-"""The client's side: a database elsewhere, to which statements are sent and from which rows
-come."""
+"""The client's side: a database on a server, to which statements are sent and from which rows are
+read."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ from runnel.statements.arguments import argument_types, checked, checked_rows, c
 
 _Answer = TypeVar("_Answer")
 LATE = 10.0
-"""Seconds after a statement's time-out in which the server has to say that it is over."""
+"""Seconds after a statement's timeout within which the server must report its end."""
 LEAVING = 5.0
-"""Seconds that rows on their way have to end when the connection is closed."""
+"""Seconds that reading threads have to end when the connection is closed."""
 
 _Answered = tuple[dict[str, Any], bytes]
 
 
 class RemoteStatement:
-    """A statement that the server runs, by the name that we gave it."""
+    """A statement that the server runs, identified by a name that the client chose."""
 
     def __init__(self, database: RemoteDatabase) -> None:
         self.name = uuid4().hex
         self._database = database
 
     def cancel(self) -> None:
-        """Asks the server to end it; doesn't wait, and doesn't fail."""
+        """Requests the server to end it; does not wait, and does not fail."""
         Thread(target=self._ask, name="runnel-cancel", daemon=True).start()
 
     def _ask(self) -> None:
@@ -62,16 +62,15 @@ class RemoteStatement:
             self._database.ask("cancel", {"statement": self.name})
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Nothing to wait for here: who cancelled hears of the end where the statement was sent."""
+        """Returns at once: the call that sent the statement reports its end."""
         return True
 
 
 class RemoteDatabase:
-    """A database that a server keeps, at an address like `runnel://127.0.0.1:4711`. Safe for
-    threads."""
+    """A database on a server, at an address like `runnel://127.0.0.1:4711`. Thread-safe."""
 
     def __init__(self, url: str, token: str, root_certificate: bytes | None = None) -> None:
-        """Connects, and asks the server whether it speaks as we do."""
+        """Connects, and checks that the server has the same protocol version."""
         self.url = url
         self.is_closed = False
         self._lock = Lock()
@@ -106,7 +105,7 @@ class RemoteDatabase:
         timeout: float | None,
         on_start: Callable[[Running], object],
     ) -> Result | int:
-        """Has the server run one statement: its rows, or the number of rows it wrote."""
+        """Has the server run one statement; returns its rows, or the number of rows it wrote."""
         values = checked(args)
         head, body = arguments_message([values], argument_types(values))
         statement = RemoteStatement(self)
@@ -150,13 +149,12 @@ class RemoteDatabase:
         return int(answer["rowcount"])
 
     def write(self, head: dict[str, Any]) -> int:
-        """Has the server do a write that has a number, once: what `statements.numbered_writes` says
-        of it."""
+        """Has the server perform a numbered write exactly once (`statements.numbered_writes`)."""
         answer, _ = self._wait_for("write", RemoteStatement(self), head, b"")
         return int(answer["rowcount"])
 
     def register(self, name: str, table: pa.Table) -> None:
-        """Gives the server a copy of a table under that name."""
+        """Copies a table to the server under that name."""
         descriptor = flight.FlightDescriptor.for_command(
             packed({"register": name, "rows": table.num_rows})
         )
@@ -173,9 +171,9 @@ class RemoteDatabase:
         self._translated(send)
 
     def ask(self, kind: str, head: dict[str, Any], body: bytes = b"") -> _Answered:
-        """The server's answer to one question, and Arrow data that came with it; raises the error
-        that it tells. A "timeout" in the question is the server's to keep; a server that doesn't is
-        given up."""
+        """The server's answer to a request, with its Arrow data; raises the error in the answer.
+        The server enforces a "timeout" in the request; if it does not answer in time, the call is
+        abandoned."""
         options = self._options_of(head.get("timeout"))
 
         def call() -> bytes:
@@ -194,7 +192,7 @@ class RemoteDatabase:
         return answer, data
 
     def check_open(self) -> None:
-        """InterfaceError where the connection is closed."""
+        """InterfaceError if the connection is closed."""
         if self.is_closed:
             raise closed_error(self.origin)
 
@@ -206,9 +204,9 @@ class RemoteDatabase:
             pin(rows)
 
     def close(self) -> None:
-        """Leaves the server. What it runs for us it ends; named jobs go on. Once is enough. Nothing
-        is read any more when it returns: a thread that comes back from Flight when the interpreter
-        has ended would end in a fault."""
+        """Disconnects. The server ends the client's statements; named jobs continue. Closing twice
+        is no error. No thread reads afterwards: one that returned from Flight to a finalized
+        interpreter would crash the process."""
         with self._lock:
             if self.is_closed:
                 return
@@ -224,8 +222,8 @@ class RemoteDatabase:
 
     @contextmanager
     def _call(self) -> Iterator[flight.FlightClient]:
-        """The client, for one call. Closing it under a call of another thread would end the
-        process, so the last call does."""
+        """The client, for one call. Closing it during a call of another thread would crash the
+        process, so the last call closes it."""
         with self._lock:
             self.check_open()
             self._calls += 1
@@ -270,8 +268,8 @@ class RemoteDatabase:
     def _wait_for(
         self, kind: str, statement: RemoteStatement, head: dict[str, Any], body: bytes
     ) -> _Answered:
-        """The answer to a question that may take long. A call into Flight doesn't see Ctrl-C, so
-        the main thread has another one make it."""
+        """The answer to a request that may take long. A call into Flight does not notice Ctrl-C, so
+        for the main thread another thread makes the call."""
         content = head | {"statement": statement.name}
         if current_thread() is not main_thread():
             return self.ask(kind, content, body)
@@ -295,7 +293,7 @@ class RemoteDatabase:
         return answer
 
     def _translated(self, call: Callable[[], _Answer]) -> _Answer:
-        """What the call gives; what Flight raises as an error of ours."""
+        """The result of the call; exceptions of Flight are converted to PEP 249 errors."""
         try:
             return call()
         except flight.FlightServerError as error:
@@ -326,7 +324,7 @@ class RemoteDatabase:
 
 
 def _told(error: flight.FlightServerError, url: str) -> DatabaseError | InterfaceError:
-    """The error that the server packed into one of Flight's."""
+    """The error that the server encoded in an error of Flight."""
     try:
         return error_of(json.loads(error.extra_info))  # type: ignore[return-value]
     except (ValueError, KeyError, TypeError):
@@ -350,8 +348,8 @@ def _timeout(timeout: Any) -> float | None:
 
 
 def location_of(url: str) -> str:
-    """Flight's name for an address of ours; InterfaceError for what is none, or holds a secret. No
-    secret is shown."""
+    """Flight's form of a server address; InterfaceError if the address is invalid, or contains a
+    secret. The error shows no secret."""
     if "@" in url:
         raise InterfaceError(
             "the address of a server has no user and no password",

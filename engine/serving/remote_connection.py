@@ -1,4 +1,4 @@
-"""A connection to a server: the same cursor, with the statements run elsewhere."""
+"""A connection to a server: the same cursor, whose statements run on the server."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from runnel.errors import InterfaceError, NotSupportedError
 from runnel.serving.remote import RemoteDatabase, location_of
 
 TOKEN = "RUNNEL_TOKEN"
-"""The environment variable that holds the token where none is given."""
+"""The environment variable with the token if none is passed."""
 
 _JOBS = "SHOW JOBS lists the server's jobs, and ALTER JOB and DROP JOB change them"
 
 
 def connect_remote(url: str, settings: dict[str, Any]) -> RemoteConnection:
-    """Connects to a server. `settings` may hold `token` and, for `runnel+tls://`,
-    `root_certificate`: a path to PEM, where the server's certificate isn't from an authority that
-    the system trusts."""
+    """Connects to a server. `settings` may contain `token` and, for `runnel+tls://`,
+    `root_certificate`: a path to a PEM file, for a server certificate from an authority that the
+    system does not trust."""
     try:
         location_of(url)
     except BaseException as error:
@@ -52,9 +52,10 @@ def connect_remote(url: str, settings: dict[str, Any]) -> RemoteConnection:
 
 
 class RemoteConnection(Connection):
-    """A connection to a server, made by `connect("runnel://host:port")`. Cursors work as ever. What
-    would need this process's memory or code over there (Python functions, DAGs, connectors, pushed
-    streams) is refused; registered data is copied to the server, where all its clients see it."""
+    """A connection to a server, made by `connect("runnel://host:port")`. Cursors work as usual.
+    Methods that would need this process's memory or code on the server (Python functions, DAGs,
+    connectors, pushed streams) are refused; registered data is copied to the server, where it is
+    visible to all its clients."""
 
     __module__ = "runnel"
 
@@ -67,8 +68,8 @@ class RemoteConnection(Connection):
         return Cursor(self, self._remote)
 
     def register(self, name: str, data: Any) -> None:
-        """Copies data to the server under that name: whatever Arrow reads (`__arrow_c_stream__`), a
-        pandas frame included."""
+        """Copies data to the server under that name: any data that Arrow reads
+        (`__arrow_c_stream__`), including a pandas frame."""
         self._remote.check_open()
         if not isinstance(name, str):
             raise InterfaceError(
@@ -80,7 +81,7 @@ class RemoteConnection(Connection):
             fail(error, None)
 
     def unregister(self, name: str) -> None:
-        """Takes a registration back from the server."""
+        """Removes a registration from the server."""
         try:
             self._remote.ask("unregister", {"name": name})
         except BaseException as error:

@@ -1,5 +1,5 @@
-"""Rows on their way from a server: a thread takes them off the wire into a bounded queue, from
-which the cursor reads them as it reads those of a job."""
+"""Rows on their way from a server: a thread reads them into a bounded queue, from which the cursor
+reads them like the rows of a job."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from runnel.relation.nodes import Field
 
 
 class RemoteRows:
-    """Reads a stream of batches until its end, its failure, or `cancel`. No more than the queue
-    holds is read ahead: the server waits meanwhile."""
+    """Reads a stream of batches until its end, its failure, or `cancel`. Reads ahead at most the
+    queue's capacity: meanwhile the server waits."""
 
     def __init__(
         self,
@@ -39,12 +39,12 @@ class RemoteRows:
         self._thread.start()
 
     def join(self, timeout: float) -> None:
-        """Waits until nothing of them is read any more, but no longer than so many seconds."""
+        """Waits until the reading has ended, at most `timeout` seconds."""
         if self._thread is not current_thread():
             self._thread.join(timeout)
 
     def cancel(self) -> None:
-        """Ends the statement on the server, and the reading. From any thread; doesn't wait."""
+        """Ends the statement on the server, and the reading. From any thread; does not wait."""
         with self._room:
             if self._is_cancelled or self.is_done:
                 return
@@ -74,7 +74,8 @@ class RemoteRows:
         return batch
 
     def _put(self, batch: pa.RecordBatch) -> bool:
-        """Hands a batch to the cursor, when there is room. False: nobody wants it any more."""
+        """Adds a batch to the cursor's queue, when there is room. False: the rows were
+        cancelled."""
         while not self.results.offer(batch):
             with self._room:
                 if self._is_cancelled:
@@ -89,7 +90,7 @@ class RemoteRows:
 
 
 class GivenRows:
-    """Rows that came with the server's answer: all that there are."""
+    """Rows that were sent with the server's answer, complete."""
 
     def __init__(self, fields: Sequence[Field], batches: Sequence[pa.RecordBatch]) -> None:
         self.results = ResultQueue(len(batches) + 1)
@@ -99,12 +100,11 @@ class GivenRows:
         self.results.end()
 
     def cancel(self) -> None:
-        """Nothing is running."""
+        """Does nothing: no job is running."""
 
 
 def inner(batch: pa.RecordBatch, fields: Sequence[Field]) -> pa.RecordBatch:
-    """The batch in the types in which the engine has values; on the wire they are as cursors hand
-    them out."""
+    """The batch in canonical types; it is sent in the types that cursors return."""
     columns = [
         canonical(column, item.type) for column, item in zip(batch.columns, fields, strict=True)
     ]

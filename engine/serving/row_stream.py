@@ -1,5 +1,5 @@
-"""The rows of a statement on their way to a client: pulled by Flight, which waits in a write while
-the client takes none."""
+"""The rows of a statement on their way to a client. Flight pulls them, and waits in a write while
+the client reads none."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ logger = logging.getLogger("runnel.serving")
 
 
 class RowStream(OpenCall):
-    """An iterator over the batches of a result. `end` forgets the statement and frees what it
-    holds. Where the client takes no batch for `patience` seconds the statement is ended; when it
-    has taken none for as long again, the connection is cut, if the operating system can do that, so
-    that Flight's thread is free."""
+    """An iterator over the batches of a result. `end` removes the statement and frees its
+    resources. If the client reads no batch for `patience` seconds, the statement is ended; after
+    the same time again the connection is cut, if the operating system can do that, so that Flight's
+    thread is freed."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class RowStream(OpenCall):
             self._calls.cut(self)
 
     def close(self) -> None:
-        """The call is over, for whatever reason."""
+        """The call has ended, for any reason."""
         with self._lock:
             if self._is_over:
                 return

@@ -1,9 +1,9 @@
-"""The serving side: an Arrow Flight server in front of a connection.
+"""The server's side: an Arrow Flight server for a connection.
 
-It listens on loopback unless it is given another address, which needs a certificate: the token
-would be readable on the way. Every call must carry a token, compared in constant time. What clients
-send is SQL with its arguments, and tables to register. Statements run in this process: those with
-the owner's token without bounds, so that it is worth as much as an account; those with the users'
+It listens on loopback unless it is given another address, which needs a certificate: otherwise the
+token could be read in transit. Every call must carry a token, compared in constant time. Clients
+send SQL with its arguments, and tables to register. Statements run in this process: with the
+owner's token without bounds, so that this token is worth as much as an account; with the users'
 token within the bounds that the owner set.
 """
 
@@ -53,12 +53,12 @@ from runnel.statements.call import Caller
 logger = logging.getLogger("runnel.serving")
 
 _TOKEN = "token"
-"""What Flight calls the middleware that looks at tokens."""
+"""Flight's key for the middleware that checks tokens."""
 
 _LONG = frozenset({"execute", "executemany", "write"})
-"""The questions whose answers may take long: while one is worked out, its client may be gone."""
+"""Requests that may take long, so that the client may disconnect before the answer."""
 LONGEST_NAME = 1000
-"""Bytes that are looked at of what should be the name of a statement."""
+"""Maximum number of bytes that are read of a statement's name."""
 
 ENDING = 10.0
 """Seconds that cancelled statements of clients have to end when the server stops."""
@@ -66,8 +66,12 @@ ENDING = 10.0
 
 @frozen
 class Address:
-    """Where a server listens: `host` is an IP address or "localhost", `port` 0 for one that is
-    free. `certificate` and `key` are PEM texts, both or none."""
+    """The address of a server.
+
+    host: IP address or "localhost".
+    port: number of the port; 0: any free one.
+    certificate, key: PEM texts, both or none.
+    """
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -77,11 +81,11 @@ class Address:
 
 @frozen
 class Limits:
-    """What clients may ask of a server.
+    """The limits for clients.
 
-    message: int, bytes of one message.
-    table: int, bytes of one registered table, which comes in many messages.
-    client_timeout: float, seconds that a client may leave its rows unread.
+    message: maximum bytes of one message.
+    table: maximum bytes of one registered table, which is sent in many messages.
+    client_timeout: seconds that a client may leave its rows unread.
     """
 
     message: int = 256 << 20
@@ -96,8 +100,8 @@ def _known(context: flight.ServerCallContext) -> KnownCall:
 
 
 class Server(flight.FlightServerBase):  # type: ignore[misc]
-    """Serves a connection, which stays the caller's. Its threads are Flight's; one call runs in
-    each."""
+    """Serves a connection, which remains the caller's. Its threads are Flight's; each runs one
+    call."""
 
     def __init__(
         self,
@@ -108,9 +112,9 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         user_token: str | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """Listens when it returns; OperationalError where the address can't be had,
-        ProgrammingError where it mayn't. `token` is the owner's; `user_token` that of users, whose
-        statements keep within the connection's bounds (None: no users)."""
+        """Listens when it returns; OperationalError if the address is not available,
+        ProgrammingError if it is not allowed. `token` is the owner's; statements with `user_token`
+        are subject to the connection's bounds (None: no users)."""
         address = address or Address()
         _check_address(address)
         self._connection = connection
@@ -142,20 +146,21 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         self.url = f"runnel{'+tls' if secure else ''}://{_in_url(address.host)}:{self.port}"
 
     def leave(self) -> None:
-        """In a forked child there is none of Flight's threads: the server is the parent's. Flight's
-        own finalizer, which only the base class knows, would wait for them when the child ends."""
+        """A forked child has none of Flight's threads: the server is the parent's. Flight's own
+        finalizer, which only the base class can access, would wait for them when the child
+        ends."""
         for item in gc.get_referents(self):
             if isinstance(item, finalize):
                 item.detach()
 
     def change_tokens(self, token: str, user_token: str | None) -> None:
-        """Calls that begin from now on need one of these tokens; statements that run go on.
-        ProgrammingError for what can't be a token: then the old ones stay."""
+        """From now on new calls need one of these tokens; running statements continue.
+        ProgrammingError for an invalid token: then the old ones remain."""
         self._tokens.change(token, user_token)
 
     def stop(self) -> bool:
-        """Ends all statements of clients, and then listens no more. False where one doesn't end in
-        time: it is left behind, and told in the log."""
+        """Ends all statements of clients, and stops listening. False if one does not end in time:
+        it is abandoned, and logged."""
         if self._origin.is_left:
             return True
         self._statements.cancel_all()
@@ -169,7 +174,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         self._calls.close()
         return not ending.is_alive()
 
-    # What Flight calls
+    # Called by Flight
 
     def do_action(
         self, context: flight.ServerCallContext, action: flight.Action
@@ -212,7 +217,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         reader: flight.MetadataRecordBatchReader,
         context: flight.ServerCallContext,
     ) -> None:
-        """Registers a table that a client sends; Error where that can't be."""
+        """Registers a table that a client sends; Error if it cannot be registered."""
         try:
             head, _ = request(message)
             name = text_in(head, "register")
@@ -228,7 +233,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
     def _check_table(self, size: int) -> None:
         _check_size(size, self._limits.table, "the table", "--table-limit")
 
-    # What Flight can call, and no client of ours does
+    # Calls of Flight that Runnel's clients do not use
 
     def list_flights(self, context: flight.ServerCallContext, criteria: bytes) -> None:
         raise _unserved("list_flights")
@@ -250,10 +255,10 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
     ) -> None:
         raise _unserved("do_exchange")
 
-    # What they ask for
+    # Requests
 
     def answer(self, kind: str, message: pa.Buffer, context: flight.ServerCallContext) -> bytes:
-        """The answer to one message, which may be an error; nothing is raised."""
+        """The answer to one message, which may be an error; never raises."""
         try:
             self._check_message(message.size)
             head, body = request(message.to_pybytes())
@@ -266,8 +271,8 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
     def _run(
         self, kind: str, head: dict[str, Any], body: bytes, context: flight.ServerCallContext
     ) -> bytes:
-        """Runs the statement of a message. It begins before anything else that takes time, and
-        before the call is watched: a client that goes away at any time after that finds a statement
+        """Runs the statement of a message. The statement is added before any work that takes time,
+        and before the call is watched: when a client disconnects after that, there is a statement
         to cancel."""
         self._database.check_open()
         name, caller = text_in(head, "statement"), _known(context).caller
@@ -337,11 +342,11 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         self._connection._register(name, registered_table(name, table), caller)
 
     def _unregister_all(self, prefix: str, caller: Caller) -> None:
-        """Takes back the registrations whose names begin so."""
+        """Removes the registrations whose names begin with a prefix."""
         for name in [
             item.name for item in self._database.catalog.snapshot if item.name.startswith(prefix)
         ]:
-            with suppress(Error):  # another client took it back, or it isn't this one's
+            with suppress(Error):  # another client removed it, or it is not this client's
                 self._connection._unregister(name, caller)
 
     def _write(
@@ -364,7 +369,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
 
 
 def _as_flight(rows: RowStream) -> Iterator[pa.RecordBatch]:
-    """The rows; what goes wrong with them as an error that Flight carries."""
+    """The rows; errors are converted to errors of Flight."""
     try:
         yield from rows
     except Exception as error:
@@ -395,7 +400,7 @@ def _check_size(size: int, limit: int, what: str, option: str) -> None:
 
 
 def _are_few(result: Result) -> bool:
-    """Whether all rows are there already, and few: they are then sent with the answer."""
+    """Whether all rows are available, and few: then they are sent with the answer."""
     job = result.job
     return job is None or (job.is_done and len(job.results) <= 1)
 
@@ -405,8 +410,7 @@ def _in_url(host: str) -> str:
 
 
 def _presentable(error: Exception) -> Error:
-    """The error as the client is to see it. One that is a fault of ours is told in the log as
-    well."""
+    """The error as the client is to see it. Internal errors are logged as well."""
     if isinstance(error, WrongMessage):
         return ProgrammingError(
             "the server doesn't understand the client",

@@ -1,7 +1,7 @@
-"""The connections with clients that a server's port has, as the operating system shows them: Flight
-has no list of them.
+"""The connections of clients to a server's port, as the operating system lists them: Flight has no
+such list.
 
-Linux has such a list, in /proc; elsewhere nothing is known.
+Linux has one, in /proc; on other systems nothing is known.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ End = tuple[str, int]
 
 def client_end(peer: str) -> End | None:
     """The client's end, from gRPC's name for it, e.g. `ipv4:127.0.0.1:51422` or
-    `ipv6:%5B::1%5D:51422`; None where the name has none."""
+    `ipv6:%5B::1%5D:51422`; None if the name has no address."""
     host, _, port = unquote(peer).partition(":")[2].rpartition(":")
     try:
         return _end(host.removeprefix("[").removesuffix("]"), int(port))
@@ -32,7 +32,7 @@ def client_end(peer: str) -> End | None:
 
 
 def connected_clients(port: int) -> set[End] | None:
-    """The clients' ends of all connections with the server at `port`. None: the system has no such
+    """The clients' ends of all connections to the server at `port`. None: the system has no such
     list."""
     try:
         return {end for end, _ in _connections(port)}
@@ -41,8 +41,8 @@ def connected_clients(port: int) -> set[End] | None:
 
 
 def cut_connection(peer: str, port: int) -> bool:
-    """Shuts the connection down that the server at `port` has with a client, by gRPC's name for its
-    end. False where it isn't found, or the system has no list of open sockets."""
+    """Shuts down the connection of the server at `port` to a client, by gRPC's name for its end.
+    False if it is not found, or if the system has no list of open sockets."""
     client = client_end(peer)
     with suppress(OSError):
         for end, found in _connections(port):
@@ -54,7 +54,7 @@ def cut_connection(peer: str, port: int) -> bool:
 
 def _connections(port: int) -> Iterator[tuple[End, socket.socket]]:
     """Each open connection of the port: the client's end, and a second handle of the socket, which
-    is open until the next one is asked for."""
+    is open until the next one is requested."""
     for descriptor in os.listdir(_DESCRIPTORS):  # noqa: PTH208 - no objects
         with suppress(OSError, ValueError):
             if not stat.S_ISSOCK(os.fstat(int(descriptor)).st_mode):
@@ -65,7 +65,7 @@ def _connections(port: int) -> Iterator[tuple[End, socket.socket]]:
 
 
 def _end(host: str, port: int) -> End:
-    """In one spelling: a socket for both families shows an IPv4 address as ::ffff:192.0.2.1, and an
-    address of one link has a zone (fe80::1%eth0)."""
+    """A normalized end: a socket for both families shows an IPv4 address as ::ffff:192.0.2.1, and a
+    link-local address has a zone (fe80::1%eth0)."""
     address = ip_address(host.partition("%")[0])
     return str(getattr(address, "ipv4_mapped", None) or address), port

@@ -1,5 +1,4 @@
-"""The statements that clients of a server have begun: found by the names that the clients gave
-them."""
+"""The statements that clients of a server have begun, by the names that the clients chose."""
 
 from __future__ import annotations
 
@@ -14,16 +13,22 @@ from runnel.runtime.light_job import Job
 from runnel.serving.sockets import End, client_end
 
 UNREAD = 60.0
-"""Seconds after which rows that no client has begun to read are given up: who asked for them is
-gone."""
+"""Seconds after which rows that no client has begun to read are discarded: the client has probably
+disconnected."""
 LOST = 5.0
-"""Seconds after which they are given up where the connection that the statement came over has
-ended: a client that lives would have asked for them over another by then."""
+"""Seconds after which they are discarded if the connection over which the statement came has ended:
+a live client would have requested them over another one by then."""
 
 
 class OpenStatement:
-    """One statement of one client, from its begin until its rows are read or given up. `cancel` may
-    come from any thread, and before the job is there."""
+    """One statement of one client, from its beginning until its rows are read or discarded.
+    `cancel` may be called from any thread, also before the job exists.
+
+    result: its rows, if it has any.
+    has_rows_since: time of `time.monotonic` since which the rows are available.
+    peer: gRPC's name for the client's end of the connection.
+    is_read: a client has begun to read the rows.
+    """
 
     def __init__(self) -> None:
         self.result: Result | None = None
@@ -35,7 +40,7 @@ class OpenStatement:
         self._is_cancelled = False
 
     def watch(self, running: Job | Patience) -> None:
-        """A job was started for the statement, or it begins to wait for something else."""
+        """A job was started for the statement, or the statement begins to wait."""
         if isinstance(running, Patience):
             self._patience = running
         else:
@@ -44,14 +49,13 @@ class OpenStatement:
             running.cancel()
 
     def give(self, result: Result, peer: str) -> None:
-        """There are rows, which the client is to read. `peer`: gRPC's name for its end of the
-        connection."""
+        """Stores the rows for the client. `peer`: gRPC's name for its end of the connection."""
         self.peer = peer
         self.has_rows_since = monotonic()
         self.result = result
 
     def cancel(self) -> None:
-        """Ends what the statement is doing."""
+        """Cancels the statement."""
         self._is_cancelled = True
         for running in (self._patience, self.result or self._job):
             if running is not None:
@@ -59,8 +63,8 @@ class OpenStatement:
 
 
 class OpenStatements:
-    """All of one server. Safe for threads. `connected` lists the clients' ends that have a
-    connection (None: it can't be known)."""
+    """All statements of one server. Thread-safe. `connected` lists the clients' ends with a
+    connection (None: unknown)."""
 
     def __init__(self, connected: Callable[[], set[End] | None]) -> None:
         self._connected = connected
@@ -69,7 +73,7 @@ class OpenStatements:
         self._is_closed = False
 
     def begin(self, name: str) -> OpenStatement:
-        """A new statement by that name; OperationalError after `cancel_all`."""
+        """Adds a statement with that name; OperationalError after `cancel_all`."""
         self._give_up_unread()
         statement = OpenStatement()
         with self._lock:
@@ -85,7 +89,7 @@ class OpenStatements:
         return statement
 
     def take_rows(self, name: str) -> Result:
-        """The rows of a statement, which are read once."""
+        """The rows of a statement, which can be read once."""
         with self._lock:
             statement = self._open.get(name)
             if statement is None or statement.result is None or statement.is_read:
@@ -99,21 +103,21 @@ class OpenStatements:
         return statement.result
 
     def cancel(self, name: str) -> None:
-        """Ends what a statement is doing; nothing where there is none by that name."""
+        """Cancels a statement; does nothing if there is none with that name."""
         with self._lock:
             statement = self._open.get(name)
         if statement is not None:
             statement.cancel()
 
     def end(self, name: str) -> None:
-        """Forgets a statement and gives back what it holds."""
+        """Removes a statement and frees its resources."""
         with self._lock:
             statement = self._open.pop(name, None)
         if statement is not None and statement.result is not None:
             statement.result.discard()
 
     def cancel_all(self) -> None:
-        """Ends what all of them are doing, and lets none begin any more."""
+        """Cancels all statements, and refuses new ones."""
         with self._lock:
             self._is_closed = True
             running = list(self._open.values())
@@ -121,7 +125,7 @@ class OpenStatements:
             statement.cancel()
 
     def look(self) -> bool:
-        """Gives up what no client has begun to read, or will; False where no statement is open."""
+        """Discards rows that no client has begun to read; False if no statement is open."""
         self._give_up_unread()
         self._give_up_lost()
         return bool(self._open)
@@ -140,7 +144,8 @@ class OpenStatements:
                     self.end(name)
 
     def _unread(self, seconds: float) -> list[tuple[str, OpenStatement]]:
-        """Those whose rows have been there for longer than that, and nobody has begun to read."""
+        """The statements whose rows have been available for longer than `seconds`, and are not
+        being read."""
         before = monotonic() - seconds
         with self._lock:
             waiting = [

@@ -1,8 +1,7 @@
-"""A table on its way from a client: read batch by batch, each checked before anything else looks at
-it.
+"""A table on its way from a client: read batch by batch, and each is validated before it is used.
 
-To Flight the rows have no columns. They come as Arrow IPC streams in the metadata of Flight's
-messages: what Flight took for rows it would decompress before the server could look at it.
+To Flight the rows have no columns. They are sent as Arrow IPC streams in the metadata of Flight's
+messages: rows in Flight's own form would be decompressed before the server could check them.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("runnel.serving")
 
 _ALIGNED = 8
-"""Bytes, of the parts of an Arrow IPC stream."""
+"""Alignment in bytes of the sections of an Arrow IPC stream."""
 
 
 class TableUpload(OpenCall):
-    """The call that sends a table. Where the client sends no batch for `patience` seconds the
-    connection is cut, if the operating system can do that, so that Flight's thread is free."""
+    """The call that sends a table. If the client sends no batch for `patience` seconds, the
+    connection is cut, if the operating system can do that, so that Flight's thread is freed."""
 
     def __init__(self, context: Context, calls: OpenCalls, *, patience: float) -> None:
         super().__init__(context, lambda: None)  # the read ends by itself with the connection
@@ -44,9 +43,9 @@ class TableUpload(OpenCall):
         rows: int,
         check_size: Callable[[int], object],
     ) -> pa.Table:
-        """The whole table; WrongMessage where it has not `rows` rows, e.g. as the client was killed
-        meanwhile: Flight then ends the batches in the same way as after the last one. `check_size`
-        is given the bytes read so far, and may raise."""
+        """The whole table; WrongMessage if it does not have `rows` rows, for example because the
+        client was killed meanwhile: Flight then ends the batches as after the last one.
+        `check_size` receives the number of bytes read so far, and may raise."""
         batches: list[pa.RecordBatch] = []
         schema: pa.Schema | None = None
         size = 0
@@ -95,7 +94,7 @@ class TableUpload(OpenCall):
         self._waits_since = self._calls.clock()
         if chunk is None:
             raise WrongMessage("a message has no rows")
-        # gRPC puts it anywhere; what computes on the values relies on their alignment.
+        # gRPC does not align it; computing on the values relies on their alignment.
         return chunk if chunk.address % _ALIGNED == 0 else pa.py_buffer(chunk.to_pybytes())
 
 

@@ -1,4 +1,4 @@
-"""Who may call a server: each call carries a token, which says whose it is. Tokens can be changed
+"""Authentication: each call carries a token, which identifies the caller. Tokens can be changed
 while the server runs."""
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from runnel.serving.row_stream import RowStream
 
 LEAST = 16
-"""Characters that a token has at least."""
+"""Minimum number of characters of a token."""
 LEAST_DIFFERENT = 5
-"""Different characters that a token has at least: fewer are a placeholder, not a secret."""
+"""Minimum number of different characters of a token: with fewer it is a placeholder, not a
+secret."""
 
 
 class KnownCall(flight.ServerMiddleware):  # type: ignore[misc]
-    """Goes with a call that carries a token: who makes it, and the rows that it sends, if it sends
-    any."""
+    """Accompanies a call with a valid token: its caller, and the rows that it sends, if any."""
 
     def __init__(self, caller: Caller) -> None:
         super().__init__()
@@ -31,27 +31,27 @@ class KnownCall(flight.ServerMiddleware):  # type: ignore[misc]
         self.rows: RowStream | None = None
 
     def call_completed(self, exception: BaseException | None) -> None:
-        """Also called where the client is gone before it has taken a row: nothing else says so
-        then."""
+        """Also called if the client disconnects before it has read a row: nothing else reports
+        that."""
         rows, self.rows = self.rows, None
         if rows is not None:
             rows.close()
 
 
 class TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Lets no call pass that doesn't carry a token. `owner` and `user` are who calls with the
-    owner's token and the users'."""
+    """Rejects calls without a valid token. `owner` and `user` are the callers with the owner's
+    token and the users' token."""
 
     def __init__(self, owner: Caller, user: Caller, token: str, user_token: str | None) -> None:
         super().__init__()
-        # Flight never lets go of it, so it refers to nothing that is to be closed.
+        # Flight never releases it, so it has no references to objects that must be closed.
         self._owner, self._user = owner, user
         self._expected: list[tuple[bytes, Caller]] = []
         self.change(token, user_token)
 
     def change(self, token: str, user_token: str | None) -> None:
-        """Calls that begin from now on need one of these tokens. ProgrammingError, and no change,
-        for what can't be one."""
+        """From now on new calls need one of these tokens. ProgrammingError, and no change, for an
+        invalid token."""
         callers = {token: self._owner}
         if user_token is not None:
             if user_token == token:
@@ -65,7 +65,7 @@ class TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
     def start_call(self, info: object, headers: dict[str, list[str]]) -> KnownCall:
         given = str(headers.get(HEADER.decode(), [""])[0]).encode(errors="replace")
-        # All of them are compared, so that the time doesn't tell which one is near.
+        # All of them are compared, so that the time does not reveal which one is similar.
         found = [
             caller for expected, caller in self._expected if hmac.compare_digest(given, expected)
         ]
@@ -75,7 +75,7 @@ class TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
 
 def check_token(token: str) -> None:
-    """ProgrammingError for a text that is no secret, or can't be sent. The error doesn't show
+    """ProgrammingError for a text that is not a secret, or cannot be sent. The error does not show
     it."""
     hint = "leave it out to have one made, which only you can read"
     if len(token) < LEAST or not token.isascii() or not token.isprintable():

@@ -1,13 +1,13 @@
-"""The directory of a durable connection: who owns it, and the catalog in it.
+"""The directory of a durable connection: its lock, and the catalog in it.
 
-    lock          held by the one process that has the directory open; the kernel frees it
-                  whatever way that process ends
+    lock          locked by the one process that has the directory open; the kernel releases it
+                  however that process ends
     catalog.json  mappings, views, indexes and data connections; replaced as a whole, by an
                   atomic rename, before a DDL statement returns
     maps/         the rows of maps (the map connector's)
     tables.duckdb the connection's own DuckDB tables (the DuckDB connector's), once there are any
 
-Temporary views and registrations are not kept.
+Temporary views and registrations are not stored.
 """
 
 from __future__ import annotations
@@ -28,13 +28,18 @@ from runnel.storage.durable_files import OWN_FILE, OWN_FOLDER, Held, replace_fil
 from runnel.storage.sealed_json import sealed, unsealed
 
 FORMAT = 2
-"""The version of the catalog file's shape. The first had no checksum."""
+"""The version of the catalog file's format. Version 1 had no checksum."""
 
 
 @frozen
 class SavedMapping:
-    """A mapping as it was saved, not yet opened; its own options are without those of its data
-    connection."""
+    """A mapping as it was saved, not yet opened.
+
+    connector: name of the connector.
+    definition: its definition, without the options of its data connection.
+    data_connection: name of its data connection.
+    is_confined: it was created by a caller with bounds.
+    """
 
     connector: str
     definition: MappingDefinition
@@ -53,11 +58,11 @@ class Saved:
 
 
 class Directory:
-    """One durable directory, owned by this object until `close`."""
+    """A durable directory, locked by this object until `close`."""
 
     def __init__(self, path: Path) -> None:
-        """Makes the directory if need be and takes possession of it; OperationalError if another
-        connection has it."""
+        """Creates the directory if necessary, and locks it; OperationalError if another connection
+        has it open."""
         self.path = path
         self._lock = -1
         watch(self)
@@ -86,8 +91,8 @@ class Directory:
             raise _unusable(path, error) from error
 
     def check(self) -> None:
-        """OperationalError where the directory was removed or renamed: what is written by its path
-        would be lost."""
+        """OperationalError if the directory was removed or renamed: files written to its path would
+        be lost."""
         self._held.check()
 
     def load(self) -> Saved:
@@ -148,8 +153,8 @@ class Directory:
         indexes: Iterable[Index],
         connections: Iterable[DataConnection] = (),
     ) -> None:
-        """Replaces the saved catalog. When it returns, the new one is on disk; if it fails, the old
-        one is."""
+        """Replaces the saved catalog. When it returns, the new catalog is on disk; if it fails, the
+        old one is."""
         self.check()
         items = list(objects)
         content = {
@@ -194,14 +199,14 @@ class Directory:
             ) from error
 
     def close(self) -> None:
-        """Gives the directory up."""
+        """Releases the directory."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
     def leave(self) -> None:
-        """A forked child shares the parent's lock by its copy of the descriptor. Closing that
-        doesn't unlock; keeping it would lock the directory for as long as the child lives."""
+        """A forked child shares the parent's lock through its copy of the descriptor. Closing the
+        copy does not unlock; keeping it open would lock the directory while the child lives."""
         self.close()
 
 
@@ -238,7 +243,7 @@ def _mapping_record(mapping: Mapping) -> dict[str, Any]:
 
 
 def _is_confined(record: dict[str, Any]) -> bool:
-    """Whether what was saved has bounds; what was saved before there were any has none."""
+    """Whether a saved object has bounds; objects saved by versions without bounds have none."""
     return bool(record.get("confined", False))
 
 

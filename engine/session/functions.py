@@ -1,5 +1,5 @@
-"""`create_function`, `create_aggregate` and `drop_function`: what the user gives, checked, becomes
-an entry of the catalog."""
+"""`create_function`, `create_aggregate` and `drop_function`: check the user's arguments, and change
+the catalog."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _OTHERS = frozenset(
         "GROUPING",
     }
 )
-"""Functions over tables and groups, whose names are taken too."""
+"""Functions over tables and groups, whose names are reserved too."""
 
 
 @frozen
 class FunctionOptions:
-    """How a function is called: see `Connection.create_function` and `create_aggregate`."""
+    """The options of a function: see `Connection.create_function` and `create_aggregate`."""
 
     scalar: bool = False
     nulls: str = "pass"
@@ -64,7 +64,7 @@ def create_function(
     options: FunctionOptions,
 ) -> None:
     """Adds a function to the catalog. InterfaceError for arguments of wrong classes,
-    ProgrammingError for a name that is taken."""
+    ProgrammingError for a name that is in use."""
     if not isinstance(name, str) or not name or not name.isprintable():
         raise InterfaceError(
             f"{name!a} can't be the name of a function",
@@ -111,7 +111,7 @@ def _check_free(name: str) -> None:
 
 
 def drop_function(database: Database, name: str) -> None:
-    """Takes a function out of the catalog. ProgrammingError where there is none of that name."""
+    """Removes a function from the catalog. ProgrammingError if there is none of that name."""
     with database.definitions:
         known = database.catalog.snapshot.functions
         if not isinstance(name, str) or name.lower() not in known:
@@ -128,7 +128,7 @@ def drop_function(database: Database, name: str) -> None:
 
 
 def sql_type(given: Any) -> SqlType:
-    """A SQL type given as its name, as an Arrow type, or as a Python class."""
+    """A SQL type, specified by its name, as an Arrow type, or as a Python class."""
     if isinstance(given, SqlType):
         found = given
     elif isinstance(given, str):

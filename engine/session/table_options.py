@@ -1,8 +1,7 @@
-"""Tables of mappings as their connectors open them, with the event time that WATERMARK FOR gives
-their rows.
+"""Opens the tables of mappings, and sets the event time that WATERMARK FOR declares.
 
-'idleTimeoutMillis' is an option of any mapping whose rows have an event time, 'refreshMillis' one
-of any mapping whose rows have an end; no connector sees them.
+'idleTimeoutMillis' is an option of every mapping whose rows have an event time, 'refreshMillis' of
+every bounded mapping; they are handled here and not passed to the connector.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ _LONGEST = 10**12
 
 
 def open_table(connector: Connector, definition: MappingDefinition) -> Table:
-    """The table of a mapping; ProgrammingError where its WATERMARK FOR doesn't fit its columns, and
-    where the mapping has bounds that the connector doesn't keep."""
+    """The table of a mapping; ProgrammingError if its WATERMARK FOR does not fit its columns, or if
+    the mapping has bounds that the connector does not support."""
     if definition.access is not None and not connector.keeps_bounds:
         raise _unbounded(connector)
     own = {IDLE_TIMEOUT.lower(): IDLE_TIMEOUT, REFRESH.lower(): REFRESH}
