@@ -142,7 +142,7 @@ class Divert:
 
     table: the table that gets the records.
     request: the request for a sink of the table, with the columns to write.
-    fields: the field of the record ("place", "record" or "reason") for each of these columns.
+    fields: the field of the record (`place`, `record` or `reason`) for each of these columns.
     """
 
     table: WritableTable

@@ -62,7 +62,7 @@ class Windows:
     shape: the windows; the size of a session window is its gap.
     is_integer: whether the event time is an integer column, not a temporal one.
     keys: the other grouping keys, as texts.
-    places: for each key column of the state, the index of its key in `keys`, or −1, −2, −3 for
+    `places`: for each key column of the state, the index of its key in `keys`, or −1, −2, −3 for
         window_time, window_end and window_start.
     bound: the Arrow type of window_time, window_end and window_start.
     every: EMIT EVERY in microseconds of processing time; None without.
