@@ -1,4 +1,4 @@
-"""The known connectors: the list of the built-in ones, and those of other packages.
+"""The known connectors: the list of the built-in ones, and connectors of other packages.
 
 A connector's module is imported when the connector is first used, so that statements without it do
 not pay for the import. Another package declares an entry point in the group "runnel.connectors".
@@ -33,7 +33,7 @@ ENTRY_POINTS = "runnel.connectors"
 
 @frozen
 class Home:
-    """What the connectors of one connection share.
+    """The data that the connectors of one connection share.
 
     directory: the connection's directory; None for a connection in memory.
     kernel: returns the connection's DuckDB, and creates it on the first call.

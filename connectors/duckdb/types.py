@@ -105,7 +105,7 @@ def _inner(duck: Any) -> SqlType:
 
 
 def is_canonical(duck: Any) -> bool:
-    """Whether the values of a DuckDB type are those of its SQL type without a conversion."""
+    """Whether the values of a DuckDB type equal its SQL type's values without a conversion."""
     kind = duck.id
     if kind == "list":
         return is_canonical(dict(duck.children)["child"])

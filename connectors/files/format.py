@@ -44,7 +44,7 @@ class FileColumn:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a scan reads.
+    """The request of a scan.
 
     columns: indexes in `table_columns`, in the requested order.
     table_columns: all columns of the table, for formats in which the position counts.
@@ -72,7 +72,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class FileShare:
-    """What one partition reads.
+    """The data that one partition reads.
 
     files: the files, read one after the other.
     parts: the numbers of the chunks of the file to read, in units of the format (row groups, record

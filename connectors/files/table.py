@@ -192,7 +192,7 @@ def divide(file_format: FileFormat, files: Sequence[DataFile]) -> list[FileShare
 class FilePartition(SourcePartition):
     """Reads one share, and closes its files at the end.
 
-    `read_share` reads another share in its place.
+    `read_share` reads another share instead.
     """
 
     def __init__(

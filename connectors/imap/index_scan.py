@@ -216,7 +216,7 @@ class IndexPartition(SourcePartition):
         """The next rows in order; at least one, and at most about `size`."""
         if len(self._runs) == 1:
             return self._gathered(size)
-        # Example: run 0 shows [1, 7] and has more rows, run 1 shows [3, 5] and has no more. The
+        # Example: run 0 shows [1, 7] and has more rows, run 1 shows [3, 5] and has none left. The
         # candidates are numbered [1, 7, 3, 5] -> 0, 1, 2, 3. In order: 0 (1), 2 (3), 3 (5), 1 (7).
         # The last one shown by run 0 (7) has rank 3, so bound = 4: all four come next. starts = [0,
         # 2, 4]; chosen numbers from 0 up to 2 belong to run 0, from 2 up to 4 to run 1.

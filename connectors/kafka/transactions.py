@@ -133,7 +133,7 @@ class Transactions:
             raise failed(what, errors[0])
 
     def _tried(self, what: str, step: Callable[[], object]) -> None:
-        """Takes a step of the transaction, and repeats it while the client reports that it can
+        """Executes a step of the transaction, and repeats it while the client reports that it can
         be retried."""
         until = monotonic() + patience.seconds(MOST_SECONDS)
         while True:

@@ -31,9 +31,9 @@ from runnel.processor import ExpiredPosition, JobContext
 
 MILLISECOND = 1_000_000
 LOOKING_SHARE = 10
-"""Looking for versions takes at most about one part in LOOKING_SHARE of the time."""
+"""The share of the time for looking for versions is at most about 1 / LOOKING_SHARE."""
 ALL_FILES = 1 << 31
-"""A number greater than that of any file of a version."""
+"""A number greater than every number of a file of a version."""
 
 
 class FollowedLakeTable(LakeTable):
@@ -165,7 +165,7 @@ class LakeFollowPartition(SourcePartition):
         self._from = self._version = token["from"]
 
     def _is_in_last(self) -> bool:
-        """Whether the version is that of the last position."""
+        """Whether the last position is in this version."""
         stop = self._stop
         return stop is not None and (self._version, self._is_first) == (
             stop["version"],

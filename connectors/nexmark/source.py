@@ -42,7 +42,7 @@ _JITTER_STREAM = 99
 
 @frozen
 class Plan:
-    """What a scan reads.
+    """The parameters of a scan.
 
     table: one of OFFSETS.
     events: the number of all events; None: without end.
@@ -63,7 +63,7 @@ class Plan:
 
 
 class NexmarkSource(Source):
-    """A scan: `columns` are names of NEXMark, `names` those of the query."""
+    """A scan: `columns` are names of NEXMark, `names` the query's names."""
 
     is_repeatable = True
     kind = "a Nexmark source"

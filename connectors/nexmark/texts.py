@@ -1,7 +1,7 @@
 """The texts of NEXMark events: names, cities, channels, and padding of random letters.
 
 Texts of random letters are computed once per seed, some thousands of each kind, and events select
-from them. Lengths are those of the specification; the reference implementations store their ten
+from them. Lengths follow the specification; the reference implementations store their ten
 thousand channels in the same way.
 """
 
@@ -60,7 +60,7 @@ class Texts:
         return self._pool(kind, 3, lengths, _SPACE).take(indexes(low_below(pick, TEXTS)))
 
     def channels(self) -> tuple[pa.Array, pa.Array]:
-        """The names of all channels and their URLs: the four hot ones, then the others."""
+        """The names of all channels and their URLs: the four hot ones, then all remaining ones."""
         if self._channels is None:
             words = self._pool("url", 3, 2, _UNDERSCORE).to_pylist()
             with_id = low_below(

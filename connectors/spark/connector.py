@@ -1,4 +1,4 @@
-"""TYPE Spark: what a Spark session reads and writes, as tables; and the session itself."""
+"""TYPE Spark: tables over data that a Spark session reads and writes; and the session itself."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ AnyTable = TypeVar("AnyTable", bound=Table)
 
 
 class SparkConnector(DataConnector, JobRuntimeConnector):
-    """The Spark of one connection. Made without starting anything. A data connection names what
-    mappings share: the format of a source and its options, or nothing, for tables of Spark's
-    catalog."""
+    """The Spark of one connection. Creating it starts nothing.
+
+    A data connection names what mappings share: the format of a source and its options, or nothing,
+    for tables of Spark's catalog.
+    """
 
     name = "Spark"
     resource_types = ("TABLE", "VIEW")
@@ -34,13 +36,13 @@ class SparkConnector(DataConnector, JobRuntimeConnector):
         self.owner = SessionOwner()
         self._engine: SparkEngine | None = None
 
-    def use(self, given: Any) -> None:
-        """What `connect(spark=…)` was given: a session, or the master URL to start one on when it
-        is needed."""
-        self.owner.use(given)
+    def use(self, session: Any) -> None:
+        """Adopts the argument of `connect(spark=…)`: a session, or the master URL of a session
+        to be started when it is needed."""
+        self.owner.use(session)
 
     def open(self, definition: MappingDefinition) -> Table:
-        """A mapping that declares its columns needs no Spark before it is used."""
+        """Opens a mapping; if it declares its columns, this needs no Spark."""
         if definition.object_type is not None:
             raise NotSupportedError(
                 f'connector Spark has no object type "{definition.object_type}"'
@@ -64,12 +66,12 @@ class SparkConnector(DataConnector, JobRuntimeConnector):
             if name.lower() in ("path", "table", "query"):
                 raise ProgrammingError(
                     f'a data connection of connector Spark has no option "{name}"',
-                    hint="it says what one mapping reads",
+                    hint="this option belongs to a single mapping",
                 )
 
     def resources(self, options: Mapping[str, str]) -> Sequence[tuple[str, str]]:
         if options:
-            raise NotSupportedError("what another data source of Spark's holds can't be listed")
+            raise NotSupportedError("the content of another data source of Spark can't be listed")
         spark = self.owner.get()
         with spark_errors():
             found = [(item.name, item.tableType) for item in spark.session.catalog.listTables()]
@@ -79,7 +81,7 @@ class SparkConnector(DataConnector, JobRuntimeConnector):
         )
 
     def registered(self, name: str, frame: Any) -> SparkTable | SparkStreamTable:
-        """The table that `Connection.register(name, frame)` makes; its session becomes the
+        """The table that `Connection.register(name, frame)` creates; its session becomes the
         connection's."""
         spark = self.owner.adopt(session_of(frame), f'the DataFrame "{name}"')
         with spark_errors():
@@ -102,7 +104,7 @@ class SparkConnector(DataConnector, JobRuntimeConnector):
     def _stream(
         self, name: str, origin: Origin, columns: list[TableColumn], problems: dict[int, str]
     ) -> SparkStreamTable:
-        # Loaded on first use: few connections have streams of Spark's.
+        # Loaded on first use, since few connections have streams of Spark.
         from runnel.connectors.spark.stream import SparkStreamTable
 
         return self._known(SparkStreamTable(name, columns, origin, self.owner, problems))
@@ -112,13 +114,13 @@ class SparkConnector(DataConnector, JobRuntimeConnector):
         return self._known_engine().job_runtime
 
     def _known(self, table: AnyTable) -> AnyTable:
-        """The table, with the engine that runs fragments over it, and jobs."""
+        """The table, with the engine that runs fragments and jobs over it."""
         table.engine = self._known_engine()
         return table
 
     def _known_engine(self) -> SparkEngine:
         if self._engine is None:
-            # Loaded on first use: a connection that only knows of a mapping has no use for the
+            # Loaded on first use: a connection that only lists mappings does not need the
             # rendering.
             from runnel.connectors.spark.fragments.engine import SparkEngine
 

@@ -1,8 +1,9 @@
-"""A column of Spark's as the column of a mapping: of the type that was declared, or found when the
-mapping was made.
+"""Converts a Spark column to the type of a mapping's column, which was declared or inferred
+earlier.
 
-What Spark has may be of another type by now. A value that fits comes as it is, and one that doesn't
-is an error that names it; where a conversion would cut values without a word, nothing is read.
+The type in Spark may have changed since then. A value that fits is returned unchanged, and one that
+does not fit is an error that names it. If a conversion would silently change values, nothing is
+read.
 """
 
 from __future__ import annotations
@@ -12,21 +13,23 @@ from runnel.connectors.spark.types import SparkColumn, ddl
 from runnel.errors import ERROR_MARK, ErrorCode, OperationalError
 from runnel.sqltypes import Kind, SqlType, can_cast
 
-AS_NOW = "CREATE OR REPLACE MAPPING takes the columns as they are now"
+AS_NOW = "CREATE OR REPLACE MAPPING adopts the current columns"
 
 _INTERVALS = frozenset({Kind.INTERVAL, Kind.INTERVAL_MONTH})
 _TEXTS = frozenset({Kind.VARCHAR, Kind.JSON})
 _INTEGER_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INTEGER: 10, Kind.BIGINT: 19}
 _SHOWN = 80
-"""How many characters of a value an error shows."""
+"""The number of characters of a value that an error shows."""
 
 
 def converted(found: SparkColumn, column: TableColumn, name: str, table: str) -> str:
-    """Spark's expression for a column of `table`, from the quoted name of what is found.
-    OperationalError where not every value would become the same one of the column's type, or an
-    error."""
+    """Spark's expression for a column of `table`, from the quoted name of the Spark column.
+
+    OperationalError unless each value either becomes the same value of the column's type, or an
+    error.
+    """
     if found.problem is not None:
-        raise changed(f'column "{column.name}" of "{table}" can\'t be read any more', found.problem)
+        raise changed(f'column "{column.name}" of "{table}" can no longer be read', found.problem)
     value = found.door(name)
     if found.type == column.type:
         return value
@@ -44,19 +47,18 @@ def converted(found: SparkColumn, column: TableColumn, name: str, table: str) ->
 
 
 def changed(message: str, detail: str | None = None) -> OperationalError:
-    """What is read isn't any more what it was at CREATE MAPPING; trying again would find the
-    same."""
+    """The error for data that changed since CREATE MAPPING, so that retrying does not help."""
     return OperationalError(message, code=ErrorCode.GENERIC, detail=detail, hint=AS_NOW)
 
 
 def keeps_values(source: SqlType, target: SqlType) -> bool:
-    """Whether CAST makes of each value the same in another type, or fails."""
+    """Whether CAST converts each value to the same value of another type, or fails."""
     if source == target or source.kind is Kind.NULL:
         return True
     if not can_cast(source, target) or _INTERVALS & {source.kind, target.kind}:
         return False
     if source.is_nested and target.is_nested:
-        return _keeps_parts(source, target)
+        return _keeps_fields(source, target)
     if source.is_numeric:
         return _keeps_numbers(source, target)
     if source.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
@@ -76,8 +78,8 @@ def _keeps_numbers(source: SqlType, target: SqlType) -> bool:
     )
 
 
-def _keeps_parts(source: SqlType, target: SqlType) -> bool:
-    """The same of nested values, whose fields a CAST takes by their places."""
+def _keeps_fields(source: SqlType, target: SqlType) -> bool:
+    """Whether CAST keeps nested values; it matches their fields by position."""
     names = [[name.lower() for name, _ in item.fields] for item in (source, target)]
     inner = [
         *((source.key, target.key), (source.element, target.element)),
@@ -91,7 +93,7 @@ def _keeps_parts(source: SqlType, target: SqlType) -> bool:
 
 
 def _may_fail(source: SqlType, target: SqlType) -> bool:
-    """Whether some value of a type that isn't nested has no equal in the other."""
+    """Whether some value of a type that is not nested has no equal in the other type."""
     if target.kind in _TEXTS or source.kind is Kind.NULL or source.is_nested:
         return False
     if source.kind is Kind.VARCHAR:
@@ -100,7 +102,7 @@ def _may_fail(source: SqlType, target: SqlType) -> bool:
 
 
 def _digits(exact: SqlType) -> int:
-    """How many digits it has before the point, of an integer at most."""
+    """The maximum number of digits before the decimal point."""
     return (
         _INTEGER_DIGITS[exact.kind]
         if exact.is_integer
@@ -109,8 +111,8 @@ def _digits(exact: SqlType) -> int:
 
 
 def _tried(value: str, target: str, column: TableColumn) -> str:
-    """A CAST that names the column and the value that it fails for."""
-    # Loaded on first use: a connection that only knows of a mapping has no use for the rendering.
+    """A CAST whose error names the column and the value."""
+    # Loaded on first use: a connection that only lists mappings does not need the rendering.
     from runnel.rendering.spark.values import text
 
     shown = f"SUBSTRING(CAST({value} AS STRING), 1, {_SHOWN})"

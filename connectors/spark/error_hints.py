@@ -1,5 +1,4 @@
-"""Faults that Spark tells in the words of its machinery: what is missing or doesn't fit, and what
-to do about it."""
+"""Recognizes errors that Spark reports in internal terms, and says what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -52,26 +51,28 @@ _STORES = (
     ("gs://", ".fs.gcs.", "com.google.cloud.bigdataoss:gcs-connector:VERSION"),
     ("gs://", ".fs.gs.", "org.apache.hadoop:hadoop-gcp:VERSION"),
 )
-"""How addresses of a store begin, what the names of its classes have in them, and their package."""
+"""For each store: the prefix of its URLs, a part of its class names, and its package."""
 _SCHEMES = {
     "s3": "write s3a://…",
     "s3n": "write s3a://…",
     "gs": "start Spark with spark.jars.packages=" + _STORES[3][2],
 }
 _HADOOP = (
-    ", where VERSION is that of Spark's own Hadoop (the file hadoop-client-api-VERSION.jar among "
-    "Spark's)"
+    ", where VERSION is the version of Spark's own Hadoop (the file "
+    "hadoop-client-api-VERSION.jar among Spark's)"
 )
 
 
 def fault_of(raw: str, text: str) -> Error | None:
-    """The error for what Spark told, if it is one of these; `raw` has all lines, `text` those that
-    are for readers."""
-    return _of_file(text) or _of_place(raw, text)
+    """The error for Spark's message, if it is one of these; else None.
+
+    `raw` has all lines, `text` the lines for readers.
+    """
+    return _of_file(text) or _of_address(raw, text)
 
 
 def _of_file(text: str) -> Error | None:
-    """A file that hasn't the columns of the mapping."""
+    """The error for a file without the columns of the mapping."""
     found = _OTHER_TYPE.search(text)
     if found is not None:
         file, column, expected, actual = found.groups()
@@ -96,8 +97,9 @@ def _of_file(text: str) -> Error | None:
     )
 
 
-def _of_place(raw: str, text: str) -> Error | None:
-    """A place that Spark can't reach, for want of a package or at all."""
+def _of_address(raw: str, text: str) -> Error | None:
+    """The error for an address that Spark cannot reach, because a package is missing or in
+    general."""
     found = _HOST.search(raw)
     if found is not None:
         return _missing(f'Spark finds no computer "{found.group(1)}"', text, "correct the address")
@@ -122,7 +124,7 @@ def _of_place(raw: str, text: str) -> Error | None:
             _SCHEMES.get(scheme, otherwise),
         )
     for found in _MISSING_CLASS.finditer(raw):
-        if not found.group(1).endswith("DefaultSource"):  # that is said better elsewhere
+        if not found.group(1).endswith("DefaultSource"):  # `_hint` in errors.py is clearer
             return _of_class(found.group(1).replace("/", "."), text)
     return None
 
@@ -132,14 +134,13 @@ def _of_header(found: re.Match[str], text: str) -> Error:
     other = (
         ""
         if expected is None
-        else f': "{found.group("found")}" stands where the mapping has "{expected}"'
+        else f': it has "{found.group("found")}" where the mapping has "{expected}"'
     )
     error = changed(
         f"the header of file {found.group('file')} has other columns than the mapping{other}", text
     )
     error.hint = (
-        f"{error.hint}; 'enforceSchema' = 'true' takes columns by their places, "
-        "whatever the header says"
+        f"{error.hint}; 'enforceSchema' = 'true' matches columns by position and ignores the header"
     )
     return error
 

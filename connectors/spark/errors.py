@@ -1,5 +1,5 @@
-"""What Spark says, in our errors: its condition decides the class, its reason is told in one
-sentence, and the whole text goes into the detail."""
+"""Converts Spark's errors: the condition selects the class, one sentence becomes the message,
+and the whole text becomes the detail."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ _CLASSES: dict[str, type[Error]] = {
     "3D": ProgrammingError,
     "3F": ProgrammingError,
 }
-"""By the first two letters of the SQLSTATE; an OperationalError otherwise."""
+"""By the first two letters of the SQLSTATE; all others are an OperationalError."""
 
 _PACKAGES = {
     "delta": (
         "start Spark with spark.jars.packages=io.delta:delta-spark_2.13:VERSION, "
         "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
-        "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog, or take "
+        "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog, or use "
         "TYPE Delta, which needs no Spark"
     ),
     "iceberg": (
@@ -64,11 +64,11 @@ _PACKAGES = {
         "spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-SPARK_2.13:VERSION, "
         "spark.sql.extensions=org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions "
         "and, for tables by name, "
-        "spark.sql.catalog.NAME=org.apache.iceberg.spark.SparkCatalog, or take TYPE Iceberg, "
+        "spark.sql.catalog.NAME=org.apache.iceberg.spark.SparkCatalog, or use TYPE Iceberg, "
         "which needs no Spark"
     ),
 }
-"""What Spark must be started with for a data source that it has no package of."""
+"""The settings with which Spark must be started for a data source whose package it lacks."""
 
 _CAST = re.compile(
     r"value (-?(?:[\d.]+(?:E-?\d+)?|Infinity|NaN))(?:BD|[LSYDF])? of the type "
@@ -79,7 +79,7 @@ _NUMBERS = {
     "FLOAT": "REAL",
     **{name: name for name in ("TINYINT", "SMALLINT", "BIGINT", "DOUBLE")},
 }
-"""Our names of Spark's types of numbers."""
+"""Runnel's names of Spark's numeric types."""
 
 _STREAM_FAILED = "terminated with exception:"
 _NO_FILES = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
@@ -97,12 +97,12 @@ _LOST_THERE = (
     "invalid_handle.session_",
     "session_changed",
 )
-"""The same of a session of Spark Connect."""
+"""The same for a session of Spark Connect."""
 
 
 def spark_error(error: BaseException) -> BaseException:
-    """An exception that came out of pyspark as one of our errors; what is one already, and Ctrl-C,
-    stay as they are."""
+    """Converts an exception of pyspark to an error of Runnel; such errors and Ctrl-C are
+    returned as they are."""
     if isinstance(error, Error) or not isinstance(error, Exception):
         return error
     lines = list(_lines(error))
@@ -128,28 +128,27 @@ def spark_error(error: BaseException) -> BaseException:
             code=ErrorCode.CONNECTION_PROBLEM,
             detail=text,
             hint=(
-                "run the statement again, which starts a session anew; with a session of your own, "
+                "run the statement again, which starts a new session; with a session of your own, "
                 "open a new connection"
             ),
         )
     if any(words in lower for words in _LOST_THERE):
         return OperationalError(
-            "the Spark session is gone: its Spark Connect server doesn't answer, "
-            "or knows it no more",
+            "the Spark session is gone: its Spark Connect server doesn't answer, or has dropped it",
             code=ErrorCode.CONNECTION_PROBLEM,
             detail=text,
             hint=(
-                "run the statement again, which makes a session anew; with a session of your own, "
+                "run the statement again, which creates a new session; with a session of your own, "
                 "open a new connection"
             ),
         )
     if not conditions:
         return OperationalError(f"Spark failed: {_sentence(_of_stream(text))}", detail=text)
-    return _of_condition(*_telling(conditions), text)
+    return _of_condition(*_main_condition(conditions), text)
 
 
 def _of_stream(text: str) -> str:
-    """What made a streaming query fail, of a text that begins with the query's ids."""
+    """The cause of a streaming query's failure, from a text that begins with the query's ids."""
     return text.split(_STREAM_FAILED, 1)[1].lstrip() if _STREAM_FAILED in text else text
 
 
@@ -171,7 +170,8 @@ def _of_condition(name: str, reason: str, state: str, text: str) -> Error:
 
 
 def _converting(name: str, reason: str) -> str:
-    """A cast of a number that failed, as we say it; empty for anything else."""
+    """The message for a failed cast of a number, in Runnel's words; empty for any other
+    condition."""
     found = _CAST.search(reason) if name == "CAST_OVERFLOW" else None
     if found is None:
         return ""
@@ -211,21 +211,23 @@ def _hint(name: str, reason: str) -> str | None:
     return suggest(source, (*FILE_FORMATS, *PACKAGED), otherwise)
 
 
-def _telling(conditions: list[tuple[str, str, str]]) -> tuple[str, str, str]:
-    """The condition that says what was wrong: one of the data, deep in a failed task's story,
-    before the first."""
+def _main_condition(conditions: list[tuple[str, str, str]]) -> tuple[str, str, str]:
+    """The most informative condition: one about data, deep in the report of a failed task, or
+    else the first."""
     return next((item for item in conditions if item[2].startswith("22")), conditions[0])
 
 
 def _text(lines: Sequence[str]) -> str:
-    """All that the exception and its causes in Java say, each thing once, without stack traces,
-    names of classes, and passwords."""
+    """The messages of the exception and its causes in Java, each once.
+
+    Stack traces, class names and passwords are removed.
+    """
     said = (_CLASS.sub("", line) for line in lines if not _is_noise(line))
     return without_password("\n".join(dict.fromkeys(line for line in said if line)))
 
 
 def _is_noise(line: str) -> bool:
-    """Whether a line is of a stack trace, or says nothing to who wrote the statement."""
+    """Whether a line belongs to a stack trace, or is of no use to the author of the statement."""
     if line.startswith(
         ("at ", "... ", "Caused by: java.lang.ClassNotFoundException")
     ) or line.endswith("stacktrace:"):
@@ -246,16 +248,16 @@ def _sentence(text: str) -> str:
 
 
 def _lowered(text: str) -> str:
-    """A sentence as our messages begin: without a capital, unless that is of a name."""
+    """A sentence without its initial capital, unless it begins with a name."""
     return text[0].lower() + text[1:] if len(text) > 1 and text[1].islower() else text
 
 
 _inside = local()
-"""Its `depth` is above 0 where pyspark runs for us."""
+"""Its `depth` is above 0 while pyspark runs on behalf of Runnel."""
 
 
 class _NotOurs(logging.Filter):
-    """Keeps pyspark from writing to the program's standard error what we raise."""
+    """Suppresses pyspark's log records about errors that Runnel raises."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not getattr(_inside, "depth", 0)
@@ -265,16 +267,16 @@ _NOT_OURS = _NotOurs()
 
 
 def leave_out_of_logs() -> None:
-    """Keeps our own errors out of the logs of pyspark's query contexts."""
+    """Keeps Runnel's own errors out of the logs of pyspark's query contexts."""
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        # By way of pyspark's own class: it would fail on a logger of another.
+        # By pyspark's own class: it would fail on a logger of another class.
         PySparkLogger.getLogger(name).addFilter(_NOT_OURS)
 
 
 class spark_errors:  # noqa: N801 - reads as a statement, like contextlib.suppress
-    """Turns what pyspark raises inside into our errors."""
+    """Converts exceptions of pyspark to errors of Runnel."""
 
     def __enter__(self) -> None:
         _inside.depth = getattr(_inside, "depth", 0) + 1

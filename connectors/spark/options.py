@@ -1,10 +1,9 @@
-"""The OPTIONS of a Spark mapping: what it reads, and what goes on to Spark's reader and writer as
-it is.
+"""The OPTIONS of a Spark mapping: the data that it reads, and the options passed to Spark.
 
-A mapping reads one of three things: files or another data source ('format' and 'path', or what that
-source wants), a table of Spark's catalog ('table'), or a query in Spark's own SQL ('query').
-Options of Spark's file formats are known by name, so that a wrong one is named; those of other
-sources are Spark's business.
+A mapping reads one of three kinds of data: files or another data source ('format' and 'path', or
+the options of that source), a table of Spark's catalog ('table'), or a query in Spark's own SQL
+('query'). Options of Spark's file formats are known, so that a wrong one is reported; options of
+other sources are passed unchecked.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ FILE_FORMATS: Mapping[str, tuple[str, ...]] = {
     "json": tuple(f"{_FILES} {_TEXT} {_JSON}".split()),
     "text": tuple(f"{_FILES} wholetext lineSep encoding".split()),
 }
-"""Spark's own file formats with the options that their readers and writers know."""
+"""Spark's own file formats with the options of their readers and writers."""
 
 _FLAGS = frozenset(
     """header inferschema multiline mergeschema enforceschema recursivefilelookup ignorecorruptfiles
@@ -57,9 +56,9 @@ _FLAGS = frozenset(
     preferdate primitivesasstring prefersdecimal allowcomments allowunquotedfieldnames
     allowsinglequotes ignorenullfields dropfieldifallnull wholetext""".split()
 )
-"""Options that are true or false, in small letters."""
+"""Options that are true or false, in lower case."""
 _MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
-_OTHERS_SAY = {
+_SYNONYMS = {
     **dict.fromkeys(
         ("separator", "fieldSeparator", "delim", "fieldDelimiter", "columnDelimiter"), "sep"
     ),
@@ -69,13 +68,13 @@ _OTHERS_SAY = {
     "commentChar": "comment",
     "nullString": "nullValue",
 }
-"""What other programs call options of Spark's."""
+"""Names that other programs have for options of Spark."""
 
 PACKAGED = ("avro", "delta", "iceberg", "jdbc", "kafka", "xml")
-"""Other data sources that many have; Spark has most of them in packages of their own."""
+"""Other common data sources; Spark has most of them in separate packages."""
 
 VERSIONED = ("delta", "iceberg")
-"""The sources whose tables have versions that a writer can mark."""
+"""The sources whose table versions a writer can mark."""
 
 PARSED = ("csv", "json")
 """The formats whose values are text, which may be malformed."""
@@ -92,8 +91,15 @@ _FORMAT_OF_SUFFIX = {
 
 @frozen
 class SparkOptions:
-    """Exactly one of `table`, `query` and `format` is set. `passed` goes on to Spark as it is.
-    `follow`: what is read is a stream: what is there, and then what comes."""
+    """The options of a Spark mapping. Exactly one of `table`, `query` and `format` is set.
+
+    format: the format of files, or another data source.
+    path: the path of files or of a data source.
+    table: a table of Spark's catalog.
+    query: a query in Spark's own SQL.
+    passed: the options that are passed to Spark.
+    follow: whether the data are read as a stream: existing rows, then new ones.
+    """
 
     format: str | None
     path: str | None
@@ -104,30 +110,32 @@ class SparkOptions:
 
     @property
     def is_file_format(self) -> bool:
-        """Whether rows are in files of a format whose staging we know."""
+        """Whether rows are in files of a format that Runnel can stage."""
         return self.format in FILE_FORMATS and self.path is not None
 
     @property
     def records_numbers(self) -> bool:
-        """Whether the table's versions can record what was committed, and it has a folder for rows
-        that wait for that."""
+        """Whether the table's versions can record commits, and it has a folder for staged rows."""
         return (self.format or "").lower() in VERSIONED and "/" in (self.path or "")
 
 
-def read_options(given: Mapping[str, str], external_name: str | None) -> SparkOptions:
-    """Checks the options of a statement; ProgrammingError names one that is unknown, empty or
-    contradicts another."""
-    follow = [name for name in given if name.lower() == "follow"]
+def read_options(options_by_name: Mapping[str, str], external_name: str | None) -> SparkOptions:
+    """Checks the options of a statement.
+
+    ProgrammingError names an option that is unknown, empty, or contradicts another.
+    """
+    follow = [name for name in options_by_name if name.lower() == "follow"]
     found = _read(
-        {name: value for name, value in given.items() if name not in follow}, external_name
+        {name: value for name, value in options_by_name.items() if name not in follow},
+        external_name,
     )
     if not follow:
         return found
-    text = given[follow[0]].lower()
+    text = options_by_name[follow[0]].lower()
     if len(follow) > 1 or text not in ("true", "false"):
         raise ProgrammingError(
-            f'option "follow" of connector Spark can\'t be "{given[follow[0]]}"',
-            hint="it is given once, and takes true or false",
+            f'option "follow" of connector Spark can\'t be "{options_by_name[follow[0]]}"',
+            hint="set it once, to true or false",
         )
     if found.query is not None and text == "true":
         raise ProgrammingError(
@@ -140,9 +148,9 @@ def read_options(given: Mapping[str, str], external_name: str | None) -> SparkOp
     return replace(found, follow=text == "true")
 
 
-def _read(given: Mapping[str, str], external_name: str | None) -> SparkOptions:
+def _read(options_by_name: Mapping[str, str], external_name: str | None) -> SparkOptions:
     options: dict[str, str] = {}
-    for name, value in given.items():
+    for name, value in options_by_name.items():
         key = next(
             (own for own in ("format", "path", "table", "query") if own == name.lower()), name
         )
@@ -162,7 +170,8 @@ def _read(given: Mapping[str, str], external_name: str | None) -> SparkOptions:
         if options.get(own) == "":
             raise ProgrammingError(f'option "{own}" of connector Spark is empty')
     if options.get("format", "").lower() not in ("", *FILE_FORMATS):
-        # Another data source: all else is its business (jdbc has a "query" of its own).
+        # Another data source: all other options are passed to it (jdbc has an option "query" of its
+        # own).
         return _source(options)
     return _of_files(options) if "format" in options or "path" in options else _of_name(options)
 
@@ -195,7 +204,7 @@ def _of_files(options: dict[str, str]) -> SparkOptions:
     if not name:
         raise ProgrammingError(
             'option "format" of connector Spark is missing, '
-            f'and the path "{path}" doesn\'t tell it',
+            f'and the path "{path}" does not imply it',
             hint="add OPTIONS ('format' = '…'): "
             + ", ".join(FILE_FORMATS)
             + ", or a source that Spark has a package for",
@@ -205,25 +214,26 @@ def _of_files(options: dict[str, str]) -> SparkOptions:
 
 
 def _check_passed(name: str, options: Mapping[str, str]) -> None:
-    """Options of a file format must be known to it, and true or false where they are nothing
-    else."""
+    """Checks options of a file format: they must be known, and flags must be true or false."""
     known = {option.lower(): option for option in FILE_FORMATS[name]}
     for option, value in options.items():
         if option.lower() not in known:
             raise ProgrammingError(
                 f'unknown option "{option}" of Spark\'s format {name}', hint=_meant(option, known)
             )
-        takes = _takes(option.lower(), value)
-        if takes is not None:
+        allowed = _allowed(option.lower(), value)
+        if allowed is not None:
             raise ProgrammingError(
                 f'option "{option}" of Spark\'s format {name} can\'t be "{value}"',
-                hint=f"it takes {takes}",
+                hint=f"it accepts {allowed}",
             )
 
 
-def _takes(option: str, value: str) -> str | None:
-    """What an option takes, where this value is none of that. Spark would take another in silence,
-    or fail over a file."""
+def _allowed(option: str, value: str) -> str | None:
+    """The allowed values of an option if `value` is not one of them; else None.
+
+    Spark would silently use another value, or fail when it reads a file.
+    """
     if option in _FLAGS and value.lower() not in ("true", "false"):
         return "true or false"
     if option == "mode" and value.upper() not in _MODES:
@@ -234,10 +244,9 @@ def _takes(option: str, value: str) -> str | None:
 
 
 def _meant(option: str, known: dict[str, str]) -> str:
-    """What to do about an option that isn't known: the one whose name is near, or is another for
-    it."""
+    """The hint for an unknown option: the option with a similar name, or with that meaning."""
     names = {
-        said.lower(): name for said, name in _OTHERS_SAY.items() if name.lower() in known
+        said.lower(): name for said, name in _SYNONYMS.items() if name.lower() in known
     } | known
     near = get_close_matches(option.replace("_", "").lower(), names, n=1, cutoff=0.6)
     return (
@@ -256,7 +265,7 @@ def _of_name(options: dict[str, str]) -> SparkOptions:
         )
     if table is None and query is None:
         raise ProgrammingError(
-            "a Spark mapping doesn't say what it reads",
+            "a Spark mapping needs a format and path, a table or a query",
             hint=(
                 "add OPTIONS ('format' = 'parquet', 'path' = '…'), "
                 "('table' = '…') or ('query' = '…')"

@@ -1,7 +1,7 @@
-"""Where the rows of a Spark table come from, as a DataFrame of the connection's session.
+"""The rows of a Spark table as a DataFrame of the connection's session.
 
-A registered DataFrame is always the same plan. A mapping's is made anew for every query, so that it
-sees the files and the table as they are then.
+A registered DataFrame always has the same plan. The DataFrame of a mapping is created again for
+every query, so that it sees the current files and the current table.
 """
 
 from __future__ import annotations
@@ -22,41 +22,43 @@ from runnel.errors import Error, ProgrammingError
 from runnel.sqltypes import NULL
 
 _MADE_UP = re.compile(r"_c\d+")
-"""What Spark calls a column whose name in the header is empty."""
+"""The names that Spark generates for columns without a name in the header."""
 
 
 class Origin(ABC):
-    """Gives the DataFrame behind a table."""
+    """Returns the DataFrame of a table."""
 
     is_fixed = False
-    """Whether it is the same plan for every query."""
+    """Whether it has the same plan for every query."""
 
     @abstractmethod
     def frame(self, spark: Spark) -> Any:
-        """The DataFrame in our copy of the session, under its own names."""
+        """The DataFrame in Runnel's clone of the session, under its own names."""
 
 
 class RegisteredFrame(Origin):
-    """A DataFrame that the user made."""
+    """A DataFrame that the user registered."""
 
     is_fixed = True
 
     def __init__(self, spark: Spark, frame: Any) -> None:
         self._spark = spark
-        self.given = frame
+        self.dataframe = frame
         self._brought: Any = None
         self._lock = Lock()
 
     def frame(self, spark: Spark) -> Any:
         with self._lock, spark_errors():
             if self._brought is None:
-                self._brought = spark.brought(self.given)
+                self._brought = spark.brought(self.dataframe)
             return self._brought
 
 
 class ReaderOrigin(Origin):
-    """Files, or another data source that Spark has a package for. `columns` are those that the
-    mapping declares."""
+    """Files, or another data source that Spark has a package for.
+
+    `columns` are the columns that the mapping declares.
+    """
 
     def __init__(self, name: str, options: SparkOptions, columns: Sequence[TableColumn]) -> None:
         self._name = name
@@ -69,7 +71,7 @@ class ReaderOrigin(Origin):
             with spark_errors():
                 return self._read(spark, with_schema=is_parsed)
         except ProgrammingError as error:
-            # A folder that is there, but has no file yet, has the columns that are declared.
+            # An existing folder without files has the declared columns.
             if (
                 "UNABLE_TO_INFER_SCHEMA" not in (error.detail or "")
                 or is_parsed
@@ -89,7 +91,7 @@ class ReaderOrigin(Origin):
 
 
 class TableOrigin(Origin):
-    """A table or view of Spark's catalog, temporary views of the session included."""
+    """A table or view of Spark's catalog, including temporary views of the session."""
 
     def __init__(self, table: str) -> None:
         self._table = table
@@ -114,24 +116,26 @@ class QueryOrigin(Origin):
             return spark.brought(spark.session.sql(self._query))
 
     def _check(self, spark: Spark) -> None:
-        """What isn't a query mustn't get as far as `sql`, which carries out commands at once."""
+        """Ensures that the text is a query, since `sql` executes commands at once."""
         try:
-            # In parentheses, as DESCRIBE QUERY also means a table of the name "query".
+            # In parentheses, since DESCRIBE QUERY also describes a table with the name "query".
             spark.session.sql(f"DESCRIBE QUERY ({self._query.rstrip().removesuffix(';')}\n)")
         except Exception as error:
             if not hasattr(error, "getCondition") or error.getCondition() != "PARSE_SYNTAX_ERROR":
                 raise
-            told = cast(Error, spark_error(error))
+            parse_error = cast(Error, spark_error(error))
             raise ProgrammingError(
-                f'the option "query" of a Spark mapping is not a query: {told.message}',
-                detail=told.detail,
+                f'the option "query" of a Spark mapping is not a query: {parse_error.message}',
+                detail=parse_error.detail,
                 hint="write a SELECT; commands are not run from here",
             ) from error
 
 
 class FollowedOrigin(Origin):
-    """Files, a data source or a table as a streaming DataFrame. `columns` are those that the
-    mapping declares."""
+    """Files, a data source or a table as a streaming DataFrame.
+
+    `columns` are the columns that the mapping declares.
+    """
 
     def __init__(self, options: SparkOptions, columns: Sequence[TableColumn]) -> None:
         self._options = options
@@ -151,28 +155,27 @@ class FollowedOrigin(Origin):
             return reader.load() if options.path is None else reader.load(options.path)
 
     def _schema(self, spark: Spark) -> Any:
-        """A stream of files has the columns that are declared, or those that the files have when
-        the mapping is made."""
+        """The schema of a stream of files: the declared columns, or the columns of the files
+        now."""
         if self._columns:
             return schema_text(self._columns)
         return ReaderOrigin("", self._options, ()).frame(spark).schema
 
 
 def _with_options(reader: Any, options: SparkOptions, columns: Sequence[TableColumn]) -> Any:
-    """A reader of Spark's with the mapping's options, and those of ours that it doesn't give
-    itself."""
-    given = {name.lower(): value.lower() for name, value in options.passed.items()}
-    if options.format in PARSED and "mode" not in given:
-        # Spark's default makes NULL of what it can't read.
+    """A reader of Spark with the mapping's options, and with Runnel's defaults for missing ones."""
+    lower_options = {name.lower(): value.lower() for name, value in options.passed.items()}
+    if options.format in PARSED and "mode" not in lower_options:
+        # By default Spark reads malformed values as NULL.
         reader = reader.option("mode", "FAILFAST")
     names = [column.external_name or column.name for column in columns if options.format == "csv"]
     if (
         names
-        and given.get("header") == "true"
+        and lower_options.get("header") == "true"
         and not any(_MADE_UP.fullmatch(name) for name in names)
     ):
-        # Spark's default goes by places alone, also where the header has the columns in another
-        # order by now.
+        # By default Spark matches columns only by position, even if the header has them in another
+        # order.
         reader = reader.option("enforceSchema", "false")
     return reader.options(**options.passed)
 
@@ -187,7 +190,7 @@ def origin_of(name: str, options: SparkOptions, columns: Sequence[TableColumn]) 
 
 
 def schema_text(columns: Sequence[TableColumn]) -> str:
-    """Columns as Spark's DDL has them."""
+    """Columns in Spark's DDL."""
     return ", ".join(
         f"{quoted(column.external_name or column.name)} {ddl(column.type)}" for column in columns
     )
@@ -199,47 +202,54 @@ def columns_of(frame: Any) -> list[SparkColumn]:
 
 
 def matched(frame: Any, columns: Sequence[TableColumn], table: str) -> Any:
-    """The DataFrame with a table's columns as c0, c1…, in our types; those that it never could give
-    are left out. OperationalError where a column is gone, or is of a type that can't become the
-    table's."""
-    there = columns_of(frame)
-    places = {column.name.lower(): place for place, column in reversed(list(enumerate(there)))}
-    by_place = [column.name for column in columns] == unique_names(
-        [column.name for column in there]
+    """The DataFrame with a table's columns as c0, c1…, in Runnel's types.
+
+    Columns that were never readable are left out. OperationalError if a column was deleted, or has
+    a type that cannot be converted to the table's.
+    """
+    found_columns = columns_of(frame)
+    positions = {
+        column.name.lower(): position
+        for position, column in reversed(list(enumerate(found_columns)))
+    }
+    by_position = [column.name for column in columns] == unique_names(
+        [column.name for column in found_columns]
     )
     chosen = []
     for number, column in enumerate(columns):
         name = column.external_name or column.name
-        place = number if by_place else places.get(name.lower())
-        if place is None:
+        position = number if by_position else positions.get(name.lower())
+        if position is None:
             raise changed(
-                f'column "{name}" of "{table}" is not there any more',
-                f"there are {', '.join(c.name for c in there)}",
+                f'column "{name}" of "{table}" no longer exists',
+                f"there are {', '.join(c.name for c in found_columns)}",
             )
-        found = there[place]
+        found = found_columns[position]
         if found.problem is None or column.type != NULL:
-            chosen.append(converted(found, column, f"`f{place}`", table) + f" AS `c{number}`")
+            chosen.append(converted(found, column, f"`f{position}`", table) + f" AS `c{number}`")
     try:
-        return frame.toDF(*[f"f{place}" for place in range(len(there))]).selectExpr(*chosen)
+        return frame.toDF(*[f"f{position}" for position in range(len(found_columns))]).selectExpr(
+            *chosen
+        )
     except Exception as error:
         raise spark_error(error) from error
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """The names that a query sees: none empty, none twice (case makes no difference)."""
+    """The column names that a query sees: none is empty, and none occurs twice (ignoring case)."""
     taken = {name.lower() for name in names if name}
-    given: set[str] = set()
+    used: set[str] = set()
     result = []
     for number, name in enumerate(names, 1):
         candidate = base = name or f"column_{number}"
         again = 0
         while (
-            candidate.lower() in given
+            candidate.lower() in used
             or (again and candidate.lower() in taken)
             or (not name and candidate.lower() in taken)
         ):
             again += 1
             candidate = f"{base}_{again}"
-        given.add(candidate.lower())
+        used.add(candidate.lower())
         result.append(candidate)
     return result

@@ -1,13 +1,15 @@
-"""Writing to what Spark writes to, by the contract of sinks: nothing is visible before the commit.
+"""Writes through Spark by the contract of sinks: nothing is visible before the commit.
 
-Rows go to Spark as Arrow, some tens of megabytes at a time. For Spark's file formats each part is
-written to a folder beside the data whose name starts with '_', which no reader of Spark's looks
-into; the commit moves the files to their place, one by one, each at once. The folders of a durable
-job have its mark in their names: its next execution moves those files that the snapshot counts, and
-removes the other folders. For a table or another data source the parts are held as DataFrames, and
-the commit is one append by that source's own writer: as atomic as the source is, and not repeatable
-where it may have half-happened. DataFrames don't outlive the process, so a durable job appends
-before the snapshot counts: after a failure rows may come again, and none is lost.
+Rows are sent to Spark as Arrow data, some tens of megabytes at a time. For Spark's file formats
+each chunk is written to a folder next to the data whose name starts with '_', which Spark's readers
+ignore. The commit moves the files to their final folder, each atomically. The names of a durable
+job's folders contain its mark: its next execution moves the files that the snapshot lists, and
+removes the other folders.
+
+For a table or another data source the chunks are retained as DataFrames, and the commit is one
+append by that source's writer: as atomic as the source is, and not repeatable after a partial
+failure. DataFrames do not outlive the process, so a durable job appends before the snapshot is
+complete: after a failure rows may be written twice, but none is lost.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from runnel.sqltypes import Kind, to_arrow
 from runnel.storage.durable_files import sync_file, sync_folder
 
 PART_BYTES = 64 << 20
-"""So much is gathered before Spark is given it."""
+"""The number of bytes that are gathered before they are sent to Spark."""
 
 STAGING_PREFIX = "_runnel-"
 
@@ -43,13 +45,13 @@ logger = logging.getLogger("runnel.connectors.spark")
 
 
 class Rows:
-    """Batches of a request as DataFrames with all columns of the table, under their names in
-    Spark."""
+    """The batches of a request as DataFrames with all columns of the table, under their Spark
+    names."""
 
     def __init__(self, spark: Spark, columns: Sequence[TableColumn], request: SinkRequest) -> None:
         self._spark = spark
         self._columns = columns
-        self._given = {index: place for place, index in enumerate(request.columns)}
+        self._positions = {index: position for position, index in enumerate(request.columns)}
         for column in columns:
             ddl(column.type)  # refuses what Spark has no type for
 
@@ -60,7 +62,7 @@ class Rows:
         return frame.selectExpr(*[_arriving(column, i) for i, column in enumerate(self._columns)])
 
     def empty(self) -> Any:
-        """A DataFrame of no rows."""
+        """A DataFrame without rows."""
         return self._spark.own.createDataFrame([], schema=schema_text(self._columns))
 
     def staged(self, folder: str) -> Any:
@@ -68,26 +70,26 @@ class Rows:
         return self._spark.own.read.schema(schema_text(self._columns)).parquet(folder)
 
     def arriving(self, frame: Any) -> Any:
-        """A DataFrame whose columns are the request's, with all columns of the table."""
+        """A DataFrame with all columns of the table, from one with the request's columns."""
         return frame.selectExpr(
-            *[_arriving(column, self._given.get(i)) for i, column in enumerate(self._columns)]
+            *[_arriving(column, self._positions.get(i)) for i, column in enumerate(self._columns)]
         )
 
     def _travelling(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         arrays = []
         for index, column in enumerate(self._columns):
-            place = self._given.get(index)
+            position = self._positions.get(index)
             array = (
                 pa.nulls(batch.num_rows, to_arrow(column.type))
-                if place is None
-                else batch.column(place)
+                if position is None
+                else batch.column(position)
             )
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, names=[f"c{i}" for i in range(len(arrays))])
 
 
 def _arriving(column: TableColumn, index: int | None) -> str:
-    """Spark's expression that makes the table's column of what came as `c<index>`, or NULL."""
+    """Spark's expression for a column of the table from the received `c<index>`, or NULL."""
     if index is None:
         return f"CAST(NULL AS {ddl(column.type)}) AS {quoted(column.external_name or column.name)}"
     value = f"`c{index}`"
@@ -99,7 +101,7 @@ def _arriving(column: TableColumn, index: int | None) -> str:
 
 
 class GatheringSink(Sink):
-    """Gathers batches and has them written part by part."""
+    """Gathers batches and writes them in chunks."""
 
     def __init__(self, spark: Spark, rows: Rows) -> None:
         self._spark = spark
@@ -119,21 +121,23 @@ class GatheringSink(Sink):
         batches, self._batches, self._bytes = self._batches, [], 0
         if batches:
             with spark_errors():
-                self._write_part(self._rows.frame(batches))
+                self._write_chunk(self._rows.frame(batches))
 
     def write_frame(self, frame: Any) -> Callable[[], int]:
-        """Takes the rows of a DataFrame: the request's columns as c0, c1…, in the types in which
-        they travel. Returns what says how many they were, once they are staged."""
+        """Accepts the rows of a DataFrame: the request's columns as c0, c1…, in their transport
+        types.
+
+        Returns a function that returns their number once they are staged.
+        """
         with spark_errors():
-            # Counted where nothing is computed any more: Spark's own counting costs a copy of each
-            # row on its way on.
+            # Counted by an observation, since Spark's own counting would copy each row.
             counted, count = self._spark.counted(self._rows.arriving(frame))
-            self._write_part(counted)
+            self._write_chunk(counted)
             return count
 
     @abstractmethod
-    def _write_part(self, frame: Any) -> None:
-        """Takes some rows on."""
+    def _write_chunk(self, frame: Any) -> None:
+        """Writes a chunk of rows."""
 
 
 class FilesSink(GatheringSink):
@@ -178,7 +182,7 @@ class FilesSink(GatheringSink):
             if name.startswith(STAGING_PREFIX + self._mark):
                 self._remove(f"{self._folder}/{name}")
 
-    def _write_part(self, frame: Any) -> None:
+    def _write_chunk(self, frame: Any) -> None:
         if not self._staging:
             self._staging = f"{self._folder}/{STAGING_PREFIX}{self._mark}{uuid4().hex}"
         writer = (
@@ -225,14 +229,14 @@ class FilesSink(GatheringSink):
         self._staging = ""
 
     def _remove(self, staging: str) -> None:
-        with suppress(Exception):  # nobody reads it; what is left there does no harm
+        with suppress(Exception):  # no reader reads it, so leftover files do no harm
             self._files.delete(staging)
         if staging in self._staged:
             self._staged.remove(staging)
 
 
 class FileSystem:
-    """The file system of a path, by Spark's own means: local, HDFS, S3…"""
+    """The file system of a path, accessed through Spark: local, HDFS, S3…"""
 
     def __init__(self, spark: Spark, path: str) -> None:
         context = spark.context
@@ -252,7 +256,7 @@ class FileSystem:
             return bool(self._system.exists(self._path(path)))
 
     def folders(self, folder: str) -> list[str]:
-        """The names of the folders in a folder; none where it isn't there."""
+        """The names of the folders in a folder; none if it does not exist."""
         with spark_errors():
             if not self._system.exists(self._path(folder)):
                 return []
@@ -272,7 +276,7 @@ class FileSystem:
             )
 
     def move(self, source: str, target: str) -> bool:
-        """Gives a file its final name; True also where that was done before."""
+        """Renames a file to its final name; True also if this was done before."""
         with spark_errors():
             if not self._system.exists(self._path(source)):
                 return bool(self._system.exists(self._path(target)))
@@ -281,8 +285,10 @@ class FileSystem:
             return True
 
     def sync(self, folder: str, names: Sequence[str] = ()) -> None:
-        """Has the names in a folder, and the content of some of its files, survive a loss of power.
-        Only the local file system needs it: others are safe when they have answered."""
+        """Makes the names in a folder, and the content of some of its files, survive a power loss.
+
+        Only the local file system needs it: others are durable when they have answered.
+        """
         with spark_errors():
             if self._system.getScheme() != "file":
                 return
@@ -299,8 +305,10 @@ class FileSystem:
 
 
 class AppendSink(GatheringSink):
-    """Appends to a table of Spark's catalog, or to a data source, in one write: at the commit, or,
-    of a durable job, when the rows are staged."""
+    """Appends to a table of Spark's catalog, or to a data source, in one write.
+
+    It writes at the commit, or for a durable job when the rows are staged.
+    """
 
     def __init__(
         self, spark: Spark, rows: Rows, options: SparkOptions, *, is_durable: bool
@@ -308,15 +316,15 @@ class AppendSink(GatheringSink):
         super().__init__(spark, rows)
         self._is_durable = is_durable
         self._options = options
-        self._parts: list[Any] = []
+        self._frames: list[Any] = []
         self._staged: dict[str, list[Any]] = {}
 
-    def _write_part(self, frame: Any) -> None:
-        self._parts.append(frame)
+    def _write_chunk(self, frame: Any) -> None:
+        self._frames.append(frame)
 
     def stage(self, epoch: int) -> Token:
         self._flush()
-        parts, self._parts = self._parts, []
+        parts, self._frames = self._frames, []
         if self._is_durable:
             if parts:
                 self._append(parts)
@@ -347,9 +355,10 @@ class AppendSink(GatheringSink):
             writer.save() if options.path is None else writer.save(options.path)
 
     def _append_to_table(self, frame: Any, table: str) -> None:
-        # By name: the mapping's columns need not have the table's order, nor be all of it.
+        # By name: the mapping's columns may have another order than the table's, and may be only
+        # some of them.
         self._spark.insert(frame, table)
-        # The session that tables are read by may know their files from before.
+        # The session that reads tables may have cached the table's files.
         self._spark.session.catalog.refreshTable(table)
 
     def abort(self, token: Token | None) -> None:
@@ -360,5 +369,5 @@ class AppendSink(GatheringSink):
 
     def close(self) -> None:
         self._batches = []
-        self._parts = []
+        self._frames = []
         self._staged = {}

@@ -1,7 +1,7 @@
-"""A scan or a fragment that Spark runs, as a source: its rows come as Spark finishes them.
+"""A scan or a fragment that Spark runs, as a source: its rows are emitted as Spark finishes them.
 
-The query is planned and run by threads of the fetch; a partition of ours only takes what is there,
-so it never blocks.
+Threads of the fetch plan and run the query. A source partition only takes available rows, so it
+never blocks.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from runnel.sqltypes import SqlType
 Placing = Callable[[Error], Position | None]
 
 READERS = 2
-"""Into how many partitions a result without an order is divided: enough for the operators above it
-to share the work."""
+"""The number of partitions of a result without an order: enough for the operators above to share
+the work."""
 
 
 class SparkPartition(SourcePartition):
@@ -89,14 +89,14 @@ class SparkPartition(SourcePartition):
 
 
 class ViewedTable(Protocol):
-    """A table of Spark's that queries read by a view; see `SparkTable`."""
+    """A table of Spark that queries read through a view; see `SparkTable`."""
 
     def own_frame(self, spark: Spark) -> Any: ...
     def lasting_view(self, spark: Spark) -> str | None: ...
 
 
 class Views:
-    """The temporary views that one query reads, each table once; given back when the query is
+    """The temporary views that one query reads, one per table; dropped when the query is
     planned."""
 
     def __init__(self, spark: Spark) -> None:
@@ -105,7 +105,7 @@ class Views:
         self._stack = ExitStack()
 
     def name(self, table: ViewedTable) -> str:
-        """The view of a table, whose columns are c0, c1… in our types."""
+        """The view of a table, whose columns are c0, c1… in Runnel's types."""
         name = self._names.get(id(table))
         if name is None:
             name = table.lasting_view(self._spark)
@@ -116,7 +116,7 @@ class Views:
         return name
 
     def moved(self, rows: pa.Table, types: Sequence[SqlType]) -> str:
-        """A view of rows that aren't Spark's: columns c0, c1… of these types."""
+        """A view of rows that are not Spark's: columns c0, c1… of these types."""
         name = self._spark.view(self._spark.made(rows, types))
         self._stack.callback(self._spark.drop_view, name)
         return name
@@ -131,8 +131,10 @@ class Views:
 def partitions(
     fetch: Fetch, fields: Sequence[Field], limit: int | None = None, place: Placing | None = None
 ) -> Sequence[SourcePartition]:
-    """The partitions that read a DataFrame whose columns are `fields` (for no fields, any one
-    column), no more than `limit` rows of it. `place` says where in the statement a failure
-    belongs."""
+    """The partitions that read a DataFrame with the columns `fields`, up to `limit` rows.
+
+    Without fields, the DataFrame has any one column. `place` returns the position in the statement
+    that a failure belongs to.
+    """
     readers = 1 if fetch.is_ordered or limit is not None else READERS
     return [SparkPartition(fetch, fields, limit, place) for _ in range(readers)]

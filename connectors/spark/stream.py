@@ -1,8 +1,8 @@
-"""A streaming DataFrame as a stream of ours: Spark's micro-batches come as rows.
+"""A streaming DataFrame as a stream of Runnel: Spark's micro-batches become rows.
 
-Each query starts a streaming query of Spark's, which runs as long as ours does. A micro-batch waits
-until its rows were taken, so a reader that is behind holds Spark back. Where Spark's query ends (a
-trigger that ends, a stop from elsewhere), the stream ends; where it fails, ours does.
+Each query starts a streaming query of Spark, which runs as long as the Runnel query. A micro-batch
+waits until its rows were read, so a slow reader slows Spark down. When Spark's query ends (a
+trigger that ends, a stop by other means), the stream ends; when it fails, the Runnel query fails.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ from runnel.processor import JobContext
 
 
 class SparkStreamTable(ReadableTable):
-    """A streaming DataFrame, or files or a table that a mapping follows. `problems` says for a
-    column by index why it can't be read."""
+    """A streaming DataFrame, or files or a table that a mapping follows.
+
+    `problems` has, by index, the reason why a column cannot be read.
+    """
 
     connector = "Spark"
 
@@ -57,7 +59,7 @@ class SparkStreamTable(ReadableTable):
         self._problems = problems
 
     def own_frame(self, spark: Spark) -> Any:
-        """The stream: columns c0, c1… in our types."""
+        """The stream: columns c0, c1… in Runnel's types."""
         return matched(self._origin.frame(spark), self.columns, self.name)
 
     @property
@@ -72,22 +74,24 @@ class SparkStreamTable(ReadableTable):
         return None
 
     def frame(self, spark: Spark) -> Any:
-        """The same for queries of ours that read it: a DataFrame of the user's runs in his session,
-        which tells him of it."""
+        """The stream for queries of Runnel.
+
+        A registered DataFrame runs in the user's session, which reports on its progress.
+        """
         origin = self._origin
         return matched(
-            origin.given if isinstance(origin, RegisteredFrame) else origin.frame(spark),
+            origin.dataframe if isinstance(origin, RegisteredFrame) else origin.frame(spark),
             self.columns,
             self.name,
         )
 
     def check_readable(self, columns: Sequence[int]) -> None:
-        """NotSupportedError where one of the columns has no type of ours."""
-        for place in columns:
-            if place in self._problems:
+        """NotSupportedError if one of the columns has no type in Runnel."""
+        for index in columns:
+            if index in self._problems:
                 raise NotSupportedError(
-                    f'column "{self.columns[place].name}" of "{self.name}" can\'t be read',
-                    detail=self._problems[place],
+                    f'column "{self.columns[index].name}" of "{self.name}" can\'t be read',
+                    detail=self._problems[index],
                     hint="name the columns you need, or convert this one in the DataFrame",
                 )
 
@@ -97,30 +101,32 @@ class SparkStreamTable(ReadableTable):
 
 
 class SparkStreamSource(Source):
-    """A scan: each execution starts a query of Spark's."""
+    """A scan: each execution starts a query of Spark."""
 
     is_live = True
 
-    def __init__(self, table: SparkStreamTable, wanted: tuple[int, ...]) -> None:
+    def __init__(self, table: SparkStreamTable, requested: tuple[int, ...]) -> None:
         self._table = table
-        self._wanted = wanted
+        self._requested = requested
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         table = self._table
         spark = table.owner.get()
         frame = table.frame(spark)
         frame = (
-            frame.select(*[f"c{i}" for i in self._wanted])
-            if self._wanted
+            frame.select(*[f"c{i}" for i in self._requested])
+            if self._requested
             else frame.selectExpr("TRUE AS c0")
         )
         return [
-            SparkStreamPartition(spark, frame, table.name, [table.columns[i] for i in self._wanted])
+            SparkStreamPartition(
+                spark, frame, table.name, [table.columns[i] for i in self._requested]
+            )
         ]
 
 
 class SparkStreamPartition(SourcePartition):
-    """One query of Spark's, and the rows that it has handed over."""
+    """One query of Spark, and the rows that it has passed on."""
 
     def __init__(self, spark: Spark, frame: Any, name: str, columns: Sequence[TableColumn]) -> None:
         self._spark = spark
@@ -150,7 +156,7 @@ class SparkStreamPartition(SourcePartition):
         self._channel.close()
         query, self._query = self._query, None
         if query is not None:
-            # Spark waits there for its micro-batch: a worker of ours has no time for that.
+            # The call waits for Spark's current micro-batch, which would block the worker.
             Thread(
                 target=_stop, args=(query,), name="runnel-spark-stream-stop", daemon=True
             ).start()
@@ -158,21 +164,21 @@ class SparkStreamPartition(SourcePartition):
     def _take(self, rows: Any, epoch: int) -> None:
         """Called by Spark with each micro-batch, on a thread of its own."""
         try:
-            # In the session of the query alone, not in that of who made the DataFrame.
+            # In the session of the query only, not in the session that created the DataFrame.
             rows.sparkSession.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "false")
             fetch = self._spark.fetch(rows, is_ordered=True, description="a batch of a stream")
             for batch in fetch.batches():
-                for piece in slices(batch, BATCH_ROWS):
+                for chunk in slices(batch, BATCH_ROWS):
                     own = (
-                        own_batch(piece, self._names, self._types)
+                        own_batch(chunk, self._names, self._types)
                         if self._names
-                        else empty_columns(piece.num_rows)
+                        else empty_columns(chunk.num_rows)
                     )
                     self._channel.put(own, None)
         except InterfaceError:
-            pass  # nobody reads any more
+            pass  # the reader has left
         except Exception as error:
-            # What Spark's own report of it says is about the callback, not about the data.
+            # Spark's own report is about the callback, not about the data.
             self._fail(error)
 
     def _watch(self) -> None:
@@ -196,6 +202,6 @@ class SparkStreamPartition(SourcePartition):
 
 
 def _stop(query: Any) -> None:
-    # What Spark has to say of a query that is given up is of no use to anybody.
+    # Errors of a query that was abandoned are of no interest.
     with suppress(Exception):
         query.stop()

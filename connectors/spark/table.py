@@ -29,11 +29,11 @@ from runnel.processor import Guarantee, JobContext
 from runnel.relation.nodes import Field
 
 _UNKNOWN_BYTES = 1 << 60
-"""Spark says as much where it doesn't know."""
+"""The size that Spark reports if the size is unknown."""
 
 
 class SparkTable(ReadableTable):
-    """Something that Spark reads. `problems` says for a column by index why it can't be read."""
+    """Data that Spark reads. `problems` has, by index, the reason why a column cannot be read."""
 
     connector = "Spark"
 
@@ -57,7 +57,7 @@ class SparkTable(ReadableTable):
         self._is_counted = False
 
     def own_frame(self, spark: Spark) -> Any:
-        """The rows as they are now: columns c0, c1… in our types."""
+        """The current rows: columns c0, c1… in Runnel's types."""
         with self._lock:
             frame = self._own_frame
             if frame is None:
@@ -68,8 +68,8 @@ class SparkTable(ReadableTable):
         return frame
 
     def lasting_view(self, spark: Spark) -> str | None:
-        """The name of a view of the rows that serves every query; None where each needs one of its
-        own."""
+        """The name of a view of the rows that serves every query; None if each query needs a
+        view of its own."""
         if not self._origin.is_fixed:
             return None
         frame = self.own_frame(spark)
@@ -79,7 +79,7 @@ class SparkTable(ReadableTable):
             return self._view
 
     def check_readable(self, columns: Sequence[int]) -> None:
-        """NotSupportedError where one of the columns has no type of ours."""
+        """NotSupportedError if one of the columns has no type in Runnel."""
         for i in columns:
             problem = self._problems.get(i)
             if problem is not None:
@@ -92,7 +92,7 @@ class SparkTable(ReadableTable):
     def row_count(self) -> int | None:
         spark = self.owner.running
         if not self._is_counted and spark is not None:
-            with suppress(Exception):  # a guess isn't worth a failure; the query will tell
+            with suppress(Exception):  # an estimate: the query will report the error
                 self.own_frame(spark)
         return self._rows
 
@@ -101,7 +101,7 @@ class SparkTable(ReadableTable):
         return SparkScan(self, request)
 
     def withdraw(self) -> None:
-        # What runs was planned, and needs the view no more.
+        # Running queries were planned, and no longer need the view.
         with self._lock:
             view, self._view = self._view, None
         spark = self.owner.running
@@ -135,14 +135,14 @@ class SparkSinkTable(SparkTable, WritableTable):
 
     @property
     def guarantee(self) -> Guarantee:  # type: ignore[override]
-        """Rows are staged by way of Spark's driver, which a session of Spark Connect doesn't
-        lend."""
+        """Rows are staged through Spark's driver, which a session of Spark Connect does not
+        expose."""
         is_staged = self.stages_files or (self.options.records_numbers and not self.owner.is_remote)
         return Guarantee.EXACTLY_ONCE if is_staged else Guarantee.AT_LEAST_ONCE
 
     @property
     def stages_files(self) -> bool:
-        """Whether files are written beside their place, and moved to it."""
+        """Whether files are written next to their final folder, and then moved."""
         return self.options.is_file_format and not self.owner.is_remote
 
     @property
@@ -150,7 +150,7 @@ class SparkSinkTable(SparkTable, WritableTable):
         return frozenset({WriteMode.INSERT, WriteMode.SINK})
 
     def sink(self, request: SinkRequest) -> Sink:
-        """A sink for the columns of the request; the others become NULL."""
+        """A sink for the columns of the request; the other columns become NULL."""
         from runnel.connectors.spark.sink import AppendSink, FilesSink, Rows
 
         self._is_counted = False
@@ -159,7 +159,7 @@ class SparkSinkTable(SparkTable, WritableTable):
         if self.stages_files:
             return FilesSink(spark, rows, self.options, request.owner)
         if request.owner and self.guarantee is Guarantee.EXACTLY_ONCE:
-            # Loaded on first use: few jobs write to such tables.
+            # Loaded on first use, since few jobs write to such tables.
             from runnel.connectors.spark.versioned_sink import version_sink
 
             return version_sink(spark, rows, self.options, request.owner)
@@ -167,8 +167,7 @@ class SparkSinkTable(SparkTable, WritableTable):
 
 
 class SparkScan(Source):
-    """The rows of one table, of the columns that are asked for. Nothing is run before it is
-    split."""
+    """The requested columns of one table. Nothing runs before the scan is split."""
 
     def __init__(self, table: SparkTable, request: ScanRequest) -> None:
         self._table = table
@@ -182,9 +181,8 @@ class SparkScan(Source):
         limit = request.limit if request.predicate is None else None
         with spark_errors():
             frame = table.own_frame(spark)
-            # A selection even of all columns: a plan of its own, as one whose shuffle was cancelled
-            # never runs again.
-            # For the number of rows any column will do.
+            # A selection, even of all columns, since a plan whose shuffle was cancelled never runs
+            # again. For the number of rows any column will do.
             names = [f"c{i}" for i in request.columns]
             frame = spark.selected(frame, names) if names else frame.selectExpr("TRUE AS c0")
             if limit is not None:
@@ -196,16 +194,21 @@ class SparkScan(Source):
 
 
 def table_of_frame(name: str, frame: Any, origin: Origin, owner: SessionOwner) -> SparkTable:
-    """The table of a DataFrame, its columns found out."""
+    """The table of a DataFrame, with its columns inferred."""
     columns, problems = found_columns(frame)
     return SparkTable(name, columns, origin, owner, problems)
 
 
 def found_columns(frame: Any) -> tuple[list[TableColumn], dict[int, str]]:
-    """The columns that a DataFrame has for us, and why some of them can't be read."""
-    there = columns_of(frame)
-    names = unique_names([column.name for column in there])
-    columns = [TableColumn(name, column.type) for name, column in zip(names, there, strict=True)]
+    """The columns of a DataFrame in Runnel's types, and the reasons why some of them cannot be
+    read."""
+    spark_columns = columns_of(frame)
+    names = unique_names([column.name for column in spark_columns])
+    columns = [
+        TableColumn(name, column.type) for name, column in zip(names, spark_columns, strict=True)
+    ]
     return columns, {
-        place: column.problem for place, column in enumerate(there) if column.problem is not None
+        index: column.problem
+        for index, column in enumerate(spark_columns)
+        if column.problem is not None
     }

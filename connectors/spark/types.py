@@ -1,9 +1,9 @@
-"""Spark's types and ours.
+"""Maps Spark's types to SQL types and back.
 
-A scan brings every column to the type in which it travels inside a fragment, by an expression of
-Spark's own: an interval becomes its number of microseconds or months, text loses its collation, a
-VARIANT becomes JSON. A column of a type that we have none for can't be read; the others of its
-table can.
+A scan converts every column, by an expression of Spark, to the type in which it is transported
+inside a fragment: an interval becomes its number of microseconds or months, text loses its
+collation, a VARIANT becomes JSON. A column whose type has no SQL type cannot be read; the other
+columns of its table can.
 """
 
 from __future__ import annotations
@@ -66,8 +66,13 @@ _DDL = {
 
 @frozen
 class SparkColumn:
-    """A column of a DataFrame: its name, our type, and why it can't be read, if so. `door` makes
-    Spark's expression that brings it to our type, from its quoted name."""
+    """A column of a DataFrame.
+
+    name: its name.
+    type: its SQL type.
+    door: returns Spark's expression that converts the column to its SQL type, from its quoted name.
+    problem: why it cannot be read; None if it can.
+    """
 
     name: str
     type: SqlType
@@ -76,12 +81,12 @@ class SparkColumn:
 
 
 def quoted(name: str) -> str:
-    """A name as Spark's SQL has it."""
+    """A quoted name in Spark's SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def column_of(name: str, spark_type: Any) -> SparkColumn:
-    """The column that a field of a DataFrame is to us."""
+    """The column of a DataFrame's field."""
     try:
         found = type_of(spark_type)
     except NotSupportedError as error:
@@ -92,7 +97,7 @@ def column_of(name: str, spark_type: Any) -> SparkColumn:
 
 
 def type_of(spark_type: Any) -> SqlType:
-    """Our type for one of Spark's; NotSupportedError where there is none."""
+    """The SQL type for a Spark type; NotSupportedError if there is none."""
     kind = type(spark_type).__name__
     if kind == "DecimalType":
         if 0 <= spark_type.scale <= spark_type.precision:
@@ -109,7 +114,7 @@ def type_of(spark_type: Any) -> SqlType:
 
 
 def _inner(spark_type: Any) -> SqlType:
-    """The type of a part of a nested value, which no expression brings to ours."""
+    """The type of an element of a nested value, which no expression can convert."""
     found = type_of(spark_type)
     if _door(spark_type, found) is not _as_it_is:
         raise NotSupportedError(
@@ -123,9 +128,11 @@ def _as_it_is(name: str) -> str:
 
 
 def _as_opaque_float(name: str) -> str:
-    """The same number, by an expression that Spark's optimizer doesn't see through: conditions on a
-    column go to the readers of files, which take the largest number that a file's statistics tell
-    for the largest value; most writers leave NaN out of them."""
+    """The same number, by an expression that Spark's optimizer cannot analyse.
+
+    Conditions on a column are passed to readers of files, which assume that the maximum in a file's
+    statistics is the largest value; but most writers exclude NaN from it.
+    """
     return f"NANVL({name}, {name})"
 
 
@@ -138,7 +145,7 @@ def _as_json(name: str) -> str:
 
 
 def _as_microseconds(name: str) -> str:
-    # By way of a DECIMAL: every interval fits, and none is rounded.
+    # Through a DECIMAL: every interval fits, and none is rounded.
     return f"CAST(CAST(CAST({name} AS INTERVAL SECOND) AS DECIMAL(20, 6)) * 1000000 AS BIGINT)"
 
 
@@ -162,7 +169,7 @@ def _door(spark_type: Any, found: SqlType) -> Callable[[str], str]:
 
 
 def ddl(sql_type: SqlType) -> str:
-    """Spark's type for one of ours, as its DDL has it."""
+    """The type of Spark's DDL for a SQL type."""
     if sql_type.kind is Kind.DECIMAL:
         return f"DECIMAL({sql_type.precision}, {sql_type.scale})"
     if sql_type.kind is Kind.ARRAY and sql_type.element is not None:
@@ -182,8 +189,8 @@ def ddl(sql_type: SqlType) -> str:
 
 
 def travelling_schema(types: Sequence[SqlType]) -> str:
-    """Spark's schema for canonical columns of these types on their way to it: c0, c1…, as a
-    sub-plan has them."""
+    """Spark's schema for canonical columns of these types that are sent to it: c0, c1…, as in a
+    sub-plan."""
     return ", ".join(
         f"c{i} {_AS_NUMBERS.get(item.kind) or ddl(item)}" for i, item in enumerate(types)
     )
@@ -195,7 +202,7 @@ _AS_NUMBERS = {Kind.INTERVAL: "BIGINT", Kind.INTERVAL_MONTH: "INT"}
 def own_batch(
     batch: pa.RecordBatch, names: Sequence[str], types: Sequence[SqlType]
 ) -> pa.RecordBatch:
-    """What Spark gave for columns of these types, in canonical types under these names."""
+    """A batch of Spark for columns of these types, in canonical types under these names."""
     columns = [_own_array(batch.column(i), item) for i, item in enumerate(types)]
     return pa.RecordBatch.from_arrays(columns, names=list(names))
 
@@ -218,7 +225,7 @@ _WIDTHS = {
 
 
 def row_width(types: Sequence[SqlType]) -> int:
-    """About how many bytes a row takes in Spark's reckoning."""
+    """The approximate number of bytes of a row in Spark's estimates."""
     return 8 + sum(
         _WIDTHS.get(item.kind, 16 if item.is_nested or item.kind is Kind.DECIMAL else 8)
         for item in types

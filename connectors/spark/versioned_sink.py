@@ -1,10 +1,10 @@
-"""Writing to a Delta or Iceberg table by Spark, for jobs that write each row once.
+"""Writes to a Delta or Iceberg table through Spark, for jobs that write each row exactly once.
 
-An epoch's rows wait in Parquet files beside the table's. The commit has Spark append them, in one
-version of the table that records the job and the epoch's number, and then removes them: a commit
-that is repeated finds no rows, or, where the process ended before they were removed, finds the
-number in the table. Of Delta the writer itself looks for it (its options txnAppId and txnVersion);
-of Iceberg the summaries of the table's snapshots tell.
+The rows of an epoch are staged in Parquet files next to the table's files. The commit lets Spark
+append them in one version of the table that records the job and the epoch's number, and then
+removes them. A repeated commit finds no rows or, if the process ended before they were removed,
+finds the number in the table. For Delta, the writer itself checks the number (its options txnAppId
+and txnVersion); for Iceberg, the summaries of the table's snapshots have it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class VersionSink(FilesSink):
         staging, number = token["staging"], int(token["number"])
         if not staging or not self._files.exists(staging):
             return  # nothing was written, or it was committed before
-        # makes our session that of the thread, by which Spark finds data sources in Python
+        # Makes Runnel's session the active one of the thread, which Spark needs to find data
+        # sources in Python.
         self._rows.empty()
         with spark_errors():
             if not self._is_committed(number):
@@ -73,20 +74,22 @@ class VersionSink(FilesSink):
         """The writer's options by which the new version records the number."""
 
     def _is_committed(self, number: int) -> bool:
-        """Whether the table has the number, where its writer doesn't look for it."""
+        """Whether the table has recorded the number; only for a writer that does not check it."""
         return False
 
 
 class DeltaVersionSink(VersionSink):
-    """Delta keeps a number per application, and passes over a write that has one no larger."""
+    """Delta stores a number per application, and skips a write with a number that is not larger."""
 
     def _record(self, number: int) -> Mapping[str, str]:
         return {"txnAppId": self._application, "txnVersion": str(number)}
 
 
 class IcebergVersionSink(VersionSink):
-    """Iceberg keeps what the writer says of a snapshot in its summary. Nobody expires the newest
-    one between a commit and its repetition."""
+    """Iceberg stores the writer's properties of a snapshot in its summary.
+
+    The newest snapshot is not expired between a commit and its repetition.
+    """
 
     def _record(self, number: int) -> Mapping[str, str]:
         return {
@@ -104,8 +107,8 @@ class IcebergVersionSink(VersionSink):
 
 
 def _check_package(spark: Spark, options: SparkOptions) -> None:
-    """Fails before anything is written where Spark doesn't know the format. What else is wrong, its
-    writer says."""
+    """Fails before anything is written if Spark does not support the format; the writer reports
+    other errors."""
     try:
         spark.own.read.format(options.format).options(**options.passed).load(options.path)
     except Exception as error:

@@ -23,8 +23,8 @@ STACK = "\n\tat java.base/java.net.URLClassLoader.findClass(URLClassLoader.java:
                 "org.apache.hadoop.fs.s3a.S3AFileSystem"
             ),
             (
-                "spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION, where VERSION is that "
-                "of Spark's own Hadoop"
+                "spark.jars.packages=org.apache.hadoop:hadoop-aws:VERSION, where VERSION is the "
+                "version of Spark's own Hadoop"
             ),
         ),
         (
@@ -79,17 +79,18 @@ STACK = "\n\tat java.base/java.net.URLClassLoader.findClass(URLClassLoader.java:
                 "Expected Spark type bigint, actual Parquet type BINARY. SQLSTATE: KD001"
             ),
             "column id of file file:///a/b.parquet is BINARY, and not bigint as in the mapping",
-            "CREATE OR REPLACE MAPPING takes the columns as they are now",
+            "CREATE OR REPLACE MAPPING adopts the current columns",
         ),
         (
             "java.lang.IllegalArgumentException: CSV header does not conform to the schema.\n"
             " Header: id, other\n Schema: id, name\n"
             "Expected: name but found: other\nCSV file: file:///a.csv",
             (
-                'the header of file file:///a.csv has other columns than the mapping: "other" '
-                'stands where the mapping has "name"'
+                "the header of file file:///a.csv has other columns than the mapping: it has "
+                '"other" '
+                'where the mapping has "name"'
             ),
-            "'enforceSchema' = 'true' takes columns by their places",
+            "'enforceSchema' = 'true' matches columns by position",
         ),
         (
             "java.lang.IllegalArgumentException: Number of column in CSV header "

@@ -32,11 +32,11 @@ def leftovers(folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "doesn't say what it reads"),
+        ({}, "needs a format and path, a table or a query"),
         ({"format": "parquet"}, 'option "path" of connector Spark is missing'),
         (
             {"path": "/a/b"},
-            'option "format" of connector Spark is missing, and the path "/a/b" doesn\'t tell it',
+            'option "format" of connector Spark is missing, and the path "/a/b" does not imply it',
         ),
         (
             {"table": "a", "query": "b"},
@@ -321,7 +321,7 @@ def test_columns_that_changed_since_create_mapping(session: Any, cursor: runnel.
         ):
             cursor.execute("SELECT * FROM t").fetchall()
     for name, now_is, told in [
-        ("gone", None, "is not there any more"),
+        ("gone", None, "no longer exists"),
         ("cut", "1.5D", "is DOUBLE in Spark, and BIGINT in the mapping"),
         (
             "digits",
@@ -340,14 +340,14 @@ def test_columns_that_changed_since_create_mapping(session: Any, cursor: runnel.
         ),
         ("list", "ARRAY(1.5D)", r"is DOUBLE\[\] in Spark, and BIGINT\[\] in the mapping"),
         ("span", "'1 day'", "is VARCHAR in Spark, and INTERVAL DAY TO SECOND in the mapping"),
-        ("odd", "MAKE_INTERVAL(1, 2)", "can't be read any more"),
+        ("odd", "MAKE_INTERVAL(1, 2)", "can no longer be read"),
     ]:
         columns(**{name: now_is})
         with pytest.raises(
             runnel.OperationalError, match=f'column "{name}" of "t" {told}'
         ) as failure:
             cursor.execute("SELECT text FROM t").fetchall()
-        assert failure.value.hint == "CREATE OR REPLACE MAPPING takes the columns as they are now"
+        assert failure.value.hint == "CREATE OR REPLACE MAPPING adopts the current columns"
     session.catalog.dropTempView("changing")
 
 

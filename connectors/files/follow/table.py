@@ -47,7 +47,7 @@ from runnel.processor import ExpiredPosition, JobContext
 
 MILLISECOND = 1_000_000
 LOOKING_SHARE = 10
-"""Listing takes at most about one part in LOOKING_SHARE of the time, however many files there
+"""The share of the time for listing is at most about 1 / LOOKING_SHARE, however many files there
 are."""
 
 

@@ -264,7 +264,7 @@ class Watch:
         # Example: the keys ["a", "b", "a"]; "b" exists, "a" does not. numbers = [-1, n, -1] and
         # earlier = [-1, -1, 0], since "a" occurs first at index 0. The operations are INSERT,
         # UPDATE, UPDATE. `both` has 3 old rows, then 3 new ones. The third change has as its old
-        # row the first new one: index 3 + 0; the others their own: 0, 1.
+        # row the first new one: index 3 + 0; the first two keep theirs: 0, 1.
         flat = [key for chunk in keys for key in chunk]
         numbers = self._store.numbers_of(flat)
         earlier = _earlier(flat)

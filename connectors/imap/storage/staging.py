@@ -43,8 +43,8 @@ class StagingLog(Protocol):
 class Staging:
     """The staged rows of one map. Names of staged rows are never used twice.
 
-    Lasting rows (those of a durable job) are in the log, if the map has one, and remain until they
-    are committed or aborted, even after their sink was closed.
+    Lasting rows (the rows of a durable job) are in the log, if the map has one, and remain
+    until they are committed or aborted, even after their sink was closed.
     """
 
     def __init__(self, store: MapStore) -> None:
@@ -106,7 +106,7 @@ class Staging:
             store.remove_many(rows.batches, rows.keys, rows.layout, staged)
 
     def abort(self, name: str, *, keep_lasting: bool = False) -> None:
-        """Discards staged rows; with `keep_lasting` only those of a light job."""
+        """Discards staged rows; with `keep_lasting` only the rows of a light job."""
         with self.store.lock:
             if name not in self._staged or (keep_lasting and name in self._lasting):
                 return

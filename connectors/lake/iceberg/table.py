@@ -90,7 +90,7 @@ class ReadIcebergTable(LakeTable):
         return table, snapshot
 
     def loaded(self) -> Any:
-        """The current table; OperationalError if its columns differ from those of the mapping."""
+        """The current table; OperationalError if the mapping's columns have changed."""
         table = self.catalogs.load(self.location)
         now = arrow_schema(self._schema_of(table))
         self.schema.check_unchanged(now, self.columns)

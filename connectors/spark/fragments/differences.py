@@ -1,6 +1,7 @@
-"""What of a query is not quite the same on Spark, and can't be made so: told where a plan is shown.
+"""Known differences of a query on Spark that cannot be avoided; EXPLAIN shows them.
 
-docs/spark_differences.md says it at length."""
+docs/spark_differences.md describes them in detail.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +10,12 @@ from runnel.relation.streams import AssignWindows
 from runnel.sqltypes import Kind
 
 SAFE_DIGITS = 28
-"""Sums of DECIMALs of so many digits pass 38 digits over ten thousand million rows only."""
+"""Sums of DECIMALs with at most this number of digits exceed 38 digits only over ten thousand
+million rows."""
 
 
 def warnings_of(relation: Relation) -> list[str]:
-    """A line for each."""
+    """A line for each difference."""
     return [*_of_sums(relation), *_of_streams(relation)]
 
 
@@ -21,12 +23,14 @@ def _of_sums(relation: Relation) -> list[str]:
     found = []
     for node in walk(relation):
         for call in node.aggregates if isinstance(node, Aggregate) else ():
-            given = call.arguments[0].type if call.arguments else None
+            argument_type = call.arguments[0].type if call.arguments else None
             is_long = (
-                given is not None and given.kind is Kind.DECIMAL and given.precision > SAFE_DIGITS
+                argument_type is not None
+                and argument_type.kind is Kind.DECIMAL
+                and argument_type.precision > SAFE_DIGITS
             )
             if is_long and call.function in ("sum", "avg"):
-                shown = f"{call.function.upper()}({given})"
+                shown = f"{call.function.upper()}({argument_type})"
                 found.append(
                     f"{shown} also overflows where the sum of a part of the rows has more than 38 "
                     "digits"

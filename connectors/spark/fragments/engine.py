@@ -29,7 +29,7 @@ class SparkEngine(FragmentEngine):
     @property
     def job_runtime(self) -> SparkJobs:
         if self._jobs is None:
-            # Loaded on first use: few connections have jobs there.
+            # Loaded on first use, since few connections have jobs on Spark.
             from runnel.connectors.spark.jobs.runtime import SparkJobs
 
             self._jobs = SparkJobs(self._owner)
@@ -42,8 +42,11 @@ class SparkEngine(FragmentEngine):
         return can_take(table)
 
     def prefers(self, relation: Relation) -> bool:
-        """Whatever Spark can do to its own rows is better done there: fewer of them have to move.
-        Whole rows are read as they are, without a detour by SQL."""
+        """Whether to run a sub-plan on Spark, which is better for its own rows: fewer of them have
+        to move.
+
+        Whole tables are scanned directly, without SQL.
+        """
         return not (isinstance(relation, Scan) and relation.predicate is None)
 
     def fragment(self, relation: Relation) -> SparkFragment:

@@ -1,10 +1,9 @@
-"""The rows of a fragment of which only some are wanted: by their keys, which are known when the
-fragment is about to run.
+"""The rows of a fragment that have certain keys, which are known when the fragment is about to run.
 
-Few keys stand in the query as a list: Spark looks them up, prunes partitions and files by them, and
-reads no row group without one. More of them go to Spark as a table that each of its tasks looks
-them up in, behind a range, which prunes as well as a list of so many would. Of too many the range
-alone is left.
+A few keys are written into the query as a list: Spark looks them up, prunes partitions and files by
+them, and reads no row group without one of them. More keys are sent to Spark as a table, in which
+each of its tasks looks them up, after a range filter, which prunes as well as such a long list
+would. If there are too many keys, only the range is used.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ from runnel.rendering.spark.dialect import SPARK
 from runnel.sqltypes import Kind, SqlType
 
 MOST_LISTED = 1000
-"""So many different values of a key stand in the text."""
+"""The maximum number of distinct values of a key in the text."""
 LOOSE = 4
-"""Lists for each of several keys are enough where so many times the keys wanted pass them, at
-most."""
+"""Lists for each of several keys suffice if at most this many times as many combinations pass as
+there are keys."""
 
 _LOOKED_UP = ORDERED | {Kind.BOOLEAN, Kind.REAL, Kind.DOUBLE}
 """Types whose equality is the same in Spark."""
 _LISTED = ORDERED | {Kind.BOOLEAN}
-"""Of these Spark's IN means it too: −0 isn't 0 there."""
+"""Types for which Spark's IN is the same, too; for floats it is not: −0 is not 0 there."""
 
 
 def can_narrow(keys: Sequence[Expression], width: int) -> bool:
-    """Whether Spark can compare such keys, over `width` columns, as our joins do."""
+    """Whether Spark can compare such keys, over `width` columns, like Runnel's joins."""
     for key in keys:
         if key.type.kind not in _LOOKED_UP or can_fail(key) or is_volatile(key):
             return False
@@ -52,7 +51,7 @@ def can_narrow(keys: Sequence[Expression], width: int) -> bool:
 
 
 def _columns(width: int) -> list[str]:
-    return [f"`c{place}`" for place in range(width)]
+    return [f"`c{index}`" for index in range(width)]
 
 
 class SparkRows(NarrowableRows):
@@ -70,47 +69,46 @@ class SparkRows(NarrowableRows):
         self.place: Placing | None = None
 
     def partitions(
-        self, wanted: Sequence[tuple[tuple[Expression, ...], WantedKeys]]
+        self, filters: Sequence[tuple[tuple[Expression, ...], WantedKeys]]
     ) -> Sequence[SourcePartition]:
-        if any(keys.is_empty for _, keys in wanted):
+        if any(keys.is_empty for _, keys in filters):
             return ()
         fetch = self._spark.fetch(
-            partial(self._narrowed, wanted), self.is_ordered, self.description
+            partial(self._narrowed, filters), self.is_ordered, self.description
         )
         return partitions(fetch, self._fields, None, self.place)
 
-    def _narrowed(self, wanted: Sequence[tuple[tuple[Expression, ...], WantedKeys]]) -> Any:
-        """The DataFrame of those that are wanted. Run by a thread of the fetch: Spark may take its
-        time."""
+    def _narrowed(self, filters: Sequence[tuple[tuple[Expression, ...], WantedKeys]]) -> Any:
+        """The filtered DataFrame. Called by a thread of the fetch, since Spark may take long."""
         frame = self._frame
-        for keys, values in wanted:
+        for keys, values in filters:
             frame = self._one(frame, keys, values)
         return frame
 
-    def _one(self, frame: Any, keys: tuple[Expression, ...], wanted: WantedKeys) -> Any:
+    def _one(self, frame: Any, keys: tuple[Expression, ...], key_filter: WantedKeys) -> Any:
         columns = _columns(len(self._fields) or 1)
         texts = [self._rendering.expression(key, columns) for key in keys]
-        values = wanted.values
+        values = key_filter.values
         lists = [
-            None if values is None else self._list(values.column(place), key.type)
-            for place, key in enumerate(keys)
+            None if values is None else self._list(values.column(index), key.type)
+            for index, key in enumerate(keys)
         ]
         conditions = []
-        for place, (text, found, key) in enumerate(zip(texts, lists, keys, strict=True)):
+        for index, (text, found, key) in enumerate(zip(texts, lists, keys, strict=True)):
             if found is not None:
                 conditions.append(f"{text} IN ({', '.join(found)})")
             else:
-                conditions += self._range(text, wanted.bounds(place), key.type)
+                conditions += self._range(text, key_filter.bounds(index), key.type)
         if conditions:
             frame = frame.filter(" AND ".join(conditions))
         if values is None or self.is_ordered or not _is_loose(lists, values.num_rows):
             return frame
-        names = [f"k{place}" for place in range(len(keys))]
+        names = [f"k{index}" for index in range(len(keys))]
         own = [
             f"{self._rendering.key(key, columns)} AS {name}"
             for key, name in zip(keys, names, strict=True)
         ]
-        known = self._spark.made(values, wanted.types).toDF(*names)
+        known = self._spark.made(values, key_filter.types).toDF(*names)
         same = [
             f"{SPARK.key(name, key.type)} AS {name}" for key, name in zip(keys, names, strict=True)
         ]
@@ -121,8 +119,7 @@ class SparkRows(NarrowableRows):
         )
 
     def _list(self, values: pa.ChunkedArray, kind: SqlType) -> list[str] | None:
-        """The different values of a key as literals; None where they are many, or can't be written
-        so."""
+        """The distinct values of a key as literals; None if they are many, or have no literals."""
         if kind.kind not in _LISTED:
             return None
         different = values.unique()
@@ -142,7 +139,7 @@ class SparkRows(NarrowableRows):
 
 
 def _is_loose(lists: Sequence[list[str] | None], rows: int) -> bool:
-    """Whether lists for each key by itself let many more keys pass than there are."""
+    """Whether lists for each single key let many more combinations pass than there are."""
     passing = 1
     for found in lists:
         if found is None:

@@ -33,7 +33,7 @@ from runnel.rendering.spark.relations import SparkRelations
 
 
 def fragment_of(owner: SessionOwner, relation: Relation) -> SparkFragment:
-    """The fragment that a sub-plan becomes; raises Unrenderable."""
+    """The fragment for a sub-plan; raises Unrenderable."""
     for node in walk(relation):
         for expression in node.own_expressions:
             if is_volatile(expression):
@@ -53,14 +53,14 @@ def _preview(node: Scan, read: tuple[int, ...]) -> str:
     else:
         check_columns(node, read)
     columns = ", ".join(
-        f"{quoted(table.columns[i].name)} AS c{place}" for place, i in enumerate(read)
+        f"{quoted(table.columns[i].name)} AS c{position}" for position, i in enumerate(read)
     )
     return f"(SELECT {columns} FROM {quoted(table.name)})"
 
 
 class SparkFragment(FragmentSource):
-    """A sub-plan that Spark runs. Its partitions never block: Spark's jobs are waited for by
-    threads of their own."""
+    """A sub-plan that Spark runs. Its partitions never block: other threads wait for Spark's
+    jobs."""
 
     cooperative = True
     engine = "Spark"
@@ -74,7 +74,7 @@ class SparkFragment(FragmentSource):
         self._limits = [node for node in walk(relation) if isinstance(node, Limit)]
 
     def frame(self, spark: Spark, evaluation: EvaluationContext) -> Any:
-        """All rows, as a DataFrame of the session's copy: c0, c1…."""
+        """All rows, as a DataFrame of Runnel's session: c0, c1…."""
         context = JobContext(0, evaluation, monotonic_ns)
         return self._frame(spark, self._relation, self._rendering(evaluation), context)
 
@@ -111,7 +111,7 @@ class SparkFragment(FragmentSource):
         return can_narrow(keys, len(self._relation.fields))
 
     def prepare(self, context: JobContext) -> NarrowableRows:
-        # Loaded on first use: few fragments are narrowed.
+        # Loaded on first use, since few fragments are narrowed.
         from runnel.connectors.spark.fragments.filtered_rows import SparkRows
 
         rendering = self._rendering(context.evaluation)
@@ -129,7 +129,7 @@ class SparkFragment(FragmentSource):
     def _frame(
         self, spark: Spark, relation: Relation, rendering: Rendering, context: JobContext
     ) -> Any:
-        """The query's DataFrame; it doesn't need the views any more that its text names."""
+        """The query's DataFrame; it does not depend on the views that its text names."""
         register(spark, python_calls(relation))
         with ExitStack() as stack:
             views = stack.enter_context(Views(spark))
@@ -159,7 +159,7 @@ def bound_rendering(evaluation: EvaluationContext) -> Rendering:
 
 
 def _moved(relation: Relation) -> str:
-    """What of other connectors' tables travels to Spark, for EXPLAIN."""
+    """The rows of other connectors' tables that are sent to Spark, for EXPLAIN."""
     scans = [
         node
         for node in walk(relation)
@@ -172,12 +172,12 @@ def _moved(relation: Relation) -> str:
 
 
 def _without_limit(node: Relation) -> Relation:
-    """A scan's limit is advice, which Spark would take for an order to count."""
+    """A scan without its limit, which is advice but which Spark would have to obey."""
     return replace(node, limit=None) if isinstance(node, Scan) and node.limit is not None else node
 
 
 def is_sorted(relation: Relation) -> bool:
-    """Whether the rows have an order to be kept."""
+    """Whether the rows have an order that must be preserved."""
     if isinstance(relation, Sort):
         return True
     return isinstance(relation, Project | Filter | Limit) and is_sorted(relation.input)

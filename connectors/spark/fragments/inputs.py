@@ -1,5 +1,5 @@
-"""Small tables of other connectors in a query that Spark runs: their rows travel to it when the
-query is split."""
+"""Small tables of other connectors in a query that Spark runs: their rows are sent to it when
+the query is split."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from runnel.relation.nodes import Scan
 from runnel.sqltypes import Kind, to_arrow
 
 MOST_ROWS = 100_000
-"""More rows than these don't travel to Spark: so many, of two columns, take it a second or two to
-take in and look up."""
+"""The maximum number of rows that are sent to Spark: with two columns, this number takes it a
+second or two to receive and look up."""
 
 TRAVELLING = frozenset(
     {
@@ -44,11 +44,11 @@ TRAVELLING = frozenset(
         ),
     }
 )
-"""Types whose every value is the same there."""
+"""Types whose values are all the same in Spark."""
 
 
 def can_take(table: Table) -> bool:
-    """Whether the table is known to be small, and has an end."""
+    """Whether the table is known to be small, and is bounded."""
     if not isinstance(table, ReadableTable) or table.is_unbounded or table.divert_to is not None:
         return False
     rows = table.row_count()
@@ -56,7 +56,7 @@ def can_take(table: Table) -> bool:
 
 
 def check_columns(scan: Scan, read: tuple[int, ...]) -> None:
-    """Unrenderable where a column's values might not be the same in Spark."""
+    """Unrenderable if a column's values might differ in Spark."""
     for index in read:
         column = scan.table.columns[index]
         if column.type.kind not in TRAVELLING:
@@ -64,12 +64,14 @@ def check_columns(scan: Scan, read: tuple[int, ...]) -> None:
 
 
 def rows_of(scan: Scan, read: tuple[int, ...], context: JobContext) -> pa.Table:
-    """The rows as they are now, of the columns at `read`. The scan's predicate, where it can't
-    fail, may have left some out."""
+    """The current rows of the columns at the indexes `read`.
+
+    The scan's predicate may already be applied, if it cannot fail.
+    """
     table = scan.table
     assert isinstance(table, ReadableTable)
     advice = None if scan.predicate is None or can_fail(scan.predicate) else scan.predicate
-    names = [f"c{place}" for place in range(len(read))]
+    names = [f"c{position}" for position in range(len(read))]
     schema = pa.schema(
         [
             pa.field(name, to_arrow(table.columns[i].type))

@@ -1,4 +1,4 @@
-"""A job over tables, on Spark: one DataFrame that is written, under a job group of its own."""
+"""A job over tables on Spark: one DataFrame that is written under a job group of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runnel.foreign.job_runtime import Commit, JobStart, RuntimeExecution, Runti
 
 
 class BatchExecution(RuntimeExecution):
-    """Writes the one batch of a job, on a thread of its own."""
+    """Writes the only batch of a job, on a thread of its own."""
 
     def __init__(self, spark: Spark, start: JobStart, frame: Any, sink: JobSink) -> None:
         self._spark = spark
@@ -38,7 +38,7 @@ class BatchExecution(RuntimeExecution):
         return RuntimeProgress(self._rows_in, self._sink.rows, batches=self._sink.committed)
 
     def stop(self) -> None:
-        """It has but one batch, which is begun anew."""
+        """Cancels the job: its only batch is written again from the start."""
         self.cancel()
 
     def cancel(self) -> None:
@@ -48,7 +48,7 @@ class BatchExecution(RuntimeExecution):
 
     def _cancel(self) -> None:
         self._sink.cancel()
-        with suppress(Exception):  # the session may be gone, and with it what was to be cancelled
+        with suppress(Exception):  # the session may be gone, and its jobs with it
             self._spark.cancel(self._group)
 
     def _run(self) -> None:
@@ -80,7 +80,7 @@ class BatchExecution(RuntimeExecution):
             self._start.on_end()
 
     def _count(self) -> None:
-        """Rows that Spark's stages have read so far."""
-        with suppress(Exception):  # a number isn't worth a failure
+        """Counts the rows that Spark's stages have read so far."""
+        with suppress(Exception):  # a missing count is no reason to fail
             groups = [self._group] if self._sink.group is None else [self._group, self._sink.group]
             self._rows_in = max(self._rows_in, sum(map(self._spark.rows_read, groups)))

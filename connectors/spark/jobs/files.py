@@ -1,8 +1,8 @@
 """Parquet files of a File mapping, read by Spark itself in a job that runs there.
 
-The mapping stays what it is: other statements read it here. Only where Spark's reader means the
-same by the files as ours does it take them over: Parquet on a disk, in one folder, of types whose
-every value is the same on both sides.
+The mapping does not change: other statements read it with Runnel. Spark reads it only if its reader
+has the same semantics: Parquet on the local disk, in one folder, with types whose values are all
+the same on both sides.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from runnel.connectors.spark.table import SparkTable
 from runnel.relation.nodes import Relation, Scan, transform
 
 _PATTERN = frozenset("*?[]{}\\:")
-"""What Spark would take for part of a pattern in a path."""
+"""Characters in a path that Spark would read as part of a pattern."""
 
 
 class FilesOrigin(Origin):
-    """The files that a File mapping names when the DataFrame is made."""
+    """The files that a File mapping has when the DataFrame is created."""
 
     def __init__(self, table: FileTable) -> None:
         self._table = table
@@ -40,19 +40,17 @@ class FilesOrigin(Origin):
         paths = [file.path for file in self._table.path.files()]
         with spark_errors():
             frame = spark.own.read.parquet(*paths)
-            there = {name.lower() for name in frame.columns}
-            if all(_name(column).lower() in there for column in self._table.columns):
+            columns_found = {name.lower() for name in frame.columns}
+            if all(_name(column).lower() in columns_found for column in self._table.columns):
                 return frame
-            # Spark goes by one of the files, unless told to look into all of them.
+            # Spark takes the columns from one of the files, unless it is set to read all of them.
             return spark.own.read.option("mergeSchema", "true").parquet(*paths)
 
 
 def can_read(table: Table) -> bool:
-    """Whether Spark may read the table's files in our place."""
-    if type(table) not in (
-        FileTable,
-        FollowTable,
-    ):  # one with folders named key=value is another class
+    """Whether Spark may read the table's files instead of Runnel."""
+    # A table with folders named key=value has another class.
+    if type(table) not in (FileTable, FollowTable):
         return False
     assert isinstance(table, FileTable)
     options, path = table.format.options, table.path
@@ -64,7 +62,7 @@ def can_read(table: Table) -> bool:
         return False
     if not isinstance(table, FollowTable):
         return True
-    # Spark follows a folder and all below it.
+    # Spark follows a folder and all folders below it.
     return (
         path.is_folder()
         and "/" not in (path.glob or "")
@@ -73,8 +71,8 @@ def can_read(table: Table) -> bool:
 
 
 def taken_over(relation: Relation, owner: SessionOwner) -> Relation:
-    """The relation with tables of Spark's in the place of File mappings that it can read; small
-    ones travel to it."""
+    """The relation in which tables of Spark replace the File mappings that Spark can read; rows
+    of small ones are sent to Spark."""
 
     def change(node: Relation) -> Relation:
         if (

@@ -1,10 +1,10 @@
-"""What a job over streams on Spark has read, once more: each stream up to the last batch written,
-as a table that ends.
+"""The input of a job over streams on Spark, read again: each stream up to the last written batch,
+as a bounded table.
 
-Spark's checkpoint says after each batch how far it is in each source, in words of the source's own.
-So the source is asked: a streaming query over the stream alone is begun with a checkpoint that says
-that nothing was read yet, and that the first batch goes up to that place. Its rows come to us as
-those of any DataFrame; then the query ends, before it knows of a second batch.
+After each batch, Spark's checkpoint has the position in each source, in a format of the source.
+Therefore the source itself is used: a streaming query over the stream alone starts with a
+checkpoint according to which nothing was read yet, and the first batch ends at that position. Its
+rows are read like those of any DataFrame; then the query ends, before it starts a second batch.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from runnel.processor import JobContext
 from runnel.relation.nodes import Field, Relation, Scan, walk
 
 FOLDER = "replays"
-"""The checkpoints of replays, beside that of the job."""
+"""The folder with the checkpoints of replays, next to the checkpoint of the job."""
 NOTHING = "-"
-"""What Spark writes for a source that had nothing yet."""
+"""Spark's text for a source that had no data yet."""
 
 _KNOWN = "v1"
 
 
 class Told(Exception):
-    """Ends a batch; why is known here."""
+    """Ends a batch for a reason that this module knows."""
 
 
 class NotTold(logging.Filter):
@@ -56,16 +56,18 @@ NOT_TOLD = NotTold()
 
 
 def read_so_far(relation: Relation, checkpoint: Path, written: int) -> ReadSoFar | None:
-    """What a job's query has read by its last batch. `written` is the number of the last batch that
-    had rows, from 1 on."""
+    """The input that a job's query has read up to its last batch.
+
+    `written` is the number of the last batch that had rows, from 1 on.
+    """
     elsewhere = checkpoint / CHECKPOINT_ELSEWHERE
     if elsewhere.exists():
         raise NotSupportedError(
-            "where the job is in its streams can't be told: "
-            "the Spark Connect server keeps its checkpoint",
+            "the positions of the job in its streams are unknown: "
+            "the Spark Connect server stores its checkpoint",
             detail=f"it is at {elsewhere.read_text('utf-8')}",
             hint=(
-                "a job whose checkpoint is in the connection's directory can be verified: of a "
+                "a job whose checkpoint is in the connection's directory can be verified: with a "
                 "server on this computer, in a session without "
                 "spark.sql.streaming.checkpointLocation"
             ),
@@ -82,44 +84,44 @@ def read_so_far(relation: Relation, checkpoint: Path, written: int) -> ReadSoFar
     if lines[0] != _KNOWN or len(lines) != 2 + len(streams):
         names = ", ".join(dict.fromkeys(table.name for _, table in streams))
         raise NotSupportedError(
-            f"where the job is in {names} can't be told from Spark's checkpoint",
+            f"Spark's checkpoint does not have the positions of the job in {names}",
             detail=(
-                f"it speaks of {len(lines) - 2} sources in form {lines[0]}, "
+                f"it has {len(lines) - 2} sources in format {lines[0]}, "
                 f"and the query has {len(streams)}"
             ),
             hint="a query that reads each stream once can be verified",
         )
-    told = json.loads(lines[1])
-    place = checkpoint.parent / FOLDER / uuid4().hex
+    metadata = json.loads(lines[1])
+    folder = checkpoint.parent / FOLDER / uuid4().hex
     inputs: dict[int, ReadableTable] = {}
     try:
         for number, ((scan, table), offset) in enumerate(zip(streams, lines[2:], strict=True)):
             own = (
                 None
                 if offset == NOTHING
-                else _prepared(checkpoint, place / str(number), number, told, offset)
+                else _prepared(checkpoint, folder / str(number), number, metadata, offset)
             )
             inputs[scan] = ReplayedStream(table, own, _batch_of_files(offset))
     except BaseException:
-        _remove(place)
+        _remove(folder)
         raise
-    watermark = int(told.get("batchWatermarkMs", 0))
+    watermark = int(metadata.get("batchWatermarkMs", 0))
     return ReadSoFar(
         batch=batch + 1,
         watermark=watermark * 1000 if watermark else None,
         inputs=inputs,
-        close=lambda: _remove(place),
+        close=lambda: _remove(folder),
     )
 
 
 def _offsets(checkpoint: Path, batch: int) -> list[str]:
-    """The lines that Spark wrote of a batch before it ran: a version, the batch's metadata, an
-    offset for each source."""
+    """The lines that Spark wrote of a batch before it ran: a version, the batch's metadata, and
+    an offset for each source."""
     try:
         return (checkpoint / "offsets" / str(batch)).read_text("utf-8").splitlines()
     except OSError as error:
         raise OperationalError(
-            "where the job is in its streams can't be told: Spark's checkpoint can't be read",
+            "the positions of the job in its streams are unknown: Spark's checkpoint can't be read",
             code=ErrorCode.GENERIC,
             detail=str(error),
             hint="a job whose checkpoint is in the connection's directory can be verified",
@@ -136,28 +138,31 @@ def _entries(folder: Path) -> Sequence[Path]:
 
 
 def _prepared(
-    checkpoint: Path, place: Path, number: int, told: dict[str, Any], offset: str
+    checkpoint: Path, folder: Path, number: int, metadata: dict[str, Any], offset: str
 ) -> Path:
-    """A checkpoint whose first batch goes from the beginning of a source to `offset`."""
-    (place / "offsets").mkdir(parents=True)
-    (place / "metadata").write_text(json.dumps({"id": str(uuid4())}), "utf-8")
-    first = json.dumps({**told, "batchWatermarkMs": 0})
-    (place / "offsets" / "0").write_text("\n".join((_KNOWN, first, offset)), "utf-8")
+    """A checkpoint whose first batch extends from the beginning of a source to `offset`."""
+    (folder / "offsets").mkdir(parents=True)
+    (folder / "metadata").write_text(json.dumps({"id": str(uuid4())}), "utf-8")
+    first = json.dumps({**metadata, "batchWatermarkMs": 0})
+    (folder / "offsets" / "0").write_text("\n".join((_KNOWN, first, offset)), "utf-8")
     known = checkpoint / "sources" / str(number)
     if known.exists():
-        shutil.copytree(known, place / "sources" / "0")
-    return place
+        shutil.copytree(known, folder / "sources" / "0")
+    return folder
 
 
-def _remove(place: Path) -> None:
-    shutil.rmtree(place, ignore_errors=True)
-    with suppress(OSError):  # there is another one
-        place.parent.rmdir()
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError):  # it has another replay
+        folder.parent.rmdir()
 
 
 class ReplayedStream(ReadableTable):
-    """The rows of a stream up to a place; `checkpoint` None: there were none. `batch`: of files the
-    number of the last batch, as the source counts them."""
+    """The rows of a stream up to a position.
+
+    `checkpoint` is None if there were no rows. `batch` is, for files, the number of the last batch
+    by the source's count.
+    """
 
     connector = "Spark"
 
@@ -177,9 +182,9 @@ class ReplayedStream(ReadableTable):
 
 
 class _ReplayedSource(Source):
-    def __init__(self, table: ReplayedStream, wanted: tuple[int, ...]) -> None:
+    def __init__(self, table: ReplayedStream, requested: tuple[int, ...]) -> None:
         self._table = table
-        self._wanted = wanted
+        self._requested = requested
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         if self._table.checkpoint is None:
@@ -188,8 +193,10 @@ class _ReplayedSource(Source):
         _check_files(self._table)
         batch = _FirstBatch(self._table)
         try:
-            frame = batch.frame(self._wanted)
-            fields = [Field(stream.columns[i].name, stream.columns[i].type) for i in self._wanted]
+            frame = batch.frame(self._requested)
+            fields = [
+                Field(stream.columns[i].name, stream.columns[i].type) for i in self._requested
+            ]
             fetch = stream.owner.get().fetch(
                 frame, is_ordered=False, description=f"replay of {stream.name}"
             )
@@ -201,7 +208,7 @@ class _ReplayedSource(Source):
 
 
 class _FirstBatch:
-    """A query over one stream, held in its first batch until all who read it are done."""
+    """A query over one stream that stays in its first batch until all readers have finished."""
 
     def __init__(self, table: ReplayedStream) -> None:
         self._table = table
@@ -212,8 +219,9 @@ class _FirstBatch:
         self._readers = 0
         self._lock = Lock()
 
-    def frame(self, wanted: Sequence[int]) -> Any:
-        """The rows of the batch, of the columns at `wanted` (any one where there are none)."""
+    def frame(self, requested: Sequence[int]) -> Any:
+        """The rows of the batch, with the columns at the indexes `requested` (without any: with
+        one column)."""
         table, checkpoint = self._table.table, self._table.checkpoint
         assert checkpoint is not None
         logging.getLogger("py4j.clientserver").addFilter(NOT_TOLD)
@@ -221,30 +229,30 @@ class _FirstBatch:
         with spark_errors():
             stream = table.own_frame(spark)
             stream = (
-                stream.select(*[f"c{i}" for i in wanted])
-                if wanted
+                stream.select(*[f"c{i}" for i in requested])
+                if requested
                 else stream.selectExpr("TRUE AS c0")
             )
             writer = stream.writeStream.outputMode("append").option(
                 "checkpointLocation", spark.checkpoint(checkpoint)
             )
             self._query = spark.start_stream(writer, self._take)
-        patience = current()
-        with patience.telling(self._is_there.set):
+        deadline = current()
+        with deadline.telling(self._is_there.set):
             while not self._is_there.wait(0.1) and self._query.isActive:
-                patience.check_time()
-        patience.check()
+                deadline.check_time()
+        deadline.check()
         if self._frame is None:
             raise self._failed()
         return self._frame
 
     def shared(self, found: Sequence[SourcePartition]) -> Sequence[SourcePartition]:
-        """The partitions, whose last to be closed ends the query."""
+        """The partitions; closing the last one ends the query."""
         self._readers = len(found)
         return [_Read(item, self, self._table) for item in found]
 
     def release(self) -> None:
-        """One reader is done."""
+        """Notes that one reader has finished."""
         with self._lock:
             self._readers -= 1
             is_last = self._readers == 0
@@ -252,12 +260,14 @@ class _FirstBatch:
             self.end()
 
     def end(self) -> None:
-        """Has the query end; waits for nothing."""
+        """Ends the query, without waiting."""
         self._may_end.set()
 
     def _take(self, frame: Any, number: int) -> None:
-        """Called by Spark, on a thread of its own. It never returns: what follows a batch that is
-        done would be done to the source, which may clean up behind itself."""
+        """Called by Spark, on a thread of its own. Never returns normally.
+
+        After a completed batch, Spark notifies the source, which may then delete its data.
+        """
         if not number:
             self._frame = frame
             self._is_there.set()
@@ -273,8 +283,10 @@ class _FirstBatch:
 
 
 def _check_files(table: ReplayedStream) -> None:
-    """OperationalError where a file that was read isn't there any more, or is another one: Spark
-    would leave it out, or take it for the same. Of files on this machine."""
+    """OperationalError if a file that was read was deleted or changed, for local files.
+
+    Spark would skip such a file, or mistake it for the file that it read.
+    """
     assert table.checkpoint is not None
     is_remote = table.table.owner.get().is_remote
     for log in _entries(table.checkpoint / "sources" / "0"):
@@ -334,15 +346,17 @@ class _Nothing(SourcePartition):
 
 
 def _gone(table: ReplayedStream, error: BaseException) -> Error:
-    """What went wrong when a stream was read again. Spark says by many conditions that something
-    isn't there any more, all of which have been there once."""
+    """The error of reading a stream again.
+
+    Spark has many conditions for missing data, all of which mean here that data were deleted.
+    """
     if not isinstance(error, Error):
         return internal(f"{type(error).__name__}: {error}")
     text = f"{error.message} {error.detail}"
     if not any(word in text for word in _GONE):
         return error
     return OperationalError(
-        f'"{table.name}" has no longer what was read of it',
+        f'"{table.name}" no longer has the data that were read',
         code=ErrorCode.POSITION_EXPIRED,
         detail=error.message,
     )

@@ -1,4 +1,4 @@
-"""Named jobs that run on Spark as a whole: bounded ones as the write of a DataFrame, streams as a
+"""Named jobs that run entirely on Spark: bounded ones as the write of a DataFrame, streams as a
 streaming query."""
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class SparkJobs(JobRuntime):
         return None if None in counts else sum(count or 0 for count in counts)
 
     def takes(self, table: Table) -> bool:
-        # Loaded on first use: jobs that read files of a File mapping on Spark ask for that.
+        # Loaded on first use, by jobs on Spark that read files of a File mapping.
         from runnel.connectors.spark.jobs.files import can_read
 
-        # The paths of a Spark Connect server are another machine's.
+        # The paths of a Spark Connect server are on another machine.
         return not self._owner.is_remote and can_read(table)
 
     def plan(self, write: JobWrite) -> RuntimePlan:
@@ -59,7 +59,7 @@ class SparkJobs(JobRuntime):
                     f'"{node.table.name}", which is not on Spark and {what},', node.position
                 )
         if write.relation.is_unbounded:
-            # Loaded on first use: few jobs on Spark read streams.
+            # Loaded on first use, since few jobs on Spark read streams.
             from runnel.connectors.spark.jobs.streaming import StreamPlan
 
             return StreamPlan(self._owner, write)
@@ -70,16 +70,16 @@ class SparkJobs(JobRuntime):
             raise Unrenderable(f"{write.mode.value.upper()} in a job")
         if isinstance(write.table, SparkSinkTable):
             for column in write.table.columns:
-                ddl(column.type)  # refuses what Spark has no type for
+                ddl(column.type)  # refuses types that Spark does not have
 
 
 _STATE_TEXT = "a query that ends"
-"""The `state_text` of each such plan, as the query starts again or is written already. It is
-stored, so it never changes."""
+"""The `state_text` of all bounded plans, since such a query starts again or has been written. It
+is stored, so it never changes."""
 
 
 class BatchPlan(RuntimePlan):
-    """A query that ends."""
+    """A bounded query."""
 
     def __init__(self, owner: SessionOwner, write: JobWrite) -> None:
         self._owner = owner
@@ -89,7 +89,7 @@ class BatchPlan(RuntimePlan):
         self.state_text = _STATE_TEXT
         self.guarantee = promise_of(write.table)
         again = (
-            "a failure before the end begins anew"
+            "after a failure before the end it starts again"
             if self.guarantee is Guarantee.EXACTLY_ONCE
             else "rows may come twice"
         )
@@ -109,8 +109,8 @@ class BatchPlan(RuntimePlan):
         execution.begin()
         return execution
 
-    def settle(self, owner: str, place: Path) -> None:
-        JobSink(self._owner.get(), self._write, owner, place).close()
+    def settle(self, owner: str, folder: Path) -> None:
+        JobSink(self._owner.get(), self._write, owner, folder).close()
 
 
 def spark_tables(relation: Relation) -> list[str]:

@@ -1,8 +1,8 @@
-"""The text of a query over streams by which Spark's state is known again.
+"""The text of a query over streams by which Spark's state is identified.
 
-A sub-plan over tables that end keeps no state there. It stands in the text as the tables that it
-reads and the columns that it gives: in which order these tables are joined depends on how large
-they are, and may be another one the next time.
+A sub-plan over bounded tables has no state there. In the text it is represented by the tables that
+it reads and the columns that it returns, since the join order of these tables depends on their
+sizes and may differ next time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MESSAGE = re.compile(
 
 
 class _Lookup(Table):
-    """What a sub-plan without streams gives."""
+    """The result of a sub-plan without streams."""
 
     connector = "Spark"
 
@@ -35,7 +35,7 @@ class _Lookup(Table):
         names = sorted(node.table.name for node in walk(relation) if isinstance(node, Scan))
         types = ", ".join(type_spelling(field.type) for field in relation.fields)
         self.name = f"{', '.join(names)} ({types})"
-        # A table has columns, though nothing but the number of its rows may be asked for.
+        # A table needs columns, even if only the number of its rows is used.
         self.columns = tuple(TableColumn(field.name, field.type) for field in relation.fields) or (
             TableColumn("row", BOOLEAN),
         )
@@ -49,7 +49,7 @@ def state_text(
     scan: Callable[[Scan, tuple[int, ...]], str],
     order: Callable[[ImposeOrder, str], str],
 ) -> str:
-    """The text; `scan` and `order` say how tables and event times stand in it."""
+    """The text; `scan` and `order` return the text of a table and of an event time."""
 
     def scanned(node: Scan, read: tuple[int, ...]) -> str:
         if not isinstance(node.table, _Lookup):
@@ -63,13 +63,12 @@ def state_text(
 
 
 def without_messages(text: str) -> str:
-    """The text without the messages of errors that it may raise: no state depends on their
-    words."""
+    """The text without the messages of errors that it may raise, since no state depends on them."""
     return _MESSAGE.sub("raise_error()", text)
 
 
 def _without_lookups(relation: Relation) -> Relation:
-    """The relation with a table in the place of each sub-plan that has an end, the largest ones."""
+    """The relation with a table in place of each maximal bounded sub-plan."""
     if isinstance(relation, Scan):
         return relation
     if not relation.is_unbounded:

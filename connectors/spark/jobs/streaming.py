@@ -1,4 +1,4 @@
-"""A job over streams, on Spark: one streaming query, whose batches we commit."""
+"""A job over streams on Spark: one streaming query, whose batches Runnel commits."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ CHECKPOINT = "checkpoint"
 
 
 class StreamPlan(RuntimePlan):
-    """A query without an end."""
+    """An unbounded query."""
 
     def __init__(self, owner: SessionOwner, write: JobWrite) -> None:
         self._owner = owner
@@ -68,7 +68,7 @@ class StreamPlan(RuntimePlan):
                 and node.table.refresh_millis is not None
             ):
                 raise Unrenderable(
-                    f'"{node.table.name}", which is to be read again now and then,', node.position
+                    f'"{node.table.name}", which is to be read again at intervals,', node.position
                 )
         python_calls(relation)
         self.text = render_stream(relation, Rendering(SPARK), _preview, _preview_order)
@@ -95,17 +95,17 @@ class StreamPlan(RuntimePlan):
             raise
         return execution
 
-    def settle(self, owner: str, place: Path) -> None:
-        JobSink(self._owner.get(), self._write, owner, place).close()
+    def settle(self, owner: str, folder: Path) -> None:
+        JobSink(self._owner.get(), self._write, owner, folder).close()
 
-    def read_input(self, place: Path) -> ReadSoFar | None:
-        return read_so_far(self._write.relation, place / CHECKPOINT, written_batch(place))
+    def read_input(self, folder: Path) -> ReadSoFar | None:
+        return read_so_far(self._write.relation, folder / CHECKPOINT, written_batch(folder))
 
     def _frame(
         self, spark: Spark, evaluation: EvaluationContext, views: Views, stack: ExitStack
     ) -> Any:
         """The streaming DataFrame; the views that its text names are needed until the query has
-        begun."""
+        started."""
         register(spark, python_calls(self._write.relation))
         context = JobContext(0, evaluation, monotonic_ns)
 
@@ -142,8 +142,8 @@ class StreamPlan(RuntimePlan):
                         for name in frame.columns
                     ]
                     frame = frame.selectExpr(*names)
-                # Spark's watermarks are of whole milliseconds: a part of one would be cut off, and
-                # rows lost as late.
+                # Spark's watermarks are whole milliseconds: a fraction would be truncated, and rows
+                # lost as late.
                 return named(frame.withWatermark(column, f"{-(-node.lag // 1000)} milliseconds"))
 
         return spark.frame(
@@ -165,12 +165,12 @@ class StreamExecution(RuntimeExecution):
         self._lock = Lock()
         self._turn = Lock()
         """Held while a batch is written."""
-        self._seen: tuple[Any, ...] = ()
-        self._told = RuntimeProgress()
+        self._last_progress: tuple[Any, ...] = ()
+        self._progress = RuntimeProgress()
         self._began = Event()
 
     def begin(self, frame: Any) -> None:
-        """Starts it."""
+        """Starts the query."""
         logging.getLogger("py4j.clientserver").addFilter(NOT_TOLD)
         place = self._start.folder / CHECKPOINT
         with spark_errors():
@@ -182,7 +182,7 @@ class StreamExecution(RuntimeExecution):
         Thread(target=self._watch, name="runnel-spark-job", daemon=True).start()
 
     def give_up(self) -> None:
-        """It couldn't be begun."""
+        """Cleans up after a failed start."""
         self._is_asked = True
         self._stop_query()
         self._sink.close()
@@ -190,7 +190,7 @@ class StreamExecution(RuntimeExecution):
     def progress(self) -> RuntimeProgress:
         if not self._is_over:
             self._look()
-        return self._told
+        return self._progress
 
     def stop(self) -> None:
         with self._lock:
@@ -206,10 +206,10 @@ class StreamExecution(RuntimeExecution):
 
     @contextmanager
     def between_batches(self) -> Iterator[None]:
-        patience = current()
+        deadline = current()
         while not self._turn.acquire(timeout=0.1):
-            patience.check()
-            patience.check_time()
+            deadline.check()
+            deadline.check_time()
         try:
             yield
         finally:
@@ -219,7 +219,7 @@ class StreamExecution(RuntimeExecution):
         """Called by Spark with each batch, on a thread of its own; numbers are from 0 on."""
         with self._turn:
             if self._is_asked:
-                raise Told  # the next run begins with this batch
+                raise Told  # the next run starts with this batch
             self._write(frame, number)
 
     def _write(self, frame: Any, number: int) -> None:
@@ -227,14 +227,14 @@ class StreamExecution(RuntimeExecution):
         began = monotonic_ns()
         try:
             if number < self._sink.committed:
-                # Written by an execution that ended before Spark knew of it: the batch's state and
-                # watermark are Spark's still.
+                # Written by an execution that ended before Spark recorded it: Spark still needs the
+                # batch's state and watermark.
                 frame.write.format("noop").mode("append").save()
                 has_rows = True
             else:
                 has_rows = self._sink.write(number + 1, frame)
         except Exception as error:
-            # What Spark's own report of it says is about the callback.
+            # Spark's own report is about the callback.
             if self._failure is None and not self._is_cancelled:
                 found = spark_error(error)
                 self._failure = (
@@ -243,10 +243,12 @@ class StreamExecution(RuntimeExecution):
                     else internal(f"{type(found).__name__}: {found}")
                 )
             raise Told from None
-        told = self._told
+        progress = self._progress
         if has_rows:
             self._start.on_commit(
-                Commit(number + 1, monotonic_ns() - began, told.state_rows, told.state_bytes)
+                Commit(
+                    number + 1, monotonic_ns() - began, progress.state_rows, progress.state_bytes
+                )
             )
 
     def _watch(self) -> None:
@@ -276,7 +278,7 @@ class StreamExecution(RuntimeExecution):
             self._start.on_end()
 
     def _stop_between(self) -> None:
-        """Stops it when no batch is under way: a batch that is asked for meanwhile is refused."""
+        """Stops the query between two batches: a batch that starts in the meantime is refused."""
         with suppress(Exception):
             pause = Event()
             while self._query.isActive and self._query.status["isTriggerActive"]:
@@ -284,33 +286,32 @@ class StreamExecution(RuntimeExecution):
         self._stop_query()
 
     def _stop_query(self) -> None:
-        with suppress(
-            Exception
-        ):  # the session may be gone, or it has failed, which the watching thread hears
+        # The session may be gone, or the query has failed, which the watching thread reports.
+        with suppress(Exception):
             if self._query is not None:
                 self._query.stop()
 
     def _look(self) -> None:
-        """Takes in what Spark tells of its batches, each once."""
+        """Reads Spark's progress reports of its batches, each once."""
         try:
             query = self._query
             last = None if query is None else query.lastProgress
-            if last is None or _key(last) == self._seen:
+            if last is None or _key(last) == self._last_progress:
                 return
             with self._lock:
-                # Several may have come since: behind the last batch Spark tells of idle times.
+                # Several may be new: after the last batch Spark also reports idle times.
                 for found in query.recentProgress:
-                    if _key(found) > self._seen:
-                        self._seen = _key(found)
-                        before, self._told = self._told, self._added(found)
-                        self._check_time(self._told.late_rows - before.late_rows)
-        except Exception:  # numbers aren't worth a failure
+                    if _key(found) > self._last_progress:
+                        self._last_progress = _key(found)
+                        before, self._progress = self._progress, self._added(found)
+                        self._check_time(self._progress.late_rows - before.late_rows)
+        except Exception:  # missing counts are no reason to fail
             return
 
     def _check_time(self, late: int) -> None:
-        """Ends it where rows were late before there was a watermark. Under the lock."""
-        # Spark's begins at 1970, and what is before that is left out in silence.
-        if late and self._told.watermark is None and self._failure is None:
+        """Ends the query if rows were late before there was a watermark. Under the lock."""
+        # Spark's watermark starts at 1970, and earlier rows are silently dropped.
+        if late and self._progress.watermark is None and self._failure is None:
             self._failure = DataError(
                 f"{late} rows with event times before 1970 were left out: "
                 "Spark's watermark begins there",
@@ -319,13 +320,13 @@ class StreamExecution(RuntimeExecution):
             Thread(target=self._stop_query, name="runnel-spark-stop", daemon=True).start()
 
     def _added(self, found: Any) -> RuntimeProgress:
-        before, states = self._told, found.stateOperators
+        before, states = self._progress, found.stateOperators
         return RuntimeProgress(
             rows_in=before.rows_in + found.numInputRows,
             rows_out=self._sink.rows,
             late_rows=before.late_rows + sum(item.numRowsDroppedByWatermark for item in states),
             batches=before.batches
-            + ("addBatch" in found.durationMs),  # Spark tells of idle times, too
+            + ("addBatch" in found.durationMs),  # Spark reports idle times, too
             rows_per_second=found.processedRowsPerSecond,
             watermark=_microseconds(dict(found.eventTime).get("watermark")),
             state_rows=sum(item.numRowsTotal for item in states),
@@ -334,27 +335,29 @@ class StreamExecution(RuntimeExecution):
 
 
 def _key(progress: Any) -> tuple[Any, ...]:
-    """Grows from one to the next."""
+    """A key that increases from one progress report to the next."""
     return progress.batchId, progress.timestamp
 
 
 def _check_checkpoint(start: JobStart) -> None:
-    """OperationalError where Spark has forgotten batches that were written. It would count from
-    there again, and rows of new batches would be left out, as those of batches that come twice
-    are."""
+    """OperationalError if Spark's checkpoint lacks batches that were written.
+
+    Spark would use their numbers again, and rows of new batches would be skipped as repetitions.
+    """
     checkpoint, written = start.folder / CHECKPOINT, written_batch(start.folder)
     if (checkpoint / CHECKPOINT_ELSEWHERE).exists():
-        return  # that of Spark Connect is where its server can reach it
+        return  # the server of Spark Connect stores the checkpoint
     numbers = (int(item.name) for item in (checkpoint / "offsets").glob("*") if item.name.isdigit())
     begun = max(numbers, default=-1) + 1
     if begun < written:
         raise OperationalError(
-            f'job "{start.name}" can\'t go on: its checkpoint is gone, '
-            "or is older than what it has written",
+            f'job "{start.name}" can\'t resume: its checkpoint is gone, '
+            "or is older than the batches that were written",
             code=ErrorCode.GENERIC,
             detail=f"batch {written} was written, and {checkpoint} ends with batch {begun}",
             hint=(
-                "bring the folder back, or DROP JOB and create it anew, which begins from the start"
+                "restore the folder, or DROP JOB and create it again, which starts from the "
+                "beginning"
             ),
         )
 

@@ -1,8 +1,9 @@
-"""A session of Spark Connect: its driver is a server's, which takes plans and gives back Arrow.
+"""A session of Spark Connect: its driver is in a server, which accepts plans and returns Arrow
+data.
 
-There is no JVM here to be asked. What `Spark` does by way of it is done by what the protocol has: a
-clone of the session that the server makes, global temporary views to hand over what was analysed in
-one session to another, tags in the place of job groups.
+There is no JVM in this process. Operations that `Spark` performs through its JVM use the protocol
+instead: the server clones the session, global temporary views transfer analysed plans from one
+session to another, and tags replace job groups.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 15002
 RETRIES = 5
-"""How often a call is tried that doesn't reach the server: for some ten seconds."""
+"""The number of times that a call is tried if it does not reach the server: some ten seconds in
+total."""
 ASKING_SECONDS = 2.0
-"""So often, at most, is the server asked whether it still knows the session."""
+"""The minimum interval in seconds at which the server is asked whether it still has the session."""
 CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
 
 _PACKAGES = "a Spark Connect session needs packages that are not installed"
@@ -53,7 +55,7 @@ def started(url: str, settings: Mapping[str, str]) -> RemoteSpark:
     shown = spark_start.shown(url)
     try:
         with quiet():
-            # Before pyspark looks for them itself: it may end the program where one is missing.
+            # Before pyspark checks for them itself: it may end the program if one is missing.
             for package in ("pandas", "grpc", "grpc_status", "google.rpc.error_details_pb2"):
                 import_module(package)
             from pyspark.sql.connect.client import DefaultChannelBuilder
@@ -64,13 +66,16 @@ def started(url: str, settings: Mapping[str, str]) -> RemoteSpark:
         builder = DefaultChannelBuilder(url)
         endpoint = builder.endpoint
     except Exception:
-        # What pyspark says of it has the URL in it, and so its token.
+        # pyspark's message contains the URL, and thereby its token.
         raise ProgrammingError(
             f'"{shown}" is not the address of a Spark Connect server',
-            hint="write 'sc://host:15002', and its options behind a slash: 'sc://host:15002/;use_ssl=true;token=…'",
+            hint=(
+                "write 'sc://host:15002', and its options after a slash: "
+                "'sc://host:15002/;use_ssl=true;token=…'"
+            ),
         ) from None
     spark_start.check_reachable(shown, [endpoint], "Connect server")
-    # Not by way of SparkSession.builder: it would be the program's active session.
+    # Not through SparkSession.builder, which would make it the program's active session.
     session = SparkSession(connection=builder)
     try:
         with spark_errors():
@@ -81,7 +86,7 @@ def started(url: str, settings: Mapping[str, str]) -> RemoteSpark:
         with suppress(Exception):
             session.client.close()
         raise OperationalError(
-            f'the Spark Connect server at "{shown}" gives no session: '
+            f'the Spark Connect server at "{shown}" refuses a session: '
             f"{getattr(error, 'message', type(error).__name__)}",
             code=ErrorCode.CONNECTION_PROBLEM,
             detail=getattr(error, "detail", None),
@@ -99,14 +104,14 @@ def _policy() -> Any:
 
 
 class RemoteSpark(Spark):
-    """A session of Spark Connect, and our copy of it on the server."""
+    """A session of Spark Connect, and Runnel's clone of it on the server."""
 
     is_remote = True
 
     def __init__(self, session: Any) -> None:
         super().__init__(session)
         self._unused: deque[str] = deque()
-        """Views that no DataFrame needs any more."""
+        """Views that no DataFrame needs any longer."""
         self._asked = monotonic()
         self._is_lost = False
         self._global: str | None = None
@@ -117,11 +122,11 @@ class RemoteSpark(Spark):
             if self._is_stopped:
                 raise OperationalError(
                     "the Spark session of this connection was stopped, "
-                    "or its server knows it no more",
-                    # A job that would try again would find nothing else.
+                    "or its server has dropped it",
+                    # Retrying a job would not help.
                     code=ErrorCode.GENERIC,
                     hint=(
-                        "make a new session, open a new connection with it, and register its "
+                        "create a new session, open a new connection with it, and register its "
                         "DataFrames there"
                     ),
                 )
@@ -135,29 +140,29 @@ class RemoteSpark(Spark):
 
     def frame(self, text: str) -> Any:
         with spark_errors():
-            return self._kept(self.own.sql(text))
+            return self._analysed(self.own.sql(text))
 
     def selected(self, frame: Any, names: Sequence[str]) -> Any:
         return frame.select(*names)
 
     def brought(self, frame: Any) -> Any:
-        # What a DataFrame means is settled where it is analysed: in its own session. A view has the
-        # analysed plan.
+        # The names in a DataFrame are resolved in its own session, when it is analysed. The view
+        # has the analysed plan.
         name = f"runnel_frame_{uuid4().hex}"
         frame.createGlobalTempView(name)
         try:
-            return self._kept(self.own.table(f"{self.global_views}.{name}"))
+            return self._analysed(self.own.table(f"{self.global_views}.{name}"))
         finally:
             frame.sparkSession.catalog.dropGlobalTempView(name)
 
-    def _kept(self, frame: Any) -> Any:
-        """The DataFrame as it is analysed now: what its text names may go."""
+    def _analysed(self, frame: Any) -> Any:
+        """The DataFrame with its current analysed plan, so that names in its text may be dropped
+        later."""
         name = self.view(frame)
-        kept = self.own.table(name)
-        finalize(
-            kept._plan, self._unused.append, name
-        )  # dropped later: this may be called anywhere
-        return kept
+        analysed = self.own.table(name)
+        # The view is dropped later, since a finalizer may run at any point.
+        finalize(analysed._plan, self._unused.append, name)
+        return analysed
 
     def first_rows(self, frame: Any, count: int) -> Any:
         return frame.limit(min(count, 2**31 - 1))
@@ -198,8 +203,10 @@ class RemoteSpark(Spark):
         from pyspark.sql.connect import functions as f
         from pyspark.sql.connect.observation import Observation
 
-        seen = Observation()
-        return frame.observe(seen, f.count(f.lit(1)).alias("rows")), lambda: int(seen.get["rows"])
+        observation = Observation()
+        return frame.observe(observation, f.count(f.lit(1)).alias("rows")), lambda: int(
+            observation.get["rows"]
+        )
 
     def insert(self, frame: Any, table: str) -> None:
         from pyspark.sql.connect.functions import lit
@@ -219,10 +226,10 @@ class RemoteSpark(Spark):
         number, unit, rows = found.groups()
         return None if rows is None else int(float(rows)), int(float(number) * _UNITS[unit])
 
-    def checkpoint(self, place: Path) -> str:
+    def checkpoint(self, folder: Path) -> str:
         with spark_errors():
             root = self.own.conf.get(CHECKPOINTS, None)
-        return super().checkpoint(place) if root is None else _named_checkpoint(place, str(root))
+        return super().checkpoint(folder) if root is None else _named_checkpoint(folder, str(root))
 
     def start_stream(self, writer: Any, take: Callable[[Any, int], None]) -> Any:
         from runnel.connectors.spark.session.connect_stream import RemoteStream
@@ -232,7 +239,7 @@ class RemoteSpark(Spark):
     @contextmanager
     def group(self, name: str, description: str) -> Iterator[None]:
         own = self.own
-        own.addTag(name)  # of this thread alone
+        own.addTag(name)  # only for this thread
         try:
             yield
         finally:
@@ -256,12 +263,12 @@ class RemoteSpark(Spark):
         raise NotImplementedError("a session of Spark Connect has no SparkContext")
 
     @property
-    def place(self) -> str:
+    def description(self) -> str:
         return "sc://" + str(self.session.client._builder.endpoint)
 
     @property
     def is_gone(self) -> bool:
-        """Asks the server, now and then."""
+        """Whether the session has ended; asks the server at intervals of ASKING_SECONDS."""
         if not self._is_lost and monotonic() - self._asked > ASKING_SECONDS:
             try:
                 self.session.client.get_configs("spark.app.name")
@@ -273,7 +280,7 @@ class RemoteSpark(Spark):
 
     @property
     def _is_stopped(self) -> bool:
-        # pyspark closes a session that its server knows no more.
+        # pyspark closes a session that its server has dropped.
         return bool(self.session.is_stopped) or (
             self._own is not None and bool(self._own.is_stopped)
         )
@@ -281,15 +288,14 @@ class RemoteSpark(Spark):
     def is_same(self, session: Any) -> bool:
         return self.session is session or (
             self.session.session_id == session.session_id
-            and self.place == "sc://" + str(session.client._builder.endpoint)
+            and self.description == "sc://" + str(session.client._builder.endpoint)
         )
 
     def close(self) -> None:
         super().close()
         with self._lock:
-            own = (
-                self._own
-            )  # which stays, stopped: what comes too late must not have another one made
+            # The stopped clone is retained, so that a late call does not create another one.
+            own = self._own
         if own is not None:
             with suppress(Exception):  # the server may be gone
                 own.stop()
@@ -299,11 +305,11 @@ class RemoteSpark(Spark):
             self.session.stop()
 
 
-def _named_checkpoint(place: Path, root: str) -> str:
-    """The checkpoint of a folder of ours below a place that the server can reach: always the
-    same."""
-    kept = place / CHECKPOINT_ELSEWHERE
-    if not kept.exists():
-        place.mkdir(parents=True, exist_ok=True)
-        kept.write_text(f"{root.rstrip('/')}/runnel-{uuid4().hex}", "utf-8")
-    return kept.read_text("utf-8")
+def _named_checkpoint(folder: Path, root: str) -> str:
+    """The checkpoint for a local folder, below a path that the server can reach; always the same
+    for a folder."""
+    path_file = folder / CHECKPOINT_ELSEWHERE
+    if not path_file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        path_file.write_text(f"{root.rstrip('/')}/runnel-{uuid4().hex}", "utf-8")
+    return path_file.read_text("utf-8")

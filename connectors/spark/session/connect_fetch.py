@@ -1,5 +1,4 @@
-"""The rows of a DataFrame of Spark Connect as Arrow: the server sends partition after partition, in
-order."""
+"""The rows of a DataFrame of Spark Connect as Arrow: the server sends the partitions in order."""
 
 from __future__ import annotations
 
@@ -18,8 +17,10 @@ PLANNING_SECONDS = 5.0
 
 
 class RemoteFetch(Fetch):
-    """One thread takes what comes. Memory on our side is bounded by the batches that wait: the
-    thread stops, and with it what the server sends."""
+    """One thread receives the batches.
+
+    Memory on this side is bounded by the waiting batches: the thread stops, and so does the server.
+    """
 
     _done = 0
     _known = 0
@@ -34,7 +35,7 @@ class RemoteFetch(Fetch):
         with closing(self._batches()) as batches:
             for batch in batches:
                 if batch.num_rows and not self._put(share, [batch]):
-                    return  # closing has the server give up what is left
+                    return  # closing makes the server drop the remaining batches
         with self._changed:
             share.is_done = True
         self._wake()
@@ -45,8 +46,8 @@ class RemoteFetch(Fetch):
         client, plan = self._frame.sparkSession.client, self._frame._plan
         request = client._execute_plan_request_with_metadata()
         request.plan.CopyFrom(plan.to_proto(client))
-        told: Any = self._progressed
-        with Progress(handlers=[told], operation_id=request.operation_id) as progress:
+        progress_handler: Any = self._progressed
+        with Progress(handlers=[progress_handler], operation_id=request.operation_id) as progress:
             for item in client._execute_and_fetch_as_iterator(request, plan.observations, progress):
                 if isinstance(item, pa.RecordBatch):
                     yield item
@@ -57,18 +58,19 @@ class RemoteFetch(Fetch):
         self._done = max(self._done, sum(stage.num_completed_tasks for stage in stages))
 
     def _cancel(self) -> None:
-        """An interrupt that comes before the server knows of the query hits nothing, so it is
-        repeated. One that comes while it plans ends the query, but not the jobs that it is about to
-        have Spark run: it waits till they are heard of."""
+        """Interrupts the query, repeatedly.
+
+        An interrupt has no effect before the server has received the query, so it is repeated. An
+        interrupt during planning ends the query, but not the jobs that it is about to start, so the
+        first interrupt waits until tasks are known.
+        """
         if current_thread() in self._threads:
-            return  # it has failed, and there is no other
+            return  # the only thread, which has failed
         begun, pause = monotonic(), Event()
         while self._working and monotonic() < begun + CANCELLING_SECONDS:
             if not self._known and monotonic() < begun + PLANNING_SECONDS:
                 pause.wait(0.05)
                 continue
-            with suppress(
-                Exception
-            ):  # the session may be gone, and with it what was to be cancelled
+            with suppress(Exception):  # the session may be gone, and its queries with it
                 self._spark.cancel(self._group)
             pause.wait(0.2)

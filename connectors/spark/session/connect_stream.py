@@ -1,10 +1,10 @@
 """The batches of a streaming query of Spark Connect, in this process.
 
-There a function for batches runs beside the server, in another process, so it can't hand anything
-to us. What it can do is to name the batch's rows for all sessions of the server, and to wait: it is
-this function's name that we look for, query under that name what we want of the batch, and leave
-another name behind that says that we are done, or have failed. So a batch ends there when it has
-ended here, and a batch that fails here fails the query, as with a session of this process.
+With Spark Connect, the function for batches runs next to the server, in another process, so it
+cannot pass data to this one. It publishes the batch's rows as a global temporary view and waits. A
+thread of this process looks for that view, reads the batch through it, and then creates another
+view that says "done" or "failed". So a batch ends there when it has ended here, and a batch that
+fails here fails the query, as with a local session.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from uuid import uuid4
 
 from runnel.connectors.spark.session.session import Spark
 
-PATIENCE = 60.0
-"""Seconds without a sign of life of ours after which the function there gives up, and with it the
+RESPONSE_SECONDS = 60.0
+"""How many seconds the remote function waits for a response before it fails, and with it the
 query."""
 LOOKING_SECONDS = 0.05
 IDLE_SECONDS = 0.5
-"""How often to look for a batch: at first, and when there was none for a while."""
+"""The interval in seconds of looking for a batch: at first, and if there was none for a while."""
 STARTS = 4
 SLOW_WORKER = "Python worker failed to connect back"
-"""The server gives the worker for batches ten seconds to start, which may not do where the machine
-is busy."""
+"""Part of the error if the server's worker for batches does not start within ten seconds, as may
+happen on a busy machine."""
 
 logger = logging.getLogger("runnel.spark")
 
 
 class RemoteStream:
-    """A streaming query, as pyspark has it, with a thread that takes its batches."""
+    """A streaming query with pyspark's interface, and a thread that receives its batches."""
 
     def __init__(self, spark: Spark, take: Callable[[Any, int], None]) -> None:
         self._spark = spark
@@ -47,7 +47,7 @@ class RemoteStream:
 
     def start(self, writer: Any) -> RemoteStream:
         """Starts the query and the thread."""
-        writer = writer.foreachBatch(_offering(self._key, PATIENCE))
+        writer = writer.foreachBatch(_offering(self._key, RESPONSE_SECONDS))
         for attempt in range(1, STARTS + 1):
             try:
                 self._query = writer.start()
@@ -55,7 +55,7 @@ class RemoteStream:
             except Exception as error:
                 if attempt == STARTS or SLOW_WORKER not in str(error):
                     raise
-                logger.info("the worker for batches was too slow to start, which is tried again")
+                logger.info("the worker for batches was too slow to start; retrying")
         self._spark.began(self)
         self._server.start()
         return self
@@ -67,22 +67,22 @@ class RemoteStream:
 
     @property
     def status(self) -> Any:
-        """What the query does."""
+        """The status of the query."""
         return self._query.status
 
     @property
     def lastProgress(self) -> Any:  # noqa: N802 - pyspark's name
-        """What the query tells of its last batch."""
+        """The progress report of the query's last batch."""
         return self._query.lastProgress
 
     @property
     def recentProgress(self) -> Any:  # noqa: N802 - pyspark's name
-        """What the query tells of its last batches."""
+        """The progress reports of the query's last batches."""
         return self._query.recentProgress
 
     def awaitTermination(self) -> None:  # noqa: N802 - pyspark's name
-        """Waits for the end of the query, and of what we do with its last batch; raises why it
-        failed."""
+        """Waits for the end of the query and of the processing of its last batch; raises the
+        reason of a failure."""
         try:
             self._query.awaitTermination()
         finally:
@@ -93,12 +93,13 @@ class RemoteStream:
             self._forget()
 
     def close(self) -> None:
-        """Takes no more batches, as the session is about to go. From any thread; waits for
-        nothing."""
+        """Receives no further batches, since the session is about to close. From any thread;
+        does not wait."""
         self._over.set()
 
     def join(self, seconds: float) -> None:
-        """Has the query end, which leaves nothing on the server then, and waits so long for us."""
+        """Stops the query, which then leaves nothing on the server, and waits up to `seconds`
+        for the thread."""
         if not self._spark.is_gone:
             with suppress(Exception):  # it may have ended
                 self._query.stop()
@@ -106,8 +107,8 @@ class RemoteStream:
         self._forget()
 
     def _forget(self) -> None:
-        """Takes back the names that the function there has left behind, which is ended with its
-        query wherever it is."""
+        """Drops the views that the remote function has left: it is killed together with its
+        query."""
         with self._forgetting:
             if not self._is_forgotten and not self._spark.is_gone:
                 with suppress(Exception):  # the server may have ended just now
@@ -133,14 +134,12 @@ class RemoteStream:
             last, pause = number, LOOKING_SECONDS
             if not self._has_taken(number):
                 self._answer("failed")
-                return  # and with it the query
+                return  # the query fails, too
             self._answer("done")
 
     def _offered(self) -> int | None:
-        """The number of the batch that waits."""
-        with suppress(
-            Exception
-        ):  # if it is the query that has failed, whoever waits for its end is told so
+        """The number of the waiting batch; None if there is none."""
+        with suppress(Exception):  # `awaitTermination` reports a failure of the query
             tables = self._spark.own.catalog.listTables(self._spark.global_views, f"{self._key}*")  # type: ignore[attr-defined]
             numbers = [
                 item.name.rpartition("_")[2] for item in tables if item.name.startswith(self._key)
@@ -156,14 +155,14 @@ class RemoteStream:
             with self._spark.group(self._key, "a batch"):
                 self._take(frame, number)
         except Exception as error:
-            logger.debug("batch %d failed: %s", number, error)  # whoever takes it keeps why
+            logger.debug("batch %d failed: %s", number, error)  # `_take` stores the reason
             return False
         finally:
             ended.set()
         return True
 
     def _live(self, ended: Event) -> None:
-        while not ended.wait(PATIENCE / 6):
+        while not ended.wait(RESPONSE_SECONDS / 6):
             self._answer("alive")
 
     def _answer(self, what: str) -> None:
@@ -171,9 +170,9 @@ class RemoteStream:
             self._spark.own.range(0).createOrReplaceGlobalTempView(f"{self._key}_{what}")
 
 
-def _offering(key: str, patience: float) -> Callable[[Any, int], None]:
-    """The function for batches. It runs where Runnel needn't be installed, so it refers to nothing
-    of it."""
+def _offering(key: str, timeout: float) -> Callable[[Any, int], None]:
+    """The function for batches. It runs where Runnel may not be installed, so it does not refer
+    to it."""
 
     def offer(rows: Any, number: int) -> None:
         import time
@@ -182,14 +181,14 @@ def _offering(key: str, patience: float) -> Callable[[Any, int], None]:
         name = f"{key}_{number}"
         rows.createOrReplaceGlobalTempView(name)
         try:
-            until, pause = time.monotonic() + patience, 0.01
+            until, pause = time.monotonic() + timeout, 0.01
             while not catalog.dropGlobalTempView(f"{key}_done"):
                 if catalog.dropGlobalTempView(f"{key}_failed"):
-                    raise RuntimeError("the batch failed where its rows were taken")
+                    raise RuntimeError("the batch failed in the process that reads it")
                 if catalog.dropGlobalTempView(f"{key}_alive"):
-                    until = time.monotonic() + patience
+                    until = time.monotonic() + timeout
                 if time.monotonic() > until:
-                    raise RuntimeError("nobody takes the rows of the batch any more")
+                    raise RuntimeError("no process reads the rows of the batch any longer")
                 time.sleep(pause)
                 pause = min(pause * 1.3, 0.1)
         finally:

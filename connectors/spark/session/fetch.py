@@ -1,10 +1,9 @@
 """The rows of a Spark DataFrame as Arrow, partition by partition, while later partitions still run.
 
 Spark's executors write Arrow batches themselves, so no row passes through Python. A few threads run
-Spark jobs of one or more partitions each, and take the batches over an authenticated loopback
-socket that Spark opens for each job. How much waits on our side is bounded: a thread that is ahead
-of the reader stops, and takes on no further partition meanwhile. Closing has the job group
-cancelled.
+Spark jobs for one or more partitions each, and receive the batches over an authenticated loopback
+socket that Spark opens for each job. The number of waiting batches is bounded: a thread that is
+ahead of the reader stops, and starts no further partition. Closing cancels the job group.
 """
 
 from __future__ import annotations
@@ -26,28 +25,29 @@ from runnel.errors import Error, OperationalError
 logger = logging.getLogger("runnel.spark")
 
 MOST_THREADS = 16
-"""How many Spark jobs of one scan run at a time, at most."""
+"""The maximum number of concurrent Spark jobs of one scan."""
 WAITING_BATCHES = 16
-"""How many batches wait for the reader before the threads stop."""
+"""The number of batches that wait for the reader before the threads stop."""
 WAITING_BYTES = 64 << 20
-"""And of how many bytes: rows may be wide."""
+"""The number of waiting bytes before the threads stop, since rows may be wide."""
 HANDFUL_BATCHES = 8
 HANDFUL_BYTES = 2 << 20
-"""So much is handed over at a time: the reader isn't woken for less."""
+"""The batches and bytes that are passed on together: the reader is not woken for less."""
 SMALL_BYTES = 8 << 20
 QUICK_SECONDS = 0.5
 LARGEST_SHARE = 256
-"""Partitions that are small and quick are taken more at a time, up to so many: a job has a fixed
-cost."""
+"""The maximum number of partitions per job. Small and quick partitions are combined, since a job
+has a fixed cost."""
 FEW_PARTITIONS = 16
 FIRST_ROUNDS = 2
 SURELY_SMALL_BYTES = 4 << 20
-"""Of few partitions a job takes at first as many as keep Spark's cores busy so many times, if Spark
-thinks that each has no more bytes, which texts may belie."""
+"""If there are few partitions, and Spark estimates that each has at most SURELY_SMALL_BYTES
+bytes (an estimate that texts may exceed), a job gets at first FIRST_ROUNDS times as many
+partitions as Spark has cores."""
 
 
 class FetchingSpark(Protocol):
-    """A Spark session as a fetch knows it; see `Spark`."""
+    """The Spark session of a fetch; see `Spark`."""
 
     @property
     def context(self) -> Any: ...
@@ -61,7 +61,7 @@ class FetchingSpark(Protocol):
 
 
 class Share:
-    """Some partitions that one job computes, and their batches that nobody has taken yet."""
+    """Some partitions that one job computes, with the batches that were not read yet."""
 
     def __init__(self) -> None:
         self.batches: deque[pa.RecordBatch] = deque()
@@ -69,9 +69,12 @@ class Share:
 
 
 class Fetch:
-    """One run of one DataFrame, or of what makes it: then that is called by a thread of the run.
-    `is_ordered`: the batches come in the order of the partitions. Taken from by any number of
-    threads; `wakes` are called when there is something new."""
+    """One run of one DataFrame, or of a function that returns it and is called by a thread of the
+    run.
+
+    `is_ordered`: the batches come in the order of the partitions. Any number of threads may read;
+        the functions in `wakes` are called when there are new batches.
+    """
 
     def __init__(
         self, spark: FetchingSpark, frame: Any, is_ordered: bool, description: str
@@ -100,21 +103,21 @@ class Fetch:
 
     @property
     def group(self) -> str:
-        """By which name Spark runs it."""
+        """The name of its job group in Spark."""
         return self._group
 
     def add_reader(self) -> bool:
-        """One more will read, and call `close_reader` at the end. Whether it is the first."""
+        """Adds a reader, which must call `close_reader` at the end. True: it is the first."""
         self._readers += 1
         return self._readers == 1
 
     def tasks(self) -> tuple[int, int]:
-        """Tasks of Spark, done and known in all: the partitions, and those of the stages before
-        them that have begun."""
-        # Spark's tracker hears of a job some time after it was submitted, and lists stages again
+        """Tasks of Spark, finished and known: the partitions, and the tasks of preceding stages
+        that have begun."""
+        # Spark's tracker learns of a job some time after it was submitted, and lists stages again
         # that a later job skips.
         known, done, rows_done = self._partitions, 0, 0
-        with suppress(Exception):  # the session may be gone; whoever reads the rows is told so
+        with suppress(Exception):  # the session may be gone; reading the rows reports that
             tracker = self._spark.context.statusTracker()._jtracker
             jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(self._group)]
             stages = {number for job in jobs if job is not None for number in job.stageIds()}
@@ -128,7 +131,7 @@ class Fetch:
         return done + min(max(rows_done, self._computed), self._partitions), known
 
     def open(self, wake: Callable[[], None]) -> None:
-        """Begins with the first caller."""
+        """Adds a reader's wake function; the first caller starts the run."""
         with self._changed:
             self._wakes.append(wake)
             if self._threads or self._is_closed:
@@ -137,8 +140,8 @@ class Fetch:
             self._start(self._begin)
 
     def take(self) -> pa.RecordBatch | bool | None:
-        """The next batch; None if there is none now; False if there is none any more. Raises what
-        went wrong."""
+        """The next batch; None if there is none now; False if there are no further ones. Raises
+        an error of the run."""
         with self._changed:
             if self._error is not None:
                 raise self._error
@@ -152,8 +155,10 @@ class Fetch:
             return None if self._working else False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All of them, waited for: for the one reader that has a thread of its own. Ends early
-        where the run is closed."""
+        """All batches, with waiting: for a single reader that has a thread of its own.
+
+        Ends early if the run is closed.
+        """
         news = Event()
         self.add_reader()
         try:
@@ -163,7 +168,7 @@ class Fetch:
                 taken = self.take()
                 if isinstance(taken, pa.RecordBatch):
                     yield taken
-                elif taken is False or self._is_closed:  # Spark may take its time to end
+                elif taken is False or self._is_closed:  # Spark may take long to end
                     return
                 else:
                     news.wait()
@@ -171,7 +176,7 @@ class Fetch:
             self.close_reader()
 
     def close_reader(self) -> None:
-        """The last reader that goes ends the run."""
+        """Removes a reader; the last one ends the run."""
         with self._changed:
             self._readers -= 1
             if self._readers > 0:
@@ -179,8 +184,7 @@ class Fetch:
         self.close()
 
     def close(self) -> None:
-        """Has cancelled what still runs, and waits for nothing: Spark may take its time, and the
-        caller has work to do."""
+        """Cancels the run without waiting, since Spark may take long."""
         with self._changed:
             if self._is_closed:
                 return
@@ -196,7 +200,7 @@ class Fetch:
         self._wake()
 
     def join(self, seconds: float) -> None:
-        """After `close`: waits until nothing of the run is left, so long at most."""
+        """After `close`: waits up to `seconds` until the threads of the run have ended."""
         until = monotonic() + seconds
         threads = self._threads if self._canceller is None else [*self._threads, self._canceller]
         for thread in threads:
@@ -204,7 +208,7 @@ class Fetch:
                 thread.join(max(0.0, until - monotonic()))
 
     def _candidates(self) -> Iterator[Share]:
-        """The shares from which a batch may be taken now; finished ones are dropped."""
+        """The shares from which a batch may be read now; finished ones are dropped."""
         while self._shares and self._shares[0].is_done and not self._shares[0].batches:
             self._shares.popleft()
             self._changed.notify_all()
@@ -220,7 +224,8 @@ class Fetch:
         thread.start()
 
     def _guarded(self, run: Callable[..., None], *args: Any) -> None:
-        """Runs in a thread of its own, under the job group; the first failure is the scan's."""
+        """Runs in a thread of its own, in the job group; the first failure becomes the error of
+        the scan."""
         try:
             with spark_errors(), self._spark.group(self._group, self._description):
                 run(*args)
@@ -245,7 +250,7 @@ class Fetch:
         self._lead()
 
     def _lead(self) -> None:
-        """Plans the query and runs its shuffles; then works like the others that it starts."""
+        """Plans the query and runs its shuffles; then works like the threads that it starts."""
         java = self._frame._jdf
         batches = java.toArrowBatchRdd(java.queryExecution().executedPlan()).toJavaRDD()
         self._partitions = batches.getNumPartitions()
@@ -254,7 +259,7 @@ class Fetch:
         least = first = max(1, cores // MOST_THREADS)
         if cores < self._partitions <= FEW_PARTITIONS and self._is_small():
             first = FIRST_ROUNDS * cores
-        # One more than Spark has cores, so that none of them waits for the next job.
+        # One more than Spark has cores, so that no core waits for the next job.
         threads = max(1, min(MOST_THREADS, -(-self._partitions // first), cores + 1))
         with self._changed:
             self._least_size, self._share_size = least, first
@@ -267,9 +272,8 @@ class Fetch:
         return size is not None and size <= SURELY_SMALL_BYTES * self._partitions
 
     def _work(self, batches: Any, schema: pa.Schema) -> None:
-        self._spark.context.setLocalProperty(
-            "callSite.short", self._group
-        )  # the name of the stage that gives rows
+        # The name of the stage that returns rows.
+        self._spark.context.setLocalProperty("callSite.short", self._group)
         while (numbers := self._claim()) is not None:
             share, partitions = numbers
             began = monotonic()
@@ -306,7 +310,7 @@ class Fetch:
             yield pa.ipc.read_record_batch(pa.py_buffer(message), schema)
 
     def _put(self, share: Share, batches: Sequence[pa.RecordBatch]) -> bool:
-        """Hands batches over, waiting for room; False when nobody wants them any more."""
+        """Adds batches, after waiting for room. False: the run was closed or failed."""
         with self._changed:
             while self._is_full(share) and not self._is_closed and self._error is None:
                 self._changed.wait()
@@ -319,7 +323,8 @@ class Fetch:
         return True
 
     def _is_full(self, share: Share) -> bool:
-        """Whether the reader has enough; what it waits for, in order, is never kept from it."""
+        """Whether the reader has enough batches; the share whose turn it is, in order, is never
+        full while empty."""
         is_awaited = (
             self.is_ordered and not share.batches and share is next(self._candidates(), None)
         )
@@ -331,7 +336,7 @@ class Fetch:
             wake()
 
     def _cancel(self) -> None:
-        with suppress(Exception):  # the session may be gone, and with it what was to be cancelled
+        with suppress(Exception):  # the session may be gone, and its jobs with it
             self._spark.cancel(self._group)
 
 
@@ -357,8 +362,7 @@ def _handfuls(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch
 
 
 def _messages(served: Any) -> Iterator[bytes]:
-    """What Spark serves on a socket, message by message. OperationalError where the stream is cut
-    short."""
+    """The messages that Spark sends on a socket. OperationalError if the stream is truncated."""
     from pyspark.util import local_connect_and_auth
 
     stream, socket = local_connect_and_auth(served[0], served[1])
@@ -374,7 +378,7 @@ def _messages(served: Any) -> Iterator[bytes]:
                     "the rows of a Spark job were cut short", hint="look into Spark's log"
                 )
             yield message
-        served[2].getResult()  # raises what went wrong at the other end
+        served[2].getResult()  # raises an error of the sender
     finally:
         with suppress(OSError):
             stream.close()

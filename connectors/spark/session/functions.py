@@ -1,8 +1,9 @@
-"""The user's Python functions in Spark: registered with our session when a query first calls them.
+"""The user's Python functions in Spark: registered with Runnel's session when a query first calls
+them.
 
-Spark's Python workers get whole Arrow columns, as our own operators do, so a function behaves there
-as it does here. It must be one that can be pickled; on a cluster, Runnel must be installed where
-the executors are.
+Spark's Python workers pass whole Arrow columns, like Runnel's own operators, so a function behaves
+the same in Spark. It must be possible to pickle the function; on a cluster, Runnel must be
+installed on the executors.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ from runnel.rendering.spark.python import python_name
 
 
 def python_calls(relation: Relation) -> list[PythonCall]:
-    """The calls in a sub-plan. Unrenderable where one stands in a branch: Spark would call it for
-    all rows, also for those that don't take the branch."""
+    """The calls in a sub-plan.
+
+    Unrenderable for a call in a branch: Spark would call it for all rows, also for rows that do not
+    take the branch.
+    """
     calls = []
     for node in walk(relation):
         for expression in node.own_expressions:
@@ -42,7 +46,7 @@ def _is_branching(expression: Expression) -> bool:
 
 
 def register(spark: Spark, calls: Iterable[PythonCall]) -> None:
-    """Makes the functions known to our session."""
+    """Registers the functions with Runnel's session."""
     for call in calls:
         spark.register_function(python_name(call.function), partial(_made, call))
 
@@ -52,7 +56,7 @@ def _made(call: PythonCall) -> tuple[Callable[..., Any], str]:
 
 
 def _runner(call: PythonCall) -> Callable[..., Any]:
-    """What a worker runs. Everything it needs travels with it."""
+    """The function that a worker runs, with everything that it needs."""
     bare = replace(call, arguments=(), position=None)
     mark = ERROR_MARK
 
@@ -68,7 +72,7 @@ def _runner(call: PythonCall) -> Callable[..., Any]:
         try:
             return called(bare, own, len(own[0]))
         except Error as error:
-            told = error.message if error.detail is None else f"{error.message}: {error.detail}"
-            raise RuntimeError(mark + " ".join(told.split())) from None
+            reason = error.message if error.detail is None else f"{error.message}: {error.detail}"
+            raise RuntimeError(mark + " ".join(reason.split())) from None
 
     return run

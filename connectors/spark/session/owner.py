@@ -1,5 +1,5 @@
-"""Which Spark session a connection has: given to it, brought by a registered DataFrame, or started
-on first need."""
+"""The Spark session of a connection: passed to it, adopted from a registered DataFrame, or
+started on first use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runnel.errors import ErrorCode, InterfaceError, OperationalError, Programmi
 
 
 class SessionOwner:
-    """Which session a connection has. Asking for it starts it, nothing else does."""
+    """The session of a connection. Only `get` starts it."""
 
     def __init__(self) -> None:
         self._lock = PatientLock("the start of Spark")
@@ -27,27 +27,33 @@ class SessionOwner:
         self._may_start = True
         self._origin = here()
 
-    def use(self, given: Any) -> None:
-        """What `connect(spark=…)` was given: a session, or where one is started when Spark is first
-        needed: a master URL, or settings of Spark's; False: none is started."""
-        if given is False:
+    def use(self, target: Any) -> None:
+        """Adopts the argument of `connect(spark=…)`.
+
+        It is a session; or a master URL or settings of Spark, with which a session is started when
+        it is needed; or False: no session is started.
+        """
+        if target is False:
             self._may_start = False
             return
-        if isinstance(given, str | Mapping):
-            self._master, self._settings = spark_start.read_given(given)
+        if isinstance(target, str | Mapping):
+            self._master, self._settings = spark_start.read_given(target)
             return
-        self.adopt(given, "connect(spark=…)")
+        self.adopt(target, "connect(spark=…)")
 
     def adopt(self, session: Any, what: str) -> Spark:
-        """Makes `session` the connection's, or checks that it is; `what` brought it."""
+        """Makes `session` the connection's session, or checks that it is; `what` names its
+        origin in errors."""
         _check_session(session, what)
         with self._lock:
             self._check_open()
             if self._spark is None:
                 spark = _spark_of(session)
-                if self._master is not None and spark.place != spark_start.shown(self._master):
+                if self._master is not None and spark.description != spark_start.shown(
+                    self._master
+                ):
                     raise ProgrammingError(
-                        f'{what} belongs to a Spark session on "{spark.place}", '
+                        f'{what} belongs to a Spark session on "{spark.description}", '
                         "but this connection was "
                         f'opened with spark="{spark_start.shown(self._master)}"',
                         hint="open the connection with that session: runnel.connect(spark=session)",
@@ -57,7 +63,7 @@ class SessionOwner:
                 raise ProgrammingError(
                     f"{what} belongs to another Spark session than the one that this connection "
                     "has",
-                    detail=f"it has one on {self._spark.place}",
+                    detail=f"it has one on {self._spark.description}",
                     hint=(
                         "make all DataFrames with one session, "
                         "or open a second connection for the other"
@@ -66,20 +72,20 @@ class SessionOwner:
             return self._spark
 
     def get(self) -> Spark:
-        """The connection's session, started if need be: anew where one that we started has
-        ended."""
+        """The connection's session, started if necessary; started again if a session of Runnel's
+        has ended."""
         with self._lock:
             self._check_open()
             if self._spark is not None and self._is_acquired and self._spark.is_gone:
                 ended, self._spark = self._spark, None
-                with suppress(Exception):  # whatever it says, it is gone
+                with suppress(Exception):  # it has ended in any case
                     ended.stop()
             if self._spark is None and not self._may_start:
                 raise ProgrammingError(
                     "Spark may not be started here",
                     code=ErrorCode.NOT_ALLOWED,
                     hint=(
-                        "the owner says which one: runnel serve … --spark URL, or connect(spark=…)"
+                        "the owner configures one: runnel serve … --spark URL, or connect(spark=…)"
                     ),
                 )
             if self._spark is None:
@@ -94,18 +100,18 @@ class SessionOwner:
 
     @property
     def is_remote(self) -> bool:
-        """Whether its session is, or will be, one of Spark Connect."""
+        """Whether its session is, or will be, a session of Spark Connect."""
         spark = self._spark
         return spark_start.is_remote(self._master) if spark is None else spark.is_remote
 
     @property
     def running(self) -> Spark | None:
-        """The session, if there is one by now."""
+        """The session, if there is one already."""
         return self._spark
 
     def close(self) -> None:
-        """Ends what runs on the session, and the session too if it was started for this connection
-        alone."""
+        """Ends the queries on the session, and the session too if it was started for this
+        connection alone."""
         with self._lock:
             self._is_closed = True
             spark, self._spark = self._spark, None
@@ -126,13 +132,13 @@ def session_of(frame: Any) -> Any:
 
 
 def is_connect(session: Any) -> bool:
-    """Whether that is a session of Spark Connect."""
+    """Whether it is a session of Spark Connect."""
     return "connect" in type(session).__module__.split(".")
 
 
 def _spark_of(session: Any) -> Spark:
     if is_connect(session):
-        # Loaded on first use: few have a server.
+        # Loaded on first use, since few connections use a server.
         from runnel.connectors.spark.session.connect_client import RemoteSpark
 
         return RemoteSpark(session)
@@ -143,7 +149,7 @@ def _check_session(session: Any, what: str) -> None:
     module = type(session).__module__
     if not (module.startswith("pyspark.sql") and type(session).__name__ == "SparkSession"):
         raise InterfaceError(
-            f"{what} takes a SparkSession or a master URL, not a value of class "
+            f"{what} accepts a SparkSession or a master URL, not a value of class "
             f"{type(session).__name__}",
             hint="write connect(spark='local[4]') or connect(spark=session)",
         )
@@ -151,7 +157,7 @@ def _check_session(session: Any, what: str) -> None:
         raise OperationalError(
             f"the Spark session of {what} is stopped",
             code=ErrorCode.CONNECTION_PROBLEM,
-            hint="make a new one",
+            hint="create a new one",
         )
 
 

@@ -1,8 +1,8 @@
-"""A Spark session and the copy of it in which we work.
+"""A Spark session, and the clone of it that Runnel uses.
 
-What we run goes through a copy of that session (same catalog, same cached data, settings of its
-own), in which the same SQL always means the same: ANSI errors, UTC, names without regard to case.
-The session itself is left as it is.
+Runnel's queries run in a clone of the session (same catalog, same cached data, settings of its
+own), in which the same SQL always has the same semantics: ANSI errors, UTC, names without regard to
+case. The session itself is not changed.
 """
 
 from __future__ import annotations
@@ -44,34 +44,34 @@ OWN_SETTINGS = {
     "spark.sql.variable.substitute": "false",
 }
 CHECKED_HERE = {"spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false"}
-"""What a checkpoint must have that is within our reach is looked at before a job is started; and a
-process that ends while the first batch is being noted leaves a file there, over which Spark would
-refuse to begin."""
+"""Runnel checks a reachable checkpoint before it starts a job. A process that ends while the
+first batch is being recorded leaves a file there, because of which Spark would refuse to start."""
 
 
 CHECKPOINT_ELSEWHERE = "checkpoint.txt"
-"""The file in a checkpoint's folder that names the place where a Spark Connect server keeps it."""
+"""The file in a checkpoint's folder with the path where a Spark Connect server stores the
+checkpoint."""
 MOST_SEQUENCES = 1024
 CLOSING_SECONDS = 10.0
-"""How long a connection that closes waits for what it has cancelled."""
+"""How many seconds a connection that closes waits for the operations that it has cancelled."""
 
 
 class Running(Protocol):
-    """Something that uses the session and ends when told so."""
+    """An operation that uses the session and can be ended."""
 
     def close(self) -> None:
-        """Has it cancelled; waits for nothing."""
+        """Cancels it, without waiting."""
 
     def join(self, seconds: float) -> None:
-        """After `close`: waits until its threads have ended, so long at most."""
+        """After `close`: waits up to `seconds` until its threads have ended."""
 
 
 class Spark:
-    """A session that runs, and our copy of it. Safe for threads."""
+    """A running session, and Runnel's clone of it. Safe for threads."""
 
     is_remote = False
-    """Whether it is a session of Spark Connect: its driver is another process, perhaps on another
-    machine."""
+    """Whether it is a session of Spark Connect: its driver is another process, possibly on
+    another machine."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
@@ -85,7 +85,7 @@ class Spark:
 
     @property
     def own(self) -> Any:
-        """Our copy of the session."""
+        """Runnel's clone of the session."""
         with self._lock:
             if self._own is None:
                 self._check_alive()
@@ -93,8 +93,7 @@ class Spark:
             return self._own
 
     def frame(self, text: str) -> Any:
-        """The DataFrame of a query in our session. What Spark finds wrong with it is one of our
-        errors."""
+        """The DataFrame of a query in Runnel's clone; errors of Spark are converted."""
         self._check_alive()
         with spark_errors():
             own = self.own
@@ -102,13 +101,13 @@ class Spark:
 
     def selected(self, frame: Any, names: Sequence[str]) -> Any:
         """Some columns of a DataFrame, by their names; at least one."""
-        # Not by its own select, which asks Java several times for each name.
+        # Not by its own `select`, which calls Java several times for each name.
         return _frame(
             frame.sparkSession, frame._jdf.select(names[0], self._sequence(tuple(names[1:])))
         )
 
     def _sequence(self, names: tuple[str, ...]) -> Any:
-        """A sequence of Scala's, kept: scans ask for few different ones."""
+        """A Scala sequence, cached: scans use few different ones."""
         found = self._sequences.get(names)
         if found is None:
             if len(self._sequences) >= MOST_SEQUENCES:
@@ -117,7 +116,7 @@ class Spark:
         return found
 
     def brought(self, frame: Any) -> Any:
-        """The same DataFrame in our session."""
+        """The same DataFrame in Runnel's clone."""
         return self._of_plan(frame._jdf.logicalPlan())
 
     def _of_plan(self, plan: Any) -> Any:
@@ -126,15 +125,17 @@ class Spark:
         return _frame(own, dataset.ofRows(own._jsparkSession, plan))
 
     def first_rows(self, frame: Any, count: int) -> Any:
-        """A DataFrame of our session cut to `count` rows *in each partition*: whoever reads it
-        stops when he has enough, so that Spark needn't run them all, as its own LIMIT would."""
-        # Spark's LIMIT is a GlobalLimit over a LocalLimit: the latter is what counts within a
-        # partition.
+        """A DataFrame of Runnel's clone limited to `count` rows *in each partition*.
+
+        The reader stops when it has enough, so that Spark need not run all partitions, as its own
+        LIMIT would.
+        """
+        # Spark's LIMIT is a GlobalLimit over a LocalLimit; the LocalLimit limits each partition.
         return self._of_plan(frame.limit(min(count, 2**31 - 1))._jdf.logicalPlan().child())
 
     def made(self, table: pa.Table, types: Sequence[SqlType]) -> Any:
-        """A DataFrame of our session with the rows of a table, whose columns are of these canonical
-        types: c0, c1…."""
+        """A DataFrame of Runnel's clone with the rows of a table, whose columns have these
+        canonical types: c0, c1…."""
         from pyspark.sql.types import StructType
 
         columns = [
@@ -149,7 +150,7 @@ class Spark:
             )
 
     def view(self, frame: Any) -> str:
-        """Names a DataFrame of our session, for queries in it."""
+        """Creates a view of a DataFrame of Runnel's clone, for queries in it."""
         name = f"runnel_view_{next(self._names)}"
         frame._jdf.createOrReplaceTempView(name)
         return name
@@ -161,8 +162,10 @@ class Spark:
     def register_function(
         self, name: str, make: Callable[[], tuple[Callable[..., Any], str]]
     ) -> None:
-        """Makes a function of Arrow columns known to our session, once: what runs, and Spark's name
-        of its type."""
+        """Registers a function of Arrow columns with Runnel's clone, once.
+
+        `make` returns the function, and Spark's name of its type.
+        """
         with self._lock:
             if name not in self._known:
                 with spark_errors(), quiet():
@@ -174,22 +177,25 @@ class Spark:
         self.own.udf.register(name, functions.arrow_udf(run, result, functions.ArrowUDFType.SCALAR))
 
     def fetch(self, frame: Any, is_ordered: bool, description: str) -> Fetch:
-        """A run of a DataFrame of our session, not begun yet."""
+        """A run of a DataFrame of Runnel's clone, not started yet."""
         from runnel.connectors.spark.session.fetch import Fetch
 
         return Fetch(self, frame, is_ordered, description)
 
     def counted(self, frame: Any) -> tuple[Any, Callable[[], int]]:
-        """The DataFrame, and how many rows it had when it was written."""
+        """The DataFrame, and a function that returns the number of rows that it had when it was
+        written."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
-        seen = Observation()
-        return frame.observe(seen, f.count(f.lit(1)).alias("rows")), lambda: int(seen.get["rows"])
+        observation = Observation()
+        return frame.observe(observation, f.count(f.lit(1)).alias("rows")), lambda: int(
+            observation.get["rows"]
+        )
 
     def insert(self, frame: Any, table: str) -> None:
         """Appends to a table of the catalog, by the names of the columns."""
-        # In the DataFrame's own session: the batches of a streaming query have one each.
+        # In the DataFrame's own session: each batch of a streaming query has its own.
         view, session = f"runnel_rows_{uuid4().hex}", frame.sparkSession
         frame.createOrReplaceTempView(view)
         try:
@@ -201,37 +207,39 @@ class Spark:
             session.catalog.dropTempView(view)
 
     def statistics(self, frame: Any) -> tuple[int | None, int | None]:
-        """How many rows Spark thinks a DataFrame has, and how many bytes, as far as it says."""
+        """Spark's estimates of the rows and the bytes of a DataFrame; None if it has none."""
         found = frame._jdf.queryExecution().optimizedPlan().stats()
         rows = int(str(found.rowCount().get())) if found.rowCount().isDefined() else None
-        return rows, int(str(found.sizeInBytes()))  # py4j makes a Python number of some of Scala's
+        return rows, int(str(found.sizeInBytes()))  # py4j converts some of Scala's numbers only
 
-    def checkpoint(self, place: Path) -> str:
-        """Where a streaming query whose folder is `place` keeps its state, as Spark names it."""
-        return place.resolve().as_uri()
+    def checkpoint(self, folder: Path) -> str:
+        """The path, for Spark, at which a streaming query with the folder `folder` stores its
+        state."""
+        return folder.resolve().as_uri()
 
     def start_stream(self, writer: Any, take: Callable[[Any, int], None]) -> Any:
-        """Starts a streaming query that gives its batches to `take`, one after the other, on a
+        """Starts a streaming query that passes its batches to `take`, one after the other, on a
         thread of its own."""
         return writer.foreachBatch(take).start()
 
     def name(self, kind: str) -> str:
-        """A name that is used once: Spark remembers which it was told to cancel, also what is to
-        come by them."""
+        """A unique name: Spark remembers cancelled names, and cancels later jobs with them."""
         return f"runnel-{kind}-{uuid4().hex}"
 
     @contextmanager
     def group(self, name: str, description: str) -> Iterator[None]:
-        """What this thread has Spark run inside can be cancelled by the name."""
+        """Spark jobs that this thread starts inside can be cancelled by the name."""
         self.context.setJobGroup(name, description, interruptOnCancel=True)
         yield
 
     def computed(self, batches: Any, partitions: Sequence[int]) -> Any:
-        """Runs a job that computes these partitions of an RDD of bytes, and waits for it. Returns
-        where its rows are served: port, secret, and the server."""
+        """Runs a job that computes these partitions of an RDD of bytes, and waits for it.
+
+        Returns where its rows are served: port, secret, and the server.
+        """
         return self._run_job(self._java_context, batches, list(partitions))
 
-    # Kept, as py4j asks Java again each time it is given a name.
+    # Cached, since py4j calls Java again for each access to a name.
     @cached_property
     def _run_job(self) -> Any:
         return self.context._jvm.PythonRDD.runJob
@@ -241,11 +249,11 @@ class Spark:
         return self.context._jsc.sc()
 
     def cancel(self, group: str) -> None:
-        """Ends what runs by that name, and what is still to come."""
+        """Cancels current and future jobs with that name."""
         self.context._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
     def rows_read(self, group: str) -> int:
-        """Rows that Spark's stages by that name have read so far; 0 where it doesn't tell."""
+        """The rows that Spark's stages with that name have read so far; 0 if unknown."""
         tracker, store = self.context.statusTracker(), self.context._jsc.sc().statusStore()
         stages: set[int] = set()
         for job in tracker.getJobIdsForGroup(group):
@@ -253,7 +261,7 @@ class Spark:
             stages.update(() if info is None else info.stageIds)
         rows = 0
         for stage in stages:
-            with suppress(Exception):  # one that was skipped has no attempt
+            with suppress(Exception):  # a skipped stage has no attempt
                 rows += int(store.lastStageAttempt(stage).inputRecords())
         return rows
 
@@ -262,23 +270,23 @@ class Spark:
         return self.session.sparkContext
 
     @property
-    def place(self) -> str:
-        """Where it runs, in words."""
+    def description(self) -> str:
+        """The master URL of the session."""
         return str(self.context.master)
 
     @property
     def is_gone(self) -> bool:
-        """Whether it was stopped, or its process has ended. Asks nobody."""
+        """Whether it was stopped, or its process has ended. Calls nothing in Java."""
         return self.context._jsc is None or spark_start.has_ended(self.context)
 
     def is_same(self, session: Any) -> bool:
-        """Whether that is the session."""
+        """Whether `session` is this session."""
         return self.session is session or bool(
             self.session._jsparkSession.equals(session._jsparkSession)
         )
 
     def stop(self) -> None:
-        """Gives back a session that was started for us."""
+        """Releases a session that Runnel started."""
         spark_start.release(self.session)
 
     def began(self, running: Running) -> None:
@@ -290,7 +298,7 @@ class Spark:
             self._running.discard(running)
 
     def close(self) -> None:
-        """Ends what runs; the session goes on. The copy is gone."""
+        """Ends the queries; the session continues. The clone is not used afterwards."""
         with self._lock:
             running = list(self._running)
         for item in running:
@@ -308,10 +316,10 @@ class Spark:
             )
             raise OperationalError(
                 f"the Spark session of this connection {how}",
-                # A job that would try again would find nothing else.
+                # Retrying a job would not help.
                 code=ErrorCode.GENERIC,
                 hint=(
-                    "make a new session, open a new connection with it, and register its "
+                    "create a new session, open a new connection with it, and register its "
                     "DataFrames there"
                 ),
             )

@@ -1,9 +1,8 @@
-"""Starting Spark in this process, once for all connections that need it, and stopping it after the
-last of them.
+"""Starts Spark in this process, once for all connections that need it, and stops it after the last.
 
-Spark has one context per process. A context that the program made itself is used as it is, and
-never stopped. One that we started is shared by the connections that asked for it, and stopped when
-the last of them closes.
+Spark has one context per process. A context that the program created is used as it is, and never
+stopped. A context that Runnel started is shared by the connections that requested it, and stopped
+when the last of them closes.
 """
 
 from __future__ import annotations
@@ -33,42 +32,41 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # On a small heap and few processors faster than what Java takes by itself; an executor has its
-    # own options.
+    # Faster on a small heap and few processors than Java's defaults; an executor has its own
+    # options.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xshare:auto",
 }
 _LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-"""Nothing of a local Spark is to be seen from outside."""
+"""Keeps a local Spark from being reachable from other machines."""
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 REACHING_SECONDS = 10.0
-"""How long a master or server has to take a connection."""
+"""How many seconds a master or server has to accept a connection."""
 
 _lock = SharedLock("the start of Spark")
 _ours: dict[Any, int] = {}
-"""The contexts that we started, with the number of connections that use each."""
+"""The contexts that Runnel started, with the number of connections that use each."""
 
 
 class _Inheritance:
-    """The context that this process has from the one that it was forked from: what talks to that's
-    Java through the same sockets would be in its way."""
+    """The context that a forked process inherits. Using its sockets would disturb the parent's
+    Java process."""
 
     def __init__(self) -> None:
         self.context: Any = None
         watch(self)
 
     def leave(self) -> None:
-        known = getattr(
-            sys.modules.get("pyspark"), "SparkContext", None
-        )  # pyspark may be half imported
+        # pyspark may be half imported.
+        known = getattr(sys.modules.get("pyspark"), "SparkContext", None)
         self.context = None if known is None else known._active_spark_context
         pin(self.context)
         for context in _ours:
             pin(context)
             process = getattr(context._gateway, "proc", None)
             if process is not None and process.stdin is not None:
-                # Java ends when nobody has the other end of this pipe: it is to end with the
+                # Java ends when no process has the other end of this pipe; it should end with the
                 # parent.
                 process.stdin.close()
         _ours.clear()
@@ -79,15 +77,15 @@ _inherited = _Inheritance()
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Leaves out pyspark's warnings, such as those on the version of pandas, through which nothing
-    goes here."""
+    """Suppresses pyspark's warnings, for instance about the version of pandas, which Runnel does
+    not use."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def require_pyspark() -> Any:
-    """The package pyspark; InterfaceError where it isn't installed."""
+    """The package pyspark; InterfaceError if it is not installed."""
     try:
         with quiet():
             return import_module("pyspark")
@@ -100,8 +98,10 @@ def require_pyspark() -> Any:
 
 
 def acquire(master: str | None, settings: Mapping[str, str] = _NOTHING) -> Any:
-    """The session of this process's Spark, started if there is none; `release` gives it back.
-    OperationalError where the one that runs has another master than `master`, or other settings."""
+    """The session of this process's Spark, started if there is none; `release` releases it.
+
+    OperationalError if the running Spark has another master than `master`, or other settings.
+    """
     with _lock:
         pyspark = require_pyspark()
         context = pyspark.SparkContext._active_spark_context
@@ -123,23 +123,23 @@ def acquire(master: str | None, settings: Mapping[str, str] = _NOTHING) -> Any:
 
 
 def has_ended(context: Any) -> bool:
-    """Whether the Java process of a context is no more."""
+    """Whether the Java process of a context has ended."""
     process = getattr(context._gateway, "proc", None)
     return process is not None and process.poll() is not None
 
 
 def _forget(pyspark: Any, context: Any) -> None:
-    """Takes what is left in this process of a Java process that has ended for what it is: pyspark
-    would go on asking it."""
+    """Resets pyspark's state about a Java process that has ended, since pyspark would continue
+    to call it."""
     _ours.pop(context, None)
-    with quiet(), suppress(Exception):  # there is nobody to be told
+    with quiet(), suppress(Exception):  # the other end is gone
         context._gateway.shutdown()
     context._gateway = context._jvm = context._jsc = None
     _disown(pyspark)
 
 
 def _disown(pyspark: Any) -> None:
-    """Has pyspark start a Java process of its own the next time."""
+    """Makes pyspark start a new Java process next time."""
     import_module("pyspark.sql").SparkSession._instantiatedSession = None
     pyspark.SparkContext._gateway = pyspark.SparkContext._jvm = (
         pyspark.SparkContext._active_spark_context
@@ -147,17 +147,17 @@ def _disown(pyspark: Any) -> None:
 
 
 def _check_fits(context: Any, master: str | None, settings: Mapping[str, str]) -> None:
-    """OperationalError where the context isn't what is wanted."""
-    hint = "stop that session first, or hand it over: runnel.connect(spark=session)"
+    """OperationalError if the context has another master or other settings."""
+    hint = "stop that session first, or pass it: runnel.connect(spark=session)"
     if master is not None and context.master != master:
         raise OperationalError(
             f'Spark can\'t be started on "{master}": '
             f'this process runs one on "{context.master}" already',
             hint=hint,
         )
-    there = context.getConf()
+    conf = context.getConf()
     for name, value in settings.items():
-        if there.get(name) != value:
+        if conf.get(name) != value:
             raise OperationalError(
                 f"Spark can't be started with the setting {name}: "
                 "this process runs one without it already",
@@ -166,7 +166,7 @@ def _check_fits(context: Any, master: str | None, settings: Mapping[str, str]) -
 
 
 def release(session: Any) -> None:
-    """Gives back what `acquire` gave; the last one out stops what we started."""
+    """Releases a session of `acquire`; the last release stops a session that Runnel started."""
     with _lock:
         context = session.sparkContext
         if context not in _ours:
@@ -178,12 +178,12 @@ def release(session: Any) -> None:
                 session.stop()
 
 
-def read_given(given: str | Mapping[str, Any]) -> tuple[str, Mapping[str, str]]:
-    """The master URL, or the address of a Spark Connect server, and Spark's settings, as
-    `connect(spark=…)` was given them."""
-    if isinstance(given, str):
-        return check_master(given), _NOTHING
-    settings = {str(name): _text(value) for name, value in given.items()}
+def read_given(target: str | Mapping[str, Any]) -> tuple[str, Mapping[str, str]]:
+    """The master URL (or the address of a Spark Connect server) and Spark's settings, from the
+    argument of `connect(spark=…)`."""
+    if isinstance(target, str):
+        return check_master(target), _NOTHING
+    settings = {str(name): _text(value) for name, value in target.items()}
     master = (
         settings.pop("spark.remote", None) or settings.pop("spark.master", None) or DEFAULT_MASTER
     )
@@ -203,29 +203,32 @@ def _text(value: Any) -> str:
 
 
 def check_master(text: str) -> str:
-    """A master URL as the user gave it; ProgrammingError for what can't be one."""
+    """A master URL of the user; ProgrammingError if it is invalid."""
     if text in ("local", "yarn") or text.startswith(
         ("local[", "local-cluster[", "spark://", "k8s://", "sc://")
     ):
         return text
     raise ProgrammingError(
         f'"{text}" is not the master URL of a Spark',
-        hint="write 'local[4]', 'spark://host:7077', 'yarn', 'k8s://…' or, for Spark Connect, 'sc://host:15002'",
+        hint=(
+            "write 'local[4]', 'spark://host:7077', 'yarn', 'k8s://…' or, for Spark Connect, "
+            "'sc://host:15002'"
+        ),
     )
 
 
 def is_remote(master: str | None) -> bool:
-    """Whether that is the address of a Spark Connect server."""
+    """Whether it is the address of a Spark Connect server."""
     return master is not None and master.startswith("sc://")
 
 
 def shown(master: str) -> str:
-    """A master URL as messages show it: what follows the address may be secret."""
+    """A master URL for messages: the options after the address may be secret."""
     return master.partition(";")[0].rstrip("/") if is_remote(master) else master
 
 
 def _start(pyspark: Any, master: str, settings: Mapping[str, str]) -> Any:
-    """A new context, in a Java process of its own unless this process has one from before."""
+    """A new context, in a new Java process unless this process already has one."""
     java = _java()
     if master.startswith("spark://"):
         check_reachable(master, master.removeprefix("spark://").split(","), "master")
@@ -233,17 +236,17 @@ def _start(pyspark: Any, master: str, settings: Mapping[str, str]) -> Any:
     if master.startswith("local"):
         conf.setAll(list(_LOCAL_SETTINGS.items()))
     conf.setAll(list(settings.items()))
-    with _worker_python(), quiet(), tempfile.TemporaryFile() as said:
+    with _worker_python(), quiet(), tempfile.TemporaryFile() as output:
         try:
             gateway = pyspark.SparkContext._gateway
             if gateway is None:
                 gateway = import_module("pyspark.java_gateway").launch_gateway(
-                    conf, {"stderr": said}
+                    conf, {"stderr": output}
                 )
             return pyspark.SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
-            said.seek(0)
-            lines = said.read().decode("utf-8", "replace").strip()
+            output.seek(0)
+            lines = output.read().decode("utf-8", "replace").strip()
             if "UnsupportedClassVersionError" in lines:
                 raise OperationalError(
                     f"Spark needs Java 17 or later, and {java} is of an older version",
@@ -261,7 +264,7 @@ def _start(pyspark: Any, master: str, settings: Mapping[str, str]) -> Any:
 
 
 def check_reachable(shown_as: str, addresses: Sequence[str], what: str) -> None:
-    """OperationalError where nothing listens at any of the addresses (host:port): Spark itself
+    """OperationalError if nothing listens at any of the addresses (host:port): Spark itself
     tries for minutes."""
     reasons = []
     for address in addresses:
@@ -280,7 +283,7 @@ def check_reachable(shown_as: str, addresses: Sequence[str], what: str) -> None:
 
 
 def _java() -> str:
-    """The Java that Spark will run on; OperationalError where there is none."""
+    """The Java that Spark will use; OperationalError if there is none."""
     home = os.environ.get("JAVA_HOME")
     if home:
         path = Path(home, "bin", "java")
@@ -306,8 +309,8 @@ def _java() -> str:
 
 @contextmanager
 def _worker_python() -> Iterator[None]:
-    """Spark's Python workers are to be this Python, which has pyarrow, unless the program said
-    otherwise."""
+    """Makes Spark's Python workers use this Python, which has pyarrow, unless the program has
+    chosen one."""
     if "PYSPARK_PYTHON" in os.environ:
         yield
         return

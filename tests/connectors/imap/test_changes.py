@@ -370,10 +370,10 @@ def test_names_that_are_taken() -> None:
         (
             "SELECT * FROM TABLE(CHANGES((SELECT * FROM m LIMIT 1)))",
             ProgrammingError,
-            "takes the name of one mapping",
+            "needs the name of one mapping",
         ),
-        ("SELECT * FROM TABLE(CHANGES(5))", ProgrammingError, "takes the name of one mapping"),
-        ("SELECT * FROM TABLE(CHANGES())", ProgrammingError, "takes the name of one mapping"),
+        ("SELECT * FROM TABLE(CHANGES(5))", ProgrammingError, "needs the name of one mapping"),
+        ("SELECT * FROM TABLE(CHANGES())", ProgrammingError, "needs the name of one mapping"),
     ],
 )
 def test_what_has_no_changes(query: str, kind: type[Exception], said: str) -> None:

@@ -33,7 +33,7 @@ from runnel.connectors.spark.sink import AppendSink, FileSystem
 NAMES = ("rename", "replace", "link", "unlink", "remove", "mkdir", "rmdir")
 SYNCS = ("fsync", "fdatasync")
 PARTS: tuple[tuple[type, tuple[str, ...]], ...] = (
-    (JobSink, ("__init__", "write", "_keep")),
+    (JobSink, ("__init__", "write", "_record")),
     (FileSystem, ("move", "delete")),
     (DuckDBSink, ("_run", "_transact")),
     (DeltaTarget, ("commit",)),
@@ -169,7 +169,7 @@ class Held:
 
     def watch(self, patch: pytest.MonkeyPatch) -> None:
         """From now on they wait."""
-        keep, write = JobSink._keep, JobSink.write
+        keep, write = JobSink._record, JobSink.write
 
         def held_keep(sink: JobSink, number: int, token: Any) -> None:
             self._pass(sink, STAGED, number)
@@ -182,7 +182,7 @@ class Held:
                 self._pass(sink, WRITTEN, number)
             return found
 
-        patch.setattr(JobSink, "_keep", held_keep)
+        patch.setattr(JobSink, "_record", held_keep)
         patch.setattr(JobSink, "write", held_write)
 
     def _pass(self, sink: JobSink, place: str, number: int) -> None:

@@ -219,7 +219,7 @@ def test_auto_goes_by_what_is_read(connection: runnel.Connection, home: Path) ->
     assert lines[0].endswith(" rows, and spark_job_rows is 10")
     assert lines[1:3] == [
         "  source: read by Spark",
-        "  sink: exactlyOnce, a failure before the end begins anew",
+        "  sink: exactlyOnce, after a failure before the end it starts again",
     ]
     assert lines[3].startswith("  SQL: SELECT ")
     lines = explained(connection, f"CREATE JOB j OPTIONS ('runtime' = 'tasklets') AS {QUERY}")

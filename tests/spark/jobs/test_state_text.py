@@ -54,7 +54,7 @@ def test_the_order_of_look_ups_is_no_part_of_it() -> None:
 
 
 def test_the_checkpoint_of_a_server_is_not_looked_for_here(tmp_path: Path) -> None:
-    start: Any = SimpleNamespace(place=tmp_path, name="j")
+    start: Any = SimpleNamespace(folder=tmp_path, name="j")
     (tmp_path / "committed.json").write_text('{"batch": 3, "token": {}}')
     with pytest.raises(runnel.OperationalError, match="its checkpoint is gone"):
         _check_checkpoint(start)

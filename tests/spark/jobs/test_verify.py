@@ -105,7 +105,7 @@ def test_windows_of_a_job_that_runs_is_suspended_and_comes_back(session: Any, be
         "hdfs://there/runnel-1"
     )  # as with a Spark Connect server on another computer
     with pytest.raises(
-        runnel.NotSupportedError, match="the Spark Connect server keeps its checkpoint"
+        runnel.NotSupportedError, match="the Spark Connect server stores its checkpoint"
     ) as refused:
         bench.verify()
     assert "hdfs://there/runnel-1" in (refused.value.detail or "")

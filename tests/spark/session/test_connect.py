@@ -358,7 +358,7 @@ def test_without_its_packages() -> None:
             "sc://localhost:1/;token",
             '"sc://localhost:1" is not the address of a Spark Connect server',
         ),
-        ("{url}/;token=t0p", 'the Spark Connect server at "{url}" gives no session'),
+        ("{url}/;token=t0p", 'the Spark Connect server at "{url}" refuses a session'),
     ],
 )
 def test_addresses_that_lead_nowhere(server: Server, url: str, message: str) -> None:
@@ -391,7 +391,7 @@ def test_a_server_that_ends(tmp_path: Path) -> None:
                 f'no Spark Connect server answers at "{server.url}"',
                 (
                     "the Spark session is gone: its Spark Connect server doesn't answer, "
-                    "or knows it no more"
+                    "or has dropped it"
                 ),
             )
             assert connection.execute("SELECT 1").fetchall() == [(1,)]

@@ -132,7 +132,7 @@ def test_a_frame_of_another_master(session: Any) -> None:
         (
             5,
             runnel.InterfaceError,
-            "takes a SparkSession or a master URL, not a value of class int",
+            "accepts a SparkSession or a master URL, not a value of class int",
         ),
         ("lokal[2]", runnel.ProgrammingError, '"lokal[2]" is not the master URL of a Spark'),
         ("", runnel.ProgrammingError, '"" is not the master URL of a Spark'),
