@@ -1,5 +1,6 @@
-"""What an aggregate function is: how a call is bound, which states it keeps, and how its value
-comes from them."""
+"""The description of an aggregate function: how a call is bound, which states it has, and how its
+value is computed from them.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +20,14 @@ Finish = Callable[[list[pa.Array], Aggregate, EvaluationContext], pa.Array]
 
 
 class Given(NamedTuple):
-    """A call as it stands in the text. `within_group`: the order is that of WITHIN GROUP, not one
-    in the brackets."""
+    """A call as the SQL text has it.
+
+    name: the name as written.
+    arguments: the arguments.
+    order: the items of ORDER BY.
+    within_group: whether the order is that of WITHIN GROUP, and not in the brackets.
+    position: the position of the call.
+    """
 
     name: str
     arguments: tuple[Expression, ...]
@@ -30,8 +37,7 @@ class Given(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """What binding makes of a call: its arguments, converted, the order that matters, and the type
-    of the value."""
+    """A bound call: its converted arguments, the order that matters, and the type of the value."""
 
     arguments: tuple[Expression, ...]
     order: tuple[SortKey, ...]
@@ -50,15 +56,22 @@ def both(call: Aggregate) -> int:
 class AggregateFunction:
     """One entry of AGGREGATES.
 
-    `accepts` says which types the first argument may have; a bare NULL is taken as `null_type`.
-    `result` gives the type of the value. `states(type)` are the states over the first argument,
-    `finish` makes the value of their columns.
-    `ignores_distinct`: repeated arguments change nothing. `keeps_nulls`: NULL arguments count.
-
-    A function with other than one argument has a `bind` of its own, and `call_states` where states
-    depend on more than the first argument's type. The first `evaluated(call)` arguments and the
-    keys of the order are given to the states, row by row; those after them are constants that
-    `finish` looks up. `sql_names` are further names.
+    name: the key that `Aggregate.function` carries.
+    accepts: whether the first argument may have a type.
+    result: returns the type of the value for the type of the first argument.
+    states: returns the states over the first argument.
+    finish: computes the value from the columns of the states.
+    null_type: the type that a bare NULL gets as the argument.
+    arguments: the number of arguments.
+    ignores_distinct: whether repeated arguments don't change the value.
+    keeps_nulls: whether NULL arguments count.
+    bind: binds a call, for functions with a number of arguments other than one.
+    call_states: returns the states of a call, if they depend on more than the first argument's
+      type.
+    evaluated: returns how many of the first arguments are passed to the states, row by row,
+      together with the keys of the order. The remaining arguments are constants that `finish`
+      evaluates.
+    sql_names: further names.
     """
 
     name: str
@@ -79,7 +92,7 @@ class AggregateFunction:
 def bound_argument(
     function: AggregateFunction, argument: Expression, position: Position | None, name: str = ""
 ) -> Expression:
-    """The first argument, if the function (called by `name`) takes its type."""
+    """The first argument, if the function (called by `name`) accepts its type."""
     if argument.type.kind is Kind.NULL and function.null_type.kind is not Kind.NULL:
         return Cast(
             operand=argument, type=function.null_type, implicit=True, position=argument.position
@@ -106,17 +119,16 @@ def as_double(name: str, argument: Expression, position: Position | None) -> Exp
     return Cast(operand=argument, type=DOUBLE, implicit=True, position=argument.position)
 
 
-def check_arguments(given: Given, least: int, most: int | None = None) -> None:
-    """ProgrammingError for a wrong number of arguments, or a WITHIN GROUP that the function
-    hasn't."""
+def check_arguments(syntax: Given, least: int, most: int | None = None) -> None:
+    """Raises ProgrammingError for a wrong number of arguments."""
     most = least if most is None else most
-    count = len(given.arguments)
+    count = len(syntax.arguments)
     if not least <= count <= most:
         number = str(least) if least == most else f"{least} to {most}"
         raise ProgrammingError(
-            f"aggregate function {given.name.upper()} takes {number} argument{'s' * (most != 1)}, "
+            f"aggregate function {syntax.name.upper()} takes {number} argument{'s' * (most != 1)}, "
             f"not {count}",
-            position=given.position,
+            position=syntax.position,
         )
 
 
@@ -153,5 +165,5 @@ def double(kind: SqlType) -> SqlType:
 
 
 def directions_of(order: Sequence[SortKey]) -> tuple[tuple[bool, bool], ...]:
-    """Of each key whether it is descending, and whether NULLs come first."""
+    """For each key whether it is descending, and whether NULLs come first."""
     return tuple((key.descending, key.nulls_first) for key in order)

@@ -1,11 +1,10 @@
-"""The sketch behind APPROX_DISTINCT: HyperLogLog, vectorised over groups, mergeable across stages.
+"""The sketch of APPROX_DISTINCT: HyperLogLog, vectorised over groups, and mergeable across stages.
 
-Registers as in Flajolet, Fusy, Gandouet and Meunier (2007) over our own 64-bit hash, of which 12
-bits choose one of 4,096 registers (a standard error of 1.04 / √4096 = 1.6 %). The estimate is the
-improved raw estimator of Ertl, "New cardinality estimation algorithms for HyperLogLog sketches"
-(2017), which needs no tables of corrections and is all but exact for few values. A sketch is a list
-of its registers that aren't zero, each as number << 6 | value, so that groups of few values are
-small.
+Registers are as in Flajolet, Fusy, Gandouet and Meunier (2007), over Runnel's 64-bit hash, of which
+12 bits select one of 4,096 registers (a standard error of 1.04 / √4096 = 1.6 %). The estimate is
+the improved raw estimator of Ertl, "New cardinality estimation algorithms for HyperLogLog sketches"
+(2017). It needs no tables of corrections, and is almost exact for few values. A sketch is a list of
+its registers that aren't zero, each as number << 6 | value, so that groups of few values are small.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ _VALUE_BITS = 6
 _CODE_BITS = INDEX_BITS + _VALUE_BITS
 _TYPE = pa.list_(pa.int32())
 _GROUPS_AT_ONCE = 1 << 13
+"""The number of sketches that are estimated at a time, which bounds the memory for histograms."""
 
 
 @frozen
@@ -66,7 +66,7 @@ class Sketch(State):
 
 
 def _codes(sketches: pa.Array) -> tuple[Indexes, Indexes]:
-    """All registers, and the sketch of each."""
+    """The registers of all sketches, and the sketch of each register."""
     lengths = np.zeros(0, np.int64)
     if len(sketches):
         offsets = np.frombuffer(
@@ -79,29 +79,36 @@ def _codes(sketches: pa.Array) -> tuple[Indexes, Indexes]:
     )
 
 
+# For the groups [0, 0, 1] with the codes (register << 6 | value) of (5, 2), (5, 3) and (5, 1):
+#     ordered     sorted by group, register, value: (0, 5, 2), (0, 5, 3), (1, 5, 1)
+#     registers   the same without the values: (0, 5), (0, 5), (1, 5)
+#     is_largest  [F, T, T]  whether the next row has another register
+#     largest     (0, 5, 3), (1, 5, 1)
+#     offsets     [0, 1, 2]
 def _sketches(groups: Indexes, codes: Indexes, number: int) -> pa.Array:
-    """One sketch per group: of each register the largest value."""
+    """One sketch per group, with the largest value of each register."""
     ordered = np.sort(groups << _CODE_BITS | codes)
     registers = ordered >> _VALUE_BITS
     is_largest = np.ones(len(ordered), np.bool_)
     is_largest[:-1] = registers[1:] != registers[:-1]
-    kept = ordered[is_largest]
-    counts = np.bincount(kept >> _CODE_BITS, minlength=number)
+    largest = ordered[is_largest]
+    counts = np.bincount(largest >> _CODE_BITS, minlength=number)
     offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
-    items = from_numbers((kept & ((1 << _CODE_BITS) - 1)).astype(np.int32), pa.int32())
+    items = from_numbers((largest & ((1 << _CODE_BITS) - 1)).astype(np.int32), pa.int32())
     return pa.ListArray.from_arrays(from_numbers(offsets, pa.int32()), items, type=_TYPE)
 
 
 def estimates(sketches: pa.Array) -> Indexes:
-    """About how many different values each sketch has seen; 0 for NULL."""
-    parts = [
+    """The approximate number of distinct values of each sketch; 0 for NULL."""
+    counts = [
         _estimates(sketches.slice(at, _GROUPS_AT_ONCE))
         for at in range(0, len(sketches), _GROUPS_AT_ONCE)
     ]
-    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    return np.concatenate(counts) if counts else np.zeros(0, np.int64)
 
 
 def _estimates(sketches: pa.Array) -> Indexes:
+    """The estimates by a histogram: how many registers of each sketch have each value."""
     codes, owners = _codes(sketches)
     count = len(sketches)
     width = _REST_BITS + 2
@@ -123,7 +130,7 @@ def _estimates(sketches: pa.Array) -> Indexes:
 
 
 def _sigma(x: Any) -> Any:
-    """Σ x^(2^k) 2^(k−1), for x below 1."""
+    """Ertl's σ: x + Σ x^(2^k) 2^(k−1) for k from 1, for x below 1."""
     x = x.copy()
     y, z = 1.0, x.copy()
     while True:
@@ -136,6 +143,7 @@ def _sigma(x: Any) -> Any:
 
 
 def _tau(x: Any) -> Any:
+    """Ertl's τ."""
     x = x.copy()
     y, z = 1.0, 1.0 - x
     while True:

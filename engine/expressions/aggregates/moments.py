@@ -1,9 +1,9 @@
-"""States of statistical aggregates, and folds of bits: vectorised over groups, exact under
+"""States of statistical aggregates, and folds of bits: vectorised over groups, and exact under
 combination up to rounding.
 
-States of parts are combined by the update formulas of Chan, Golub and LeVeque (1979) and Pébay
-(2008): sums of powers of differences from the mean, moved to the common mean, which loses no
-precision where the mean is large against the spread.
+Partial states are combined by the update formulas of Chan, Golub and LeVeque (1979) and Pébay
+(2008). The sums of powers of differences from each mean are shifted to the common mean, which loses
+no precision if the mean is large compared with the spread.
 """
 
 from __future__ import annotations
@@ -21,9 +21,14 @@ from runnel.errors import DataError, Position
 from runnel.expressions.aggregates.states import Column, Request, State, Work, contiguous, filled
 
 
+# For the row numbers [[0, 2], [1]] of two groups:
+#     rows    [0, 2, 1]
+#     groups  [0, 0, 1]  the group of each row
+# `np.bincount(groups, x[rows], 2)` then adds up x per group.
 def grouped_rows(lists: pa.Array) -> tuple[Indexes, Indexes, int]:
-    """Row numbers that were collected per group, NULLs left out, as (row numbers, the group of
-    each, number of groups)."""
+    """Row numbers that the group-by collected per group, without NULLs, as (row numbers, the group
+    of each, number of groups).
+    """
     items = lists.flatten()
     lengths = _lengths(lists)
     groups = np.repeat(np.arange(len(lists)), lengths)
@@ -43,8 +48,9 @@ def _lengths(lists: pa.Array) -> Any:
 
 @frozen
 class Comoments(State):
-    """Of pairs of DOUBLEs without a NULL: count, both means, and the sums of squares and of
-    products of the differences."""
+    """For pairs of DOUBLEs without a NULL: count, both means, and the sums of squares and of
+    products of the differences from the means.
+    """
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
@@ -86,8 +92,9 @@ class Comoments(State):
 
 @frozen
 class HigherMoments(State):
-    """Of DOUBLEs: count, mean, and the sums of the second, third and fourth powers of the
-    differences from it."""
+    """For DOUBLEs: count, mean, and the sums of the second, third and fourth powers of the
+    differences from the mean.
+    """
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
@@ -158,9 +165,14 @@ _DTYPES = {
 
 @frozen
 class Folded(State):
-    """All arguments that aren't NULL, folded by an operation ("and", "or", "xor" of bits,
-    "product"). A product of finite numbers that isn't finite is a DataError, at the position of the
-    call."""
+    """All arguments that aren't NULL, folded by an operation.
+
+    A product of finite numbers that isn't finite is a DataError.
+
+    operation: "and", "or", "xor" of bits, or "product".
+    type: the type of the arguments.
+    position: the position of the call, for the error.
+    """
 
     operation: str
     type: pa.DataType
@@ -180,11 +192,15 @@ class Folded(State):
         return self._fold(columns[0])
 
     def _check_overflow(self, products: Any, are_finite: Any) -> None:
-        """DataError where a product of finite numbers isn't finite; `are_finite` says of which
-        groups all numbers are."""
+        """Raises DataError if a product of finite numbers isn't finite; `are_finite` flags the
+        groups whose numbers are all finite.
+        """
         if (are_finite & ~np.isfinite(products)).any():
             raise DataError("DOUBLE overflow in PRODUCT", position=self.position)
 
+    # For the values [6, 3, 5] of the groups [0, 0, 1] and "and", in `collect`:
+    #     starts  [0, 2]  the index of the first value of each group
+    #     folded  [2, 5]  6 & 3, and 5
     def _fold(self, column: pa.Array) -> Work:
         positions = indexes(np.arange(len(column)), validity(column))
 

@@ -1,8 +1,8 @@
 """Aggregates that depend on the order of rows: ARRAY_AGG and STRING_AGG with ORDER BY, FIRST, LAST,
 ARG_MIN, ARG_MAX.
 
-The rows of a group are kept with their keys and sorted at the end, all groups in one sort; where
-one row decides, only that one is kept.
+The rows of a group are retained with their keys, and sorted at the end, all groups in one sort. If
+a single row decides, only that row is retained.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from runnel.expressions.nodes import Aggregate, Cast, Expression, Literal, colum
 from runnel.sqltypes import DOUBLE, VARCHAR, Kind, array, to_arrow
 
 
-def _bind_list(function: AggregateFunction, given: Given) -> Bound:
-    check_arguments(given, 1)
-    value = bound_argument(function, given.arguments[0], given.position)
-    return Bound((value,), given.order, array(value.type))
+def _bind_list(function: AggregateFunction, syntax: Given) -> Bound:
+    check_arguments(syntax, 1)
+    value = bound_argument(function, syntax.arguments[0], syntax.position)
+    return Bound((value,), syntax.order, array(value.type))
 
 
 def _list_states(call: Aggregate) -> tuple[State, ...]:
@@ -65,22 +65,22 @@ def _list(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) 
     )
 
 
-def _bind_joined(function: AggregateFunction, given: Given) -> Bound:
-    check_arguments(given, 1, 2)
-    value = bound_argument(function, given.arguments[0], given.position)
-    separator: Expression = Literal(value=",", type=VARCHAR, position=given.position)
-    if len(given.arguments) == 2:
-        separator = given.arguments[1]
+def _bind_joined(function: AggregateFunction, syntax: Given) -> Bound:
+    check_arguments(syntax, 1, 2)
+    value = bound_argument(function, syntax.arguments[0], syntax.position)
+    separator: Expression = Literal(value=",", type=VARCHAR, position=syntax.position)
+    if len(syntax.arguments) == 2:
+        separator = syntax.arguments[1]
         if separator.type.kind is Kind.NULL:
             separator = Cast(
                 operand=separator, type=VARCHAR, implicit=True, position=separator.position
             )
         if separator.type.kind is not Kind.VARCHAR:
             raise ProgrammingError(
-                f"the separator of {given.name.upper()} must be VARCHAR, not {separator.type}",
+                f"the separator of {syntax.name.upper()} must be VARCHAR, not {separator.type}",
                 position=separator.position,
             )
-    return Bound((value, separator), given.order, VARCHAR)
+    return Bound((value, separator), syntax.order, VARCHAR)
 
 
 def _is_row_wise(call: Aggregate) -> bool:
@@ -109,22 +109,22 @@ def _joined(columns: list[pa.Array], call: Aggregate, context: EvaluationContext
 
 
 def _joined_by_rows(groups: Groups) -> pa.Array:
-    """Each value after the separator of its own row, but for the first of a group."""
+    """Each value after the separator of its own row, except for the first value of a group."""
     values, separators = groups.columns[:2]
     rows = len(values)
     empty = pack_scalar("", VARCHAR)
     is_first = np.zeros(rows, np.bool_)
     is_first[groups.starts[groups.counts > 0]] = True
     separators = pc.fill_null(separators, empty).take(indexes(np.arange(rows), ~is_first))
-    parts = pc.binary_join_element_wise(pc.fill_null(separators, empty), values, empty)
+    texts = pc.binary_join_element_wise(pc.fill_null(separators, empty), values, empty)
     offsets = indexes(np.append(groups.starts, rows)).cast(pa.int32())
-    return pc.binary_join(null_where_empty(pa.ListArray.from_arrays(offsets, parts), groups), empty)
+    return pc.binary_join(null_where_empty(pa.ListArray.from_arrays(offsets, texts), groups), empty)
 
 
-def _bind_first(function: AggregateFunction, given: Given) -> Bound:
-    check_arguments(given, 1)
-    value = bound_argument(function, given.arguments[0], given.position)
-    return Bound((value,), given.order, value.type)
+def _bind_first(function: AggregateFunction, syntax: Given) -> Bound:
+    check_arguments(syntax, 1)
+    value = bound_argument(function, syntax.arguments[0], syntax.position)
+    return Bound((value,), syntax.order, value.type)
 
 
 def _first_states(call: Aggregate) -> tuple[State, ...]:
@@ -143,14 +143,14 @@ def _first_states(call: Aggregate) -> tuple[State, ...]:
     )
 
 
-def _bind_argument_of(function: AggregateFunction, given: Given) -> Bound:
-    check_arguments(given, 2)
-    value = bound_argument(function, given.arguments[0], given.position)
-    key = given.arguments[1]
+def _bind_argument_of(function: AggregateFunction, syntax: Given) -> Bound:
+    check_arguments(syntax, 2)
+    value = bound_argument(function, syntax.arguments[0], syntax.position)
+    key = syntax.arguments[1]
     if not comparable(key.type):
         raise ProgrammingError(
-            f"{given.name.upper()} can't compare values of type {key.type}",
-            position=key.position or given.position,
+            f"{syntax.name.upper()} can't compare values of type {key.type}",
+            position=key.position or syntax.position,
         )
     if key.type.kind is Kind.NULL:
         key = Cast(operand=key, type=DOUBLE, implicit=True, position=key.position)

@@ -1,5 +1,6 @@
-"""Groups whose rows were kept, in order: what aggregates that depend on the order of rows are
-computed from."""
+"""Groups whose rows were retained, in order: the input of aggregates that depend on the order of
+rows.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +17,25 @@ from runnel.expressions.nodes import Aggregate
 from runnel.sqltypes import SqlType, to_arrow
 
 
+# For two groups whose retained rows are [(b, 2), (a, 1)] and [(c, 3)], ordered by the second field:
+#     lengths  [2, 1]
+#     group    [0, 0, 1]
+#     columns  [b, a, c] and [2, 1, 3]; sorted by group and key [a, b, c] and [1, 2, 3]
+#     starts   [0, 2]
 class Groups:
-    """The rows of all groups in order, one group after the other. `columns` are the fields that
-    Rows has kept."""
+    """The rows of all groups, sorted, one group after another.
 
-    def __init__(self, kept: pa.Array, call: Aggregate) -> None:
-        lengths = lengths_of(kept)
-        columns = kept.flatten().flatten()
+    columns: the fields that `Rows` has retained.
+    group: the group of each row.
+    counts: the number of rows of each group.
+    starts: the index of each group's first row.
+    """
+
+    def __init__(self, row_lists: pa.Array, call: Aggregate) -> None:
+        lengths = lengths_of(row_lists)
+        columns = row_lists.flatten().flatten()
         keys = columns[len(columns) - len(call.order) :] if call.order else []
-        group = np.repeat(np.arange(len(kept)), lengths)
+        group = np.repeat(np.arange(len(row_lists)), lengths)
         if keys:
             by = [indexes(group), *(sortable(item) for item in keys)]
             rows = sorted_rows(by, [(False, True), *directions_of(call.order)])
@@ -36,6 +47,7 @@ class Groups:
 
 
 def lengths_of(lists: pa.Array) -> Indexes:
+    """The number of rows of each list; 0 for NULL."""
     return filled(pc.list_value_length(lists), np.int32).astype(np.int64)  # type: ignore[no-any-return]
 
 
@@ -46,7 +58,7 @@ def null_where_empty(lists: pa.Array, groups: Groups) -> pa.Array:
 
 
 def rows_states(function: AggregateFunction, call: Aggregate) -> tuple[State, ...]:
-    """The state that keeps the arguments and keys of a call."""
+    """The state that retains the arguments and the sort keys of a call."""
     values = [to_arrow(item.type) for item in call.arguments[: function.evaluated(call)]]
     return (Rows((*values, *key_types(call)), function.keeps_nulls),)
 
@@ -57,5 +69,5 @@ def key_types(call: Aggregate) -> list[pa.DataType]:
 
 
 def no_states(kind: SqlType) -> tuple[State, ...]:
-    """For functions whose states depend on the whole call."""
+    """The `states` of functions whose states depend on the whole call."""
     raise AssertionError("states depend on the call")

@@ -1,5 +1,6 @@
 """Aggregates over a group's rows in order: PERCENTILE_CONT, PERCENTILE_DISC (and QUANTILE, MEDIAN),
-MODE."""
+MODE.
+"""
 
 from __future__ import annotations
 
@@ -37,62 +38,62 @@ from runnel.expressions.nodes import Aggregate, Cast, Expression, SortKey, colum
 from runnel.sqltypes import DOUBLE, Kind, array, to_arrow
 
 
-def _bind_quantile(function: AggregateFunction, given: Given) -> Bound:
+def _bind_quantile(function: AggregateFunction, syntax: Given) -> Bound:
     """PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x), and PERCENTILE_CONT(x, p)."""
-    if given.within_group:
-        check_arguments(given, 1)
-        if len(given.order) != 1:
+    if syntax.within_group:
+        check_arguments(syntax, 1)
+        if len(syntax.order) != 1:
             raise ProgrammingError(
-                f"{given.name.upper()} sorts by one expression", position=given.position
+                f"{syntax.name.upper()} sorts by one expression", position=syntax.position
             )
-        (key,), fraction = given.order, given.arguments[0]
+        (key,), fraction = syntax.order, syntax.arguments[0]
     else:
-        if len(given.arguments) == 1 and not given.order:
+        if len(syntax.arguments) == 1 and not syntax.order:
             raise ProgrammingError(
-                f"{given.name.upper()} takes a value and a fraction, not 1 argument",
-                hint=f"write {given.name.upper()}(p) WITHIN GROUP (ORDER BY x)",
-                position=given.position,
+                f"{syntax.name.upper()} needs a value and a fraction, not 1 argument",
+                hint=f"write {syntax.name.upper()}(p) WITHIN GROUP (ORDER BY x)",
+                position=syntax.position,
             )
-        check_arguments(given, 2)
-        if given.order:
+        check_arguments(syntax, 2)
+        if syntax.order:
             raise ProgrammingError(
-                f"{given.name.upper()} takes ORDER BY in WITHIN GROUP",
-                hint=f"write {given.name.upper()}(p) WITHIN GROUP (ORDER BY x)",
-                position=given.position,
+                f"{syntax.name.upper()} needs its ORDER BY in WITHIN GROUP",
+                hint=f"write {syntax.name.upper()}(p) WITHIN GROUP (ORDER BY x)",
+                position=syntax.position,
             )
-        key, fraction = SortKey(given.arguments[0]), given.arguments[1]
-    value = bound_argument(function, key.expression, given.position, given.name)
+        key, fraction = SortKey(syntax.arguments[0]), syntax.arguments[1]
+    value = bound_argument(function, key.expression, syntax.position, syntax.name)
     if function.name == "percentile_cont":
-        value = as_double(given.name, value, given.position)
-    fraction, is_list = _bound_fraction(fraction, given)
+        value = as_double(syntax.name, value, syntax.position)
+    fraction, is_list = _bound_fraction(fraction, syntax)
     kind = function.result(value.type)
     return Bound(
         (value, fraction), (key._replace(expression=value),), array(kind) if is_list else kind
     )
 
 
-def _bound_fraction(fraction: Expression, given: Given) -> tuple[Expression, bool]:
-    check_constant(fraction, "the fraction", given)
+def _bound_fraction(fraction: Expression, syntax: Given) -> tuple[Expression, bool]:
+    check_constant(fraction, "the fraction", syntax)
     is_list = fraction.type.kind is Kind.ARRAY
     inner = fraction.type.element if is_list else fraction.type
     if inner is None or not (inner.is_numeric or inner.kind is Kind.NULL):
         raise ProgrammingError(
-            f"the fraction of {given.name.upper()} must be a number from 0 to 1, "
+            f"the fraction of {syntax.name.upper()} must be a number from 0 to 1, "
             f"not {fraction.type}",
-            position=fraction.position or given.position,
+            position=fraction.position or syntax.position,
         )
-    wanted = array(DOUBLE) if is_list else DOUBLE
-    if fraction.type == wanted:
+    target = array(DOUBLE) if is_list else DOUBLE
+    if fraction.type == target:
         return fraction, is_list
-    return Cast(operand=fraction, type=wanted, implicit=True, position=fraction.position), is_list
+    return Cast(operand=fraction, type=target, implicit=True, position=fraction.position), is_list
 
 
-def check_constant(expression: Expression, what: str, given: Given) -> None:
+def check_constant(expression: Expression, what: str, syntax: Given) -> None:
     if columns_of(expression) or is_volatile(expression):
         raise NotSupportedError(
-            f"{what} of {given.name.upper()} must be the same for all rows",
+            f"{what} of {syntax.name.upper()} must be the same for all rows",
             hint="give a literal or a parameter",
-            position=expression.position or given.position,
+            position=expression.position or syntax.position,
         )
 
 
@@ -130,41 +131,52 @@ def _quantile(at: Callable[[Groups, float], pa.Array]) -> Callable[..., pa.Array
     return finish
 
 
+# For the sorted values [1, 2, 4, 10] of one group and the fraction 0.5:
+#     position  1.5   of 0 to 3
+#     below     1     low 2, high 4
+#     share     0.5   between = 2 + (4 − 2) * 0.5 = 3
 def _continuous(groups: Groups, fraction: float) -> pa.Array:
-    """Between the two rows around the place, in proportion."""
+    """The value at the fraction, interpolated between the two rows around that position."""
     values = numbers(groups.columns[0], np.float64)
     some = groups.counts > 0
     if not some.any():
         return pa.nulls(len(some), pa.float64())
-    place = fraction * np.maximum(groups.counts - 1, 0)
-    below = np.floor(place).astype(np.int64)
+    position = fraction * np.maximum(groups.counts - 1, 0)
+    below = np.floor(position).astype(np.int64)
     last = len(values) - 1
     low = values[np.minimum(groups.starts + below, last)]
-    high = values[np.minimum(groups.starts + np.ceil(place).astype(np.int64), last)]
-    share = place - below
+    high = values[np.minimum(groups.starts + np.ceil(position).astype(np.int64), last)]
+    share = position - below
     with np.errstate(invalid="ignore"):
         between = low + (high - low) * share
     return from_numbers(np.where((share == 0) | (low == high), low, between), pa.float64(), some)
 
 
 def _discrete(groups: Groups, fraction: float) -> pa.Array:
-    """The first row at or beyond the fraction."""
-    place = np.maximum(np.ceil(fraction * groups.counts).astype(np.int64) - 1, 0)
-    return groups.columns[0].take(indexes(groups.starts + place, groups.counts > 0))
+    """The first row at or after the fraction."""
+    position = np.maximum(np.ceil(fraction * groups.counts).astype(np.int64) - 1, 0)
+    return groups.columns[0].take(indexes(groups.starts + position, groups.counts > 0))
 
 
-def _bind_mode(function: AggregateFunction, given: Given) -> Bound:
+def _bind_mode(function: AggregateFunction, syntax: Given) -> Bound:
     """MODE() WITHIN GROUP (ORDER BY x), and MODE(x)."""
-    check_arguments(given, 0 if given.within_group else 1)
-    if given.within_group and len(given.order) != 1:
-        raise ProgrammingError("MODE sorts by one expression", position=given.position)
-    key = given.order[0] if given.within_group else SortKey(given.arguments[0])
-    value = bound_argument(function, key.expression, given.position)
+    check_arguments(syntax, 0 if syntax.within_group else 1)
+    if syntax.within_group and len(syntax.order) != 1:
+        raise ProgrammingError("MODE sorts by one expression", position=syntax.position)
+    key = syntax.order[0] if syntax.within_group else SortKey(syntax.arguments[0])
+    value = bound_argument(function, key.expression, syntax.position)
     return Bound((value,), (key._replace(expression=value),), value.type)
 
 
+# For one group with the sorted values [a, b, b, c]:
+#     begins   [T, T, F, T]  whether a value begins a run of equal values
+#     runs     [0, 1, 3]     the first row of each run
+#     lengths  [1, 2, 1]
+#     best     [1, 0, 2]     the runs by group, longest first, then in order
+#     first    [T, F, F]     whether a run in `best` is the first of its group
+#     chosen   [1]           the row of the longest run: b
 def _mode(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
-    """Of the most frequent values the first one in the order."""
+    """The most frequent value; of several the first one in the order."""
     groups = Groups(columns[0], call)
     value = groups.columns[0]
     rows = len(value)

@@ -1,8 +1,8 @@
-"""The aggregate functions: how they are bound, which states they keep, and how their value comes
-from the states.
+"""The aggregate functions: how they are bound, which states they have, and how their values are
+computed from the states.
 
-The table AGGREGATES is read by the binder (`aggregate_call`) and by every operator that aggregates:
-over groups, over windows.
+The table AGGREGATES is used by the binder (`aggregate_call`) and by every operator that aggregates,
+over groups or over windows.
 """
 
 from __future__ import annotations
@@ -105,8 +105,9 @@ def _overflow(call: Aggregate) -> DataError:
 
 
 def _average_type(kind: SqlType) -> SqlType:
-    """A DECIMAL average has the whole digits of its arguments and at least 16 after the point,
-    where 38 hold them."""
+    """A DECIMAL average has as many digits before the point as its arguments, and at least 16 after
+    it if 38 digits are enough for that.
+    """
     if kind.kind is not Kind.DECIMAL:
         return DOUBLE
     whole = kind.precision - kind.scale
@@ -126,7 +127,7 @@ def _average(columns: list[pa.Array], call: Aggregate, context: EvaluationContex
 
 
 def _divided_decimal(total: pa.Array, counts: pa.Array, result: SqlType) -> pa.Array:
-    """Half up."""
+    """The totals divided by the counts, rounded half up."""
     from runnel.expressions.numbers.decimal_division import quotients
 
     dividend = pc.cast(total, pa.decimal256(76, result.scale))
@@ -163,7 +164,7 @@ SPREADS = {
     "stddev_samp": (True, True),
     "stddev": (True, True),
 }
-"""Of each function of spread, whether it is that of a sample, and whether it is a deviation."""
+"""For each function of spread, whether it is for a sample, and whether it is a deviation."""
 
 
 def _definitions() -> list[AggregateFunction]:
@@ -244,19 +245,24 @@ def aggregate_call(
     order: Sequence[SortKey] = (),
     within_group: bool = False,
 ) -> Aggregate:
-    """Binds an aggregate; COUNT without arguments is COUNT(*). `order` is ORDER BY in the brackets,
-    or that of WITHIN GROUP. ProgrammingError for an unknown name, a wrong number of arguments or a
-    type that doesn't fit."""
-    given = Given(name, tuple(arguments), tuple(order), within_group, position)
+    """Binds an aggregate; COUNT without arguments is COUNT(*).
+
+    `order` is the ORDER BY in the brackets or of WITHIN GROUP. Raises ProgrammingError for an
+    unknown name, a wrong number of arguments or an unsuitable type.
+    """
+    syntax = Given(name, tuple(arguments), tuple(order), within_group, position)
     key = name.lower()
     if key in ("count_if", "countif"):
-        return _count_if(given, distinct, predicate)
+        return _count_if(syntax, distinct, predicate)
     if key == "median":
-        check_arguments(given, 1)
+        check_arguments(syntax, 1)
         half = Literal(value=0.5, type=DOUBLE, position=position)
-        given, key = given._replace(arguments=(*given.arguments, half), order=()), "percentile_cont"
+        syntax, key = (
+            syntax._replace(arguments=(*syntax.arguments, half), order=()),
+            "percentile_cont",
+        )
     elif key == "count" and distinct and len(arguments) > 1:
-        given = given._replace(arguments=(_row_without_nulls(arguments, position),))
+        syntax = syntax._replace(arguments=(_row_without_nulls(arguments, position),))
     elif key == "count" and not arguments:
         key = "count_star"
     function = AGGREGATES.get(_SQL_NAMES.get(key, ""))
@@ -268,7 +274,7 @@ def aggregate_call(
         )
     if within_group and function.name not in WITHIN_GROUP:
         raise ProgrammingError(f"{name.upper()} can't have WITHIN GROUP", position=position)
-    bound = (function.bind or _bind)(function, given)
+    bound = (function.bind or _bind)(function, syntax)
     distinct = distinct and not function.ignores_distinct and bool(bound.arguments)
     if distinct and any(item.expression not in bound.arguments for item in bound.order):
         raise ProgrammingError(
@@ -290,14 +296,14 @@ WITHIN_GROUP = frozenset({"percentile_cont", "percentile_disc", "mode", "array_a
 """The functions that may take their order in WITHIN GROUP."""
 
 
-def _bind(function: AggregateFunction, given: Given) -> Bound:
+def _bind(function: AggregateFunction, syntax: Given) -> Bound:
     """Of a function of one argument, or of none, to which order means nothing."""
-    check_arguments(given, function.arguments)
-    if not given.arguments:
+    check_arguments(syntax, function.arguments)
+    if not syntax.arguments:
         return Bound((), (), BIGINT)
-    first = bound_argument(function, given.arguments[0], given.position)
+    first = bound_argument(function, syntax.arguments[0], syntax.position)
     if function.finish in _SPREADS:
-        first = as_double(function.name, first, given.position)
+        first = as_double(function.name, first, syntax.position)
     return Bound((first,), (), function.result(first.type))
 
 
@@ -316,13 +322,15 @@ def _row_without_nulls(arguments: Sequence[Expression], position: Position | Non
     )
 
 
-def _count_if(given: Given, distinct: bool, predicate: Expression | None) -> Aggregate:
-    check_arguments(given, 1)
-    condition = given.arguments[0]
+def _count_if(syntax: Given, distinct: bool, predicate: Expression | None) -> Aggregate:
+    check_arguments(syntax, 1)
+    condition = syntax.arguments[0]
     if condition.type.kind not in (Kind.BOOLEAN, Kind.NULL):
-        raise refused_type(given.name, condition, given.position)
+        raise refused_type(syntax.name, condition, syntax.position)
     if distinct:
-        raise ProgrammingError(f"{given.name.upper()} can't have DISTINCT", position=given.position)
+        raise ProgrammingError(
+            f"{syntax.name.upper()} can't have DISTINCT", position=syntax.position
+        )
     if condition.type.kind is Kind.NULL:
         condition = Cast(
             operand=condition, type=BOOLEAN, implicit=True, position=condition.position
@@ -333,12 +341,12 @@ def _count_if(given: Given, distinct: bool, predicate: Expression | None) -> Agg
         else Call(function="and", arguments=(predicate, condition), type=BOOLEAN)
     )
     return Aggregate(
-        function="count_star", arguments=(), type=BIGINT, predicate=both, position=given.position
+        function="count_star", arguments=(), type=BIGINT, predicate=both, position=syntax.position
     )
 
 
 def function_of(call: Aggregate) -> AggregateFunction:
-    """The function that a call is one of."""
+    """The function of a call."""
     if call.python is None:
         return AGGREGATES[call.function]
     from runnel.expressions.python.aggregate import PYTHON_AGGREGATE
@@ -347,7 +355,7 @@ def function_of(call: Aggregate) -> AggregateFunction:
 
 
 def states_of(call: Aggregate) -> tuple[State, ...]:
-    """The states that a call keeps."""
+    """The states of a call."""
     function = function_of(call)
     if call.function == "count_star" and call.predicate is not None:
         function = AGGREGATES["count"]
@@ -358,16 +366,22 @@ def states_of(call: Aggregate) -> tuple[State, ...]:
 
 
 class RowArguments(NamedTuple):
-    """What is evaluated for each row and given to the states. `has_flag`: the last one says which
-    rows count."""
+    """The expressions that are evaluated for each row and passed to the states.
+
+    expressions: the arguments and keys.
+    has_flag: whether the last expression is a flag that says which rows count.
+    """
 
     expressions: tuple[Expression, ...]
     has_flag: bool
 
 
 def row_arguments(call: Aggregate) -> RowArguments:
-    """The arguments and keys of a call. A row that the FILTER clause leaves out counts as NULL, and
-    nothing else is evaluated for it; where NULLs count, the condition itself follows as a flag."""
+    """The arguments and sort keys of a call.
+
+    In a row that the FILTER clause excludes, they are NULL and aren't evaluated. If NULLs count,
+    the condition follows as a flag.
+    """
     function = function_of(call)
     arguments = [
         *call.arguments[: function.evaluated(call)],

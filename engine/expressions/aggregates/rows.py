@@ -1,5 +1,6 @@
-"""States of aggregates that look at whole rows: those that keep all of them, and those that keep
-the best one."""
+"""States of aggregates over whole rows: one that retains all rows, and one that retains the best
+row.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +26,12 @@ from runnel.expressions.kernels.sorting import Direction, sortable, sorted_rows
 
 @frozen
 class Rows(State):
-    """All rows of `fields` in a list of structs, in the order in which they arrived; NULL without
-    any. A row whose first field is NULL doesn't count, unless `keeps_nulls`; then an argument
-    beyond the fields says which rows count."""
+    """All rows of `fields` in a list of structs, in the order of arrival; NULL without any row.
+
+    fields: the types of the fields. An argument after the fields is a flag that says which rows
+      count.
+    keeps_nulls: whether a row counts although its first field is NULL, if there is no flag.
+    """
 
     fields: tuple[pa.DataType, ...]
     keeps_nulls: bool = False
@@ -59,10 +63,18 @@ class Rows(State):
 
 @frozen
 class Best(State):
-    """The value of the first row by an order of keys, or of the last one; of rows that are equal
-    the one that arrived first (or last). Without keys the order is that of arrival. Rows with a
-    NULL as value don't count unless `keeps_nulls`, those with a NULL among the keys don't if
-    `needs_keys`. An argument beyond the keys says which rows count."""
+    """The value of the first row (or the last one) by the order of some keys.
+
+    Among equal rows, the one that arrived first (or last) is used. Without keys, the order is that
+    of arrival. An argument after the keys is a flag that says which rows count.
+
+    value: the type of the value.
+    keys: the types of the keys.
+    directions: the direction of each key.
+    is_last: whether the last row is used.
+    keeps_nulls: whether rows with a NULL value count.
+    needs_keys: whether rows with a NULL key don't count.
+    """
 
     value: pa.DataType
     keys: tuple[pa.DataType, ...] = ()
@@ -91,6 +103,11 @@ class Best(State):
     def combine(self, columns: Sequence[pa.Array]) -> Work:
         return self._best(columns[:-1], len(columns[0]), validity(columns[-1]))
 
+    # For the values [x, y, z] with the keys [2, 1, 3], ascending:
+    #     order      [1, 0, 2]  the rows in sort order
+    #     positions  [1, 0, 2]  the inverse: the rank of each row
+    # The group-by computes the smallest rank of each group, here [0]. `collect` maps it back to the
+    # row, order[0] = 1, whose value is y.
     def _best(self, columns: Sequence[pa.Array], num_rows: int, valid: Mask | None) -> Work:
         if self.keys:
             order = numbers(
@@ -98,17 +115,17 @@ class Best(State):
                 np.uint64,
             )
             order = order.astype(np.int64)
-            places = np.empty(num_rows, np.int64)
-            places[order] = np.arange(num_rows)
+            positions = np.empty(num_rows, np.int64)
+            positions[order] = np.arange(num_rows)
         else:
-            order = places = np.arange(num_rows)
+            order = positions = np.arange(num_rows)
 
         def collect(results: list[pa.Array]) -> list[pa.Array]:
             rows = indexes(order).take(results[0])
             present = from_numbers(np.ones(len(rows), np.int8), pa.int8(), validity(rows))
             return [*(column.take(rows) for column in columns), present]
 
-        return [Request(indexes(places, valid), "max" if self.is_last else "min")], collect
+        return [Request(indexes(positions, valid), "max" if self.is_last else "min")], collect
 
 
 def _both(first: Mask | None, second: Mask | None) -> Mask | None:
@@ -118,5 +135,5 @@ def _both(first: Mask | None, second: Mask | None) -> Mask | None:
 
 
 def flag_column(values: Any) -> pa.Array:
-    """Truth values as a column that says which rows count."""
+    """Booleans as the column that says which rows count."""
     return from_numbers(values.astype(np.int8), pa.int8())

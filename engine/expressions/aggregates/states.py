@@ -1,12 +1,12 @@
 """Partial states of aggregates, vectorised over groups.
 
-A state is some columns with one row per group. It is made from argument rows (`accumulate`), and
-made from states of parts of the rows (`combine`). Both say what they want as requests to one
-group-by; `collect` then turns the results, one value per group, into the state's columns. A NULL in
-a state means "no rows yet" and changes nothing when it is combined.
+A state is some columns with one row per group. It is created from argument rows (`accumulate`) or
+from partial states (`combine`). Both return requests to one group-by; `collect` then converts the
+results, one value per group, to the state's columns. A NULL in a state means "no rows yet", and has
+no effect when it is combined.
 
-States may be wider than their `types` while they stay within one operator; `export` brings them to
-those types before they travel on an edge.
+Within one operator a state may be wider than its `types`; `export` converts it to these types
+before it is sent on an edge.
 """
 
 from __future__ import annotations
@@ -30,13 +30,18 @@ Column = Any
 
 LARGEST = 2**63 - 1
 WHOLE = pa.decimal128(38, 0)
+"""The type of a sum of integers."""
 _WIDE_DIGITS = 76
 _LARGEST_128 = 10**38
 
 
 class Request(NamedTuple):
-    """One aggregation by the group-by: `function` is Arrow's name without "hash_"; no column for
-    "count_all"."""
+    """One aggregation by the group-by.
+
+    column: the values to aggregate; None for "count_all".
+    function: Arrow's name of the aggregation, without "hash_".
+    options: Arrow's options of the aggregation.
+    """
 
     column: Column | None
     function: str
@@ -44,7 +49,9 @@ class Request(NamedTuple):
 
 
 Collect = Callable[[list[pa.Array]], list[pa.Array]]
+"""Converts the results of the requests to the columns of a state."""
 Work = tuple[list[Request], Collect]
+"""The requests to the group-by, and the conversion of their results."""
 
 
 def _as_they_are(results: list[pa.Array]) -> list[pa.Array]:
@@ -53,35 +60,38 @@ def _as_they_are(results: list[pa.Array]) -> list[pa.Array]:
 
 @frozen
 class State(ABC):
-    """The base of all states. `types` are the Arrow types of its columns."""
+    """The base of all states."""
 
     @property
     @abstractmethod
     def types(self) -> tuple[pa.DataType, ...]:
-        """The types of the columns as they travel on edges."""
+        """The Arrow types of the columns as they are sent on edges."""
 
     @abstractmethod
     def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
-        """From argument rows."""
+        """Aggregates argument rows."""
 
     @abstractmethod
     def combine(self, columns: Sequence[pa.Array]) -> Work:
-        """From states."""
+        """Aggregates states."""
 
     def export(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        """The columns in the types that travel."""
+        """The columns in the types that are sent on edges."""
         return [
             c if c.type == t else pc.cast(c, t) for c, t in zip(columns, self.types, strict=True)
         ]
 
     def placed(self, position: Position | None) -> State:
-        """The state of a call that stands there, for the errors of the state itself."""
+        """The state of a call at that position, for errors of the state itself."""
         return self
 
 
 @frozen
 class Count(State):
-    """How many rows, or how many arguments that aren't NULL."""
+    """The number of rows, or of arguments that aren't NULL.
+
+    of_rows: whether all rows count.
+    """
 
     of_rows: bool = False
 
@@ -100,9 +110,12 @@ class Count(State):
 
 @frozen
 class SumInteger(State):
-    """A sum that is never wrong: in 64 bits where the number of rows times the largest argument
-    proves that it fits, else in 128. It travels as a DECIMAL, so that a sum of parts that is in
-    range again is no overflow."""
+    """An exact sum of integers: in 64 bits if the number of rows times the largest argument proves
+    that it fits, else in 128.
+
+    It is sent as a DECIMAL, so that partial sums out of the range of BIGINT are no overflow if the
+    total is in range.
+    """
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
@@ -121,8 +134,9 @@ class SumInteger(State):
 
 
 def _narrowed(column: pa.Array) -> pa.Array:
-    """Whole numbers in 64 bits where all of them fit: these are added up in a fraction of the
-    time."""
+    """Integers of 128 bits in 64 bits if all of them fit, as these are added in a fraction of the
+    time.
+    """
     if not pa.types.is_decimal(column.type):
         return column
     words = numbers(column, np.dtype((np.int64, 2)))
@@ -134,7 +148,7 @@ def _narrowed(column: pa.Array) -> pa.Array:
 
 
 def fits_in_64_bits(column: Column) -> bool:
-    """Whether every sum of values of an integer column is within BIGINT."""
+    """Whether every sum of values of an integer column is in the range of BIGINT."""
     rows = len(column)
     if column.type.bit_width < 64:
         return bool(rows << (column.type.bit_width - 1) <= LARGEST)
@@ -149,7 +163,10 @@ def fits_in_64_bits(column: Column) -> bool:
 
 @frozen
 class SumDecimal(State):
-    """A sum of DECIMAL(precision, scale), in 256 bits where 128 aren't proved to be enough."""
+    """A sum of DECIMAL(precision, scale), in 256 bits unless 128 are proved to be enough.
+
+    precision, scale: of the arguments.
+    """
 
     precision: int
     scale: int
@@ -187,8 +204,12 @@ def sum_overflow(position: Position | None) -> DataError:
 
 @frozen
 class SumDouble(State):
-    """A sum of REAL or DOUBLE. Finite values whose sum is not finite are a DataError, at the
-    position of the call."""
+    """A sum of REAL or DOUBLE.
+
+    A sum of finite values that isn't finite is a DataError.
+
+    position: the position of the call, for the error.
+    """
 
     position: Position | None = field(default=None, compare=False, repr=False)
 
@@ -219,7 +240,11 @@ class SumDouble(State):
 
 @frozen
 class Extreme(State):
-    """The smallest or largest argument; NaN is the largest."""
+    """The smallest or largest argument; NaN is the largest number.
+
+    function: "min" or "max".
+    type: the type of the arguments.
+    """
 
     function: str
     type: pa.DataType
@@ -238,7 +263,7 @@ class Extreme(State):
         if pa.types.is_duration(self.type):
             plain = Request(pc.cast(column, pa.int64()), self.function)
             return [plain], lambda results: [results[0].cast(self.type)]
-        # Arrow's kernels skip NaN. Among others it is never the smallest, so only "max" needs more.
+        # Arrow's kernels skip NaN. NaN is the largest number, so only "max" needs more.
         if self.function == "max" and pa.types.is_floating(self.type):
             is_nan = pc.is_nan(column)
             if pc.any(is_nan).as_py():
@@ -252,7 +277,7 @@ class Extreme(State):
 
 @frozen
 class First(State):
-    """Some argument that isn't NULL: the first that arrived. Works for every type."""
+    """The argument that arrived first and isn't NULL; for every type."""
 
     type: pa.DataType
 
@@ -274,9 +299,11 @@ class First(State):
 
 @frozen
 class Moments(State):
-    """Count, mean and the sum of squared differences from it (M2) of DOUBLE arguments; combined by
-    the method of Chan, Golub and LeVeque (1979), which loses no precision where the mean is large
-    against the spread."""
+    """Count, mean and the sum of squared differences from the mean (M2) of DOUBLE arguments.
+
+    States are combined by the method of Chan, Golub and LeVeque (1979), which loses no precision if
+    the mean is large compared with the spread.
+    """
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
@@ -322,8 +349,13 @@ class Moments(State):
 
 @frozen
 class Items(State):
-    """All arguments in a list, in the order in which they arrived; NULL without any. With `of_kept`
-    the second argument says which rows count, and NULLs among them do; else NULLs don't."""
+    """All arguments in a list, in the order of arrival; NULL without any.
+
+    With a second argument, this is a flag that says which rows count, and NULLs count too.
+
+    type: the type of the arguments.
+    keeps_nulls: whether NULLs count, if there is no flag.
+    """
 
     type: pa.DataType
     keeps_nulls: bool
@@ -332,12 +364,17 @@ class Items(State):
     def types(self) -> tuple[pa.DataType, ...]:
         return (pa.list_(self.type),)
 
+    # For the arguments [a, NULL, b] of the groups [0, 0, 1], without NULLs, in `collect`:
+    #     lists  [[0, NULL], [2]]  the row numbers that the group-by collected
+    #     ends   [0, 2, 3]         offsets; with the NULLs dropped [0, 1, 2]
+    #     rows   [0, 2]
+    #     result [[a], [b]]
     def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
         array = contiguous(arguments[0])
         positions = np.arange(len(array))
         if len(arguments) > 1:
-            kept = contiguous(arguments[1])
-            positions_column = indexes(positions, filled(kept.cast(pa.int8()), np.int8) != 0)
+            mask = contiguous(arguments[1])
+            positions_column = indexes(positions, filled(mask.cast(pa.int8()), np.int8) != 0)
         else:
             positions_column = indexes(positions, None if self.keeps_nulls else validity(array))
 
@@ -371,7 +408,7 @@ class Items(State):
 
 
 def _lists(items: pa.Array, ends: Any, arrow: pa.DataType) -> pa.Array:
-    """Lists over `items`; an empty one is NULL."""
+    """Lists over `items`; an empty list is NULL."""
     offsets = from_numbers(np.asarray(ends, np.int32), pa.int32())
     lists = pa.ListArray.from_arrays(offsets, items, type=arrow)
     return pc.if_else(pc.greater(pc.list_value_length(lists), _ZERO), lists, pa.nulls(1, arrow)[0])
@@ -387,8 +424,9 @@ def lists_offsets(lists: pa.Array) -> pa.Array:
 
 
 def members(lists: pa.Array) -> tuple[Any, Any, int]:
-    """Row numbers that were collected per group, as (row numbers, the group of each, number of
-    groups)."""
+    """Row numbers that the group-by collected per group, as (row numbers, the group of each, number
+    of groups).
+    """
     rows = numbers(lists.flatten(), np.int64)
     lengths = filled(pc.list_value_length(lists), np.int32)
     return rows, np.repeat(np.arange(len(lists)), lengths), len(lists)
@@ -402,7 +440,7 @@ def filled(array: pa.Array, dtype: Any) -> Any:
 
 
 def contiguous(column: Column) -> pa.Array:
-    """The column in one piece."""
+    """The column as one array."""
     if isinstance(column, pa.ChunkedArray):
         return join_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
     return column

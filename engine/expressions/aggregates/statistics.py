@@ -1,5 +1,6 @@
 """Aggregates of statistics and of bits: CORR, COVAR_…, REGR_…, SKEWNESS, KURTOSIS, PRODUCT, BIT_…,
-APPROX_DISTINCT."""
+APPROX_DISTINCT.
+"""
 
 from __future__ import annotations
 
@@ -33,19 +34,22 @@ from runnel.expressions.nodes import Aggregate
 from runnel.sqltypes import BIGINT, DOUBLE, SqlType, to_arrow
 
 Pairs = Callable[..., tuple[Numbers, Any]]
-"""Of count, means, Sxx, Syy and Sxy per group: the values, and which of them there are. The first
-argument is y, as in PostgreSQL: REGR_SLOPE(y, x)."""
+"""Computes the values, and a mask of the groups that have one, from count, means, Syy, Sxx and Sxy
+per group.
+
+The first argument of the SQL function is y, as in PostgreSQL: REGR_SLOPE(y, x).
+"""
 
 
-def _bind_pair(function: AggregateFunction, given: Given) -> Bound:
-    check_arguments(given, 2)
-    arguments = tuple(as_double(given.name, item, given.position) for item in given.arguments)
+def _bind_pair(function: AggregateFunction, syntax: Given) -> Bound:
+    check_arguments(syntax, 2)
+    arguments = tuple(as_double(syntax.name, item, syntax.position) for item in syntax.arguments)
     return Bound(arguments, (), function.result(DOUBLE))
 
 
-def _bind_double(function: AggregateFunction, given: Given) -> Bound:
-    check_arguments(given, 1)
-    return Bound((as_double(given.name, given.arguments[0], given.position),), (), DOUBLE)
+def _bind_double(function: AggregateFunction, syntax: Given) -> Bound:
+    check_arguments(syntax, 1)
+    return Bound((as_double(syntax.name, syntax.arguments[0], syntax.position),), (), DOUBLE)
 
 
 def _of_pairs(compute: Pairs) -> Finish:
@@ -61,7 +65,7 @@ def _of_pairs(compute: Pairs) -> Finish:
 
 
 def _correlation(n: Any, my: Any, mx: Any, syy: Any, sxx: Any, sxy: Any) -> tuple[Any, Any]:
-    # Rounding may take it a hair beyond 1.
+    # Rounding errors may lead to a value slightly above 1.
     return np.clip(sxy / np.sqrt(sxx * syy), -1.0, 1.0), (n > 0) & (sxx > 0) & (syy > 0)
 
 
@@ -86,12 +90,12 @@ _PAIRS: dict[str, Pairs] = {
 
 
 def _skewness(n: Any, mean: Any, m2: Any, m3: Any, m4: Any) -> tuple[Any, Any]:
-    """Of a sample, adjusted: G1 of Joanes and Gill (1998)."""
+    """The adjusted skewness of a sample: G1 of Joanes and Gill (1998)."""
     return np.sqrt(n * (n - 1.0)) / (n - 2) * (m3 / n) / (m2 / n) ** 1.5, (n > 2) & (m2 > 0)
 
 
 def _kurtosis(n: Any, mean: Any, m2: Any, m3: Any, m4: Any) -> tuple[Any, Any]:
-    """The excess of a sample, adjusted: G2 of Joanes and Gill."""
+    """The adjusted excess kurtosis of a sample: G2 of Joanes and Gill."""
     excess = n * m4 / (m2 * m2)
     return (n - 1.0) / ((n - 2.0) * (n - 3.0)) * ((n + 1.0) * excess - 3.0 * (n - 1.0)), (n > 3) & (
         m2 > 0

@@ -1,8 +1,8 @@
-"""The functions that only OVER gives a meaning: how they are bound. Aggregates may stand before
-OVER too.
+"""The functions that exist only with OVER, and how they are bound. (Aggregates may be used with
+OVER too.)
 
-The table WINDOW_FUNCTIONS is read by the binder (`window_function_call`), by the window operator
-and by whoever renders.
+The table WINDOW_FUNCTIONS is used by the binder (`window_function_call`), by the window operator
+and by the renderers.
 """
 
 from __future__ import annotations
@@ -20,10 +20,15 @@ Bind = Callable[[str, Sequence[Expression]], tuple[tuple[Expression, ...], SqlTy
 
 @frozen
 class WindowFunction:
-    """One entry of WINDOW_FUNCTIONS. It takes `least` to `most` arguments, which `bind` converts,
-    giving the result's type.
-    `uses_frame`: the frame matters, not only the order. `takes_ignore_nulls`: IGNORE NULLS may
-        follow."""
+    """One entry of WINDOW_FUNCTIONS.
+
+    name: the key that `Aggregate.function` carries in a WindowCall.
+    least: the smallest number of arguments.
+    most: the largest number of arguments.
+    bind: converts the arguments, and returns them with the result's type.
+    uses_frame: whether the result depends on the frame, and not only on the order.
+    takes_ignore_nulls: whether IGNORE NULLS may follow.
+    """
 
     name: str
     least: int
@@ -86,28 +91,30 @@ WINDOW_FUNCTIONS: Mapping[str, WindowFunction] = {
         WindowFunction("nth_value", 2, 2, _nth, uses_frame=True, takes_ignore_nulls=True),
     )
 }
-"""All functions that need OVER, by the key that `Aggregate.function` carries in a WindowCall."""
+"""All functions that require OVER, by the key that `Aggregate.function` carries in a WindowCall."""
 
 
 def is_window_function(name: str) -> bool:
-    """Whether `name`, in any case, is a function that needs OVER."""
+    """Whether `name`, in any case, is a function that requires OVER."""
     return name.lower() in WINDOW_FUNCTIONS
 
 
 def window_function_call(
     name: str, arguments: Sequence[Expression], position: Position | None = None
 ) -> Aggregate:
-    """Binds a window function; ProgrammingError for a wrong number of arguments or a type that
-    doesn't fit."""
+    """Binds a window function; ProgrammingError for a wrong number of arguments or an unsuitable
+    type.
+    """
     function = WINDOW_FUNCTIONS[name.lower()]
     if not function.least <= len(arguments) <= function.most:
-        wanted = (
+        expected = (
             str(function.least)
             if function.least == function.most
             else f"{function.least} to {function.most}"
         )
         raise ProgrammingError(
-            f"{name.upper()} takes {wanted} argument{'s' * (wanted != '1')}, not {len(arguments)}",
+            f"{name.upper()} takes {expected} argument{'s' * (expected != '1')}, "
+            f"not {len(arguments)}",
             position=position,
         )
     bound, result = function.bind(name, arguments)

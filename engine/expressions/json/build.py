@@ -1,8 +1,8 @@
-"""JSON_OBJECT, JSON_ARRAY and TO_JSON: JSON made of values of any type.
+"""JSON_OBJECT, JSON_ARRAY and TO_JSON: JSON from values of any type.
 
-Numbers and truth values are written as such, a DECIMAL with all digits of its scale; dates and
-times, intervals, binaries and UUIDs as strings; ARRAY, ROW and MAP as arrays and objects; a JSON
-argument goes in as it is.
+Numbers and booleans are written as such, a DECIMAL with all digits of its scale. Dates and times,
+intervals, binaries and UUIDs become strings; ARRAY, ROW and MAP become arrays and objects. A JSON
+argument is inserted unchanged.
 """
 
 from __future__ import annotations
@@ -49,12 +49,14 @@ _AS_THEY_ARE = frozenset(
         Kind.DOUBLE,
     }
 )
+"""The kinds whose text is their JSON."""
 
 Writer = Callable[[Datum, EvaluationContext], Datum]
+"""Converts values to JSON texts."""
 
 
 def writer(sql_type: SqlType) -> Writer:
-    """Values of a type as JSON texts; NULL stays NULL."""
+    """The conversion of values of a type to JSON texts; NULL stays NULL."""
     if sql_type.kind is Kind.JSON:
         return lambda datum, context: datum
     if sql_type.is_nested:
@@ -74,13 +76,13 @@ def _number(value: Datum, text: Datum) -> Datum:
 
 
 def _bind_object(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """The first argument says what becomes of NULLs; then come names and values."""
+    """The first argument says how NULLs are treated (NULL or ABSENT); names and values follow."""
     nulls, *rest = arguments
     if len(rest) % 2:
-        raise ProgrammingError("JSON_OBJECT takes pairs of a name and a value", position=position)
+        raise ProgrammingError("JSON_OBJECT needs pairs of a name and a value", position=position)
     bound = [nulls]
-    for place, argument in enumerate(rest):
-        is_name = place % 2 == 0
+    for index, argument in enumerate(rest):
+        is_name = index % 2 == 0
         if is_name and (argument.type.is_nested or argument.type.kind is Kind.JSON):
             raise ProgrammingError(
                 f"a name in JSON_OBJECT can't be {argument.type}",
@@ -91,6 +93,7 @@ def _bind_object(name: str, arguments: Sequence[Expression], position: Position 
 
 
 def _keeps_nulls(call: Call) -> bool:
+    """Whether NULLs are written as null, and not left out."""
     nulls = call.arguments[0]
     assert isinstance(nulls, Literal)
     return bool(nulls.value == "NULL")
@@ -101,7 +104,7 @@ def _compile_object(call: Call) -> Kernel:
     writers = [writer(item.type) for item in call.arguments[2::2]]
 
     def run(frame: Frame, nulls: Datum, *arguments: Datum) -> Datum:
-        parts = []
+        texts = []
         for write, name, value in zip(writers, arguments[0::2], arguments[1::2], strict=True):
             if any_true(pc.is_null(name)):
                 raise DataError("a name in JSON_OBJECT is NULL")
@@ -109,8 +112,8 @@ def _compile_object(call: Call) -> Kernel:
             part = pc.binary_join_element_wise(
                 key, _text(write(value, frame.context), keeps), _COLON
             )
-            parts.append(part)
-        return _enclosed(parts, _BRACES, keeps)
+            texts.append(part)
+        return _enclosed(texts, _BRACES, keeps)
 
     return run
 
@@ -120,11 +123,11 @@ def _compile_array(call: Call) -> Kernel:
     writers = [writer(item.type) for item in call.arguments[1:]]
 
     def run(frame: Frame, nulls: Datum, *arguments: Datum) -> Datum:
-        parts = [
+        texts = [
             _text(write(value, frame.context), keeps)
             for write, value in zip(writers, arguments, strict=True)
         ]
-        return _enclosed(parts, _BRACKETS, keeps)
+        return _enclosed(texts, _BRACKETS, keeps)
 
     return run
 
@@ -134,14 +137,15 @@ def _text(written: Datum, keeps_nulls: bool) -> Datum:
     return pc.coalesce(as_text, _NULL) if keeps_nulls else as_text
 
 
-def _enclosed(parts: list[Datum], ends: tuple[pa.Scalar, ...], keeps_nulls: bool) -> Datum:
-    if not parts:
+def _enclosed(texts: list[Datum], ends: tuple[pa.Scalar, ...], keeps_nulls: bool) -> Datum:
+    """The texts, separated by commas, between braces or brackets."""
+    if not texts:
         return pc.binary_join_element_wise(*ends, _EMPTY)
     if keeps_nulls:
-        inner = pc.binary_join_element_wise(*parts, _COMMA)
+        inner = pc.binary_join_element_wise(*texts, _COMMA)
     else:
         led = [
-            pc.coalesce(pc.binary_join_element_wise(_COMMA, part, _EMPTY), _EMPTY) for part in parts
+            pc.coalesce(pc.binary_join_element_wise(_COMMA, part, _EMPTY), _EMPTY) for part in texts
         ]
         inner = pc.utf8_slice_codeunits(pc.binary_join_element_wise(*led, _EMPTY), 1)
     return pc.binary_join_element_wise(ends[0], inner, ends[1], _EMPTY)
@@ -157,8 +161,9 @@ def _bind_list(name: str, arguments: Sequence[Expression], position: Position | 
 
 
 def _compile_lists(call: Call) -> Kernel:
-    """JSON_OBJECTAGG over collected rows: the array of names and the array of values of each
-    group."""
+    """JSON_OBJECTAGG over aggregated rows: the arguments are the array of names and the array of
+    values of each group.
+    """
     keeps = _keeps_nulls(call)
     _, names, values = call.arguments
     assert names.type.element is not None and values.type.element is not None
@@ -182,7 +187,7 @@ def _compile_lists(call: Call) -> Kernel:
 
 
 def _compile_items(call: Call) -> Kernel:
-    """JSON_ARRAYAGG over collected rows: the array of each group."""
+    """JSON_ARRAYAGG over aggregated rows: the argument is the array of each group."""
     keeps = _keeps_nulls(call)
     element = call.arguments[1].type.element
     assert element is not None
@@ -195,7 +200,7 @@ def _compile_items(call: Call) -> Kernel:
 
 
 def _joined(lists: pa.Array, texts: pa.Array, ends: tuple[pa.Scalar, ...]) -> pa.Array:
-    """The texts of each list's items, without NULLs, in one text."""
+    """The texts of each list's items as one text, without NULLs."""
     from runnel.expressions.casts.nested import list_like
     from runnel.expressions.nested.construct import join_lists
 
@@ -243,7 +248,7 @@ def _merged(document: str, patch: str) -> str:
 
 
 def _patched(value: Any, patch: Any) -> Any:
-    """RFC 7396."""
+    """A merge patch (RFC 7396)."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(value) if isinstance(value, dict) else {}

@@ -1,8 +1,8 @@
-"""JSON_VALUE, JSON_QUERY, JSON_EXISTS and IS JSON: parts of JSON texts, found by a path, once per
+"""JSON_VALUE, JSON_QUERY, JSON_EXISTS and IS JSON: values in JSON texts, found by a path, once per
 distinct text.
 
-A text that isn't JSON, and a result that the function can't give, is an error, which ON ERROR deals
-with (NULL unless it says otherwise).
+A text that isn't JSON is an error, as is a value that the function can't return. ON ERROR says how
+errors are treated (the default is NULL).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NOTHING = object()
 
 @lru_cache(maxsize=512)
 def parsed(text: str) -> Any:
-    """Many calls in one query read the same text."""
+    """The value of a JSON text; cached, as many calls in one query read the same text."""
     return json_text.parse(text)
 
 
@@ -73,16 +73,18 @@ def _path(argument: Expression, name: str, position: Position | None) -> Express
 def _bind_with(
     result: Callable[[Sequence[Expression]], SqlType], count: int
 ) -> Callable[..., Bound]:
-    """Arguments: the document, the path (without one: $), and what the planner adds."""
+    """Returns a `bind` for the document, the path ($ if it is missing), and the arguments that the
+    planner adds.
+    """
 
     def bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-        given = list(arguments)
-        if len(given) == count - 1:
-            given.insert(1, Literal(value="$", type=VARCHAR))
-        if len(given) != count:
-            raise ProgrammingError(f"{name.upper()} takes a JSON and a path", position=position)
-        document, path = _document(given[0], name, position), _path(given[1], name, position)
-        return (document, path, *given[2:]), result(given)
+        operands = list(arguments)
+        if len(operands) == count - 1:
+            operands.insert(1, Literal(value="$", type=VARCHAR))
+        if len(operands) != count:
+            raise ProgrammingError(f"{name.upper()} needs a JSON and a path", position=position)
+        document, path = _document(operands[0], name, position), _path(operands[1], name, position)
+        return (document, path, *operands[2:]), result(operands)
 
     return bind
 
@@ -93,7 +95,7 @@ def _text_of(argument: Expression) -> str:
 
 
 def _scalar(text: str, path: str) -> Any:
-    """The one scalar that a path finds, as text; _NOTHING for nothing. JSON's null is None."""
+    """The one scalar that a path finds, as text; _NOTHING if there is none. JSON's null is None."""
     found = _found(text, path)
     if not found:
         return _NOTHING
@@ -121,8 +123,9 @@ def _outcome(text: str, path: str) -> str:
 
 
 def _compile_outcome(call: Call) -> Kernel:
-    """What came out of JSON_VALUE: 'FOUND', 'EMPTY' or 'ERROR', the last also where the value isn't
-    of the wanted type."""
+    """The outcome of JSON_VALUE: 'FOUND', 'EMPTY' or 'ERROR'. It is 'ERROR' too if the value isn't
+    of the requested type.
+    """
     types = [item.type for item in call.arguments[:2]]
     plain = kernel_of(_outcome, types, VARCHAR)
     texts = kernel_of(_quiet_text, types, VARCHAR)
@@ -152,7 +155,9 @@ def _quiet_text(text: str, path: str) -> str | None:
 
 
 def _converter(target: SqlType) -> Callable[[Frame, Datum], tuple[Datum, Datum]]:
-    """Texts as values of a type, NULL for those that aren't; and which ones were."""
+    """Converts texts to values of a type, NULL for texts that aren't; and returns which texts could
+    be converted.
+    """
     from runnel.expressions.casts.try_cast import attempted
 
     conversion = compile_cast(VARCHAR, target)
@@ -197,7 +202,7 @@ def _compile_value(call: Call) -> Kernel:
 
 
 def _bind_value(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    bound, result = _bind_with(lambda given: given[-1].type, 4)(name, arguments, position)
+    bound, result = _bind_with(lambda operands: operands[-1].type, 4)(name, arguments, position)
     if not can_cast(VARCHAR, result) or result.is_nested:
         raise ProgrammingError(
             f"JSON_VALUE can't return {result}",
@@ -325,7 +330,7 @@ FUNCTIONS = (
         "json_outcome",
         "x JSON, path VARCHAR",
         "VARCHAR",
-        _bind_with(lambda given: VARCHAR, 3),
+        _bind_with(lambda operands: VARCHAR, 3),
         _compile_outcome,
         needs_frame=True,
     ),
@@ -334,14 +339,14 @@ FUNCTIONS = (
         "x JSON, path VARCHAR [WITHOUT | WITH [CONDITIONAL | UNCONDITIONAL] ARRAY WRAPPER]"
         " [NULL | ERROR | EMPTY ARRAY | EMPTY OBJECT ON EMPTY] [… ON ERROR]",
         "JSON",
-        _bind_with(lambda given: JSON, 3),
+        _bind_with(lambda operands: JSON, 3),
         _compile_query,
     ),
     _function(
         "json_exists",
         "x JSON, path VARCHAR [TRUE | FALSE | UNKNOWN | ERROR ON ERROR]",
         "BOOLEAN",
-        _bind_with(lambda given: BOOLEAN, 3),
+        _bind_with(lambda operands: BOOLEAN, 3),
         _compile_exists,
     ),
     Function(

@@ -1,4 +1,4 @@
-"""What is inside of JSON: -> and ->>, JSON_EXTRACT, lengths, names and kinds."""
+"""Access to the members of JSON: -> and ->>, JSON_EXTRACT, lengths, names and kinds."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _NOTHING = object()
 
 
 def _bind_arrow(result: SqlType) -> Callable[..., Bound]:
-    """The key is a name, a subscript from 0 (negative from the end), or a path that begins with
-    `$`."""
+    """Returns the `bind` of an access by keys. A key is a name, a subscript from 0 (negative from
+    the end), or a path that begins with `$`.
+    """
 
     def bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
         shown = {"json_arrow": "'->' operator", "json_arrow_text": "'->>' operator"}.get(
@@ -29,7 +30,7 @@ def _bind_arrow(result: SqlType) -> Callable[..., Bound]:
         )
         if len(arguments) < 2:
             raise ProgrammingError(
-                f"{shown} takes a JSON and a name, a subscript or a path", position=position
+                f"{shown} needs a JSON and a name, a subscript or a path", position=position
             )
         document, *keys = arguments
         if document.type.kind is Kind.VARCHAR and isinstance(document, Literal):
@@ -59,7 +60,7 @@ def _bind_arrow(result: SqlType) -> Callable[..., Bound]:
 
 
 def _reached(document: str, keys: Sequence[Any], is_path: bool) -> Any:
-    """What the keys lead to, one after the other; _NOTHING where one leads nowhere."""
+    """The value that the keys lead to, one after another; _NOTHING if a key leads nowhere."""
     value = parsed(document)
     for key in keys:
         if isinstance(key, int):
@@ -69,8 +70,8 @@ def _reached(document: str, keys: Sequence[Any], is_path: bool) -> Any:
             found = compile_path(key)(value)
             value = found[0] if found else _NOTHING
         elif isinstance(value, list) and key.lstrip("-").isdigit():
-            place = int(key)
-            value = value[place] if -len(value) <= place < len(value) else _NOTHING
+            index = int(key)
+            value = value[index] if -len(value) <= index < len(value) else _NOTHING
         else:
             value = value.get(key, _NOTHING) if isinstance(value, dict) else _NOTHING
         if value is _NOTHING:
@@ -110,22 +111,24 @@ def _type(document: str, *path: str) -> str | None:
     return None if value is _NOTHING else _TYPE_NAMES.get(type(value), "number")
 
 
-def _contains(document: str, part: str) -> bool:
-    return _within(parsed(document), parsed(part))
+def _contains(document: str, contained: str) -> bool:
+    return _within(parsed(document), parsed(contained))
 
 
-def _within(whole: Any, part: Any) -> bool:
-    """As PostgreSQL's @>: objects by their names, arrays as sets."""
-    if isinstance(part, dict):
+def _within(whole: Any, contained: Any) -> bool:
+    """Whether a value contains another, as PostgreSQL's @>: objects by their names, arrays as
+    sets.
+    """
+    if isinstance(contained, dict):
         return isinstance(whole, dict) and all(
-            name in whole and _within(whole[name], item) for name, item in part.items()
+            name in whole and _within(whole[name], item) for name, item in contained.items()
         )
-    if isinstance(part, list):
+    if isinstance(contained, list):
         return isinstance(whole, list) and all(
-            any(_within(item, wanted) for item in whole) for wanted in part
+            any(_within(item, expected) for item in whole) for expected in contained
         )
-    return whole is part or (
-        type(whole) is not bool and type(part) is not bool and bool(whole == part)
+    return whole is contained or (
+        type(whole) is not bool and type(contained) is not bool and bool(whole == contained)
     )
 
 

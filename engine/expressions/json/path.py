@@ -1,12 +1,12 @@
 """The JSON path language: `$`, `.name`, `.*`, `..name`, `['a', 'b']`, `[0, 2]`, `[0 to 2]`, `[*]`,
 `[last]`, `?(@.price < 10)`.
 
-A path is compiled to a function from a value to the list of what it finds, in document order. It is
-lax: a step that doesn't apply to a value finds nothing there. Negative subscripts count from the
-end, `[1:3]` leaves its end out. A filter keeps the items of an array, or the value itself, for
-which it is true; it compares with == (or =), != (<>), <, <=, >, >=, and `like_regex`, joins with
-&&, || and !, and a bare path asks whether there is something. Values of different kinds are not
-equal, and no comparison of order between them is true.
+A path is compiled to a function from a value to the list of values that it finds, in document
+order. Paths are lax: a step that doesn't apply to a value finds nothing there. Negative subscripts
+count from the end; `[1:3]` excludes its end. A filter selects the items of an array for which it is
+true, or the value itself. It compares with == (or =), != (<>), <, <=, >, >=, and `like_regex`, and
+combines tests with &&, || and !. A path on its own tests whether it finds anything. Values of
+different kinds are not equal, and no comparison of order between them is true.
 """
 
 from __future__ import annotations
@@ -25,9 +25,13 @@ from runnel.expressions.kernels.buffers import pack
 from runnel.sqltypes import VARCHAR
 
 Find = Callable[[Any], list[Any]]
+"""Returns the values that a path finds in a value."""
 Test = Callable[[Any, Any], bool]
-"""Takes the value at hand (@) and the whole ($)."""
+"""The test of a filter, called with the current value (@) and the whole document ($)."""
 Step = Callable[[list[Any], Any], list[Any]]
+"""A step of a path: from the values found so far and the whole document to the values that it finds
+in them.
+"""
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -41,11 +45,12 @@ _TOKEN = re.compile(
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _MOST_NESTED = 50
+"""The largest permitted depth of filters within filters."""
 
 
 @lru_cache(maxsize=256)
 def compile_path(path: str) -> Find:
-    """The function of a path; DataError where the text is none."""
+    """The function of a path; DataError if the text isn't a path."""
     reader = _Reader(path)
     mode = reader.peek()
     if mode in ("lax", "strict"):
@@ -67,7 +72,10 @@ def _run(steps: list[Step], start: Any, root: Any) -> list[Any]:
 
 
 class _Reader:
-    """The tokens of a path."""
+    """The tokens of a path.
+
+    kind: the kind of the next token (a group of `_TOKEN`); empty at the end.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -77,7 +85,7 @@ class _Reader:
         self.next()
 
     def next(self) -> str:
-        """Goes past the next token; gives its text."""
+        """Advances past the next token, and returns its text."""
         text = self._text
         self._start = self._at
         if not self._path[self._at :].strip():
@@ -92,7 +100,7 @@ class _Reader:
         return text
 
     def peek(self) -> str:
-        """The text of the next token, if it isn't a string."""
+        """The text of the next token, unless it is a string."""
         return "" if self.kind == "string" else self._text
 
     def accept(self, *texts: str) -> bool:
@@ -109,13 +117,13 @@ class _Reader:
         return _ESCAPE.sub(_unescaped, self.next()[1:-1])
 
     def error(self) -> DataError:
-        place = (
+        where = (
             "at its end"
             if not self._path[self._start :].strip()
             else f'at "{self._path[self._start :].strip()[:20]}"'
         )
         return DataError(
-            f"invalid JSON path '{self._path}' {place}", hint="a path is written like $.a.b[0]"
+            f"invalid JSON path '{self._path}' {where}", hint="a path is written like $.a.b[0]"
         )
 
 
@@ -183,10 +191,11 @@ def _bracket(reader: _Reader, depth: int) -> Step:
 
 
 Range = Callable[[int], range]
+"""The indexes that a subscript selects, for the length of an array."""
 
 
 def _range(reader: _Reader) -> Range:
-    """One part of a subscript: for the length of an array, the places that it means."""
+    """One item of a subscript: an index, or a range of indexes."""
     first = None if reader.peek() == ":" else _place(reader)
     if reader.accept("to"):
         last = _place(reader)
@@ -284,13 +293,15 @@ def _descend(value: Any) -> Iterator[Any]:
 
 
 def _filter(test: Test) -> Step:
+    """The step of a filter."""
+
     def run(found: list[Any], root: Any) -> list[Any]:
-        kept: list[Any] = []
+        matching: list[Any] = []
         for value in found:
-            kept += [
+            matching += [
                 item for item in (value if isinstance(value, list) else [value]) if test(item, root)
             ]
-        return kept
+        return matching
 
     return run
 

@@ -1,8 +1,8 @@
-"""JSON text: reading it into Python values that lose nothing, and writing it, compactly.
+"""JSON text: parsing it to Python values without loss, and writing it compactly.
 
-Numbers with a point or an exponent are Decimals, so that their digits stay as they are; an object's
-last value counts where a name comes twice. NaN and infinities, which Python's reader takes, are no
-JSON.
+Numbers with a point or an exponent become Decimals, so that their digits are preserved. If a name
+occurs twice in an object, its last value counts. NaN and infinities, which Python's parser accepts,
+are not JSON.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from runnel.sqltypes import VARCHAR
 
 INVALID = "not JSON"
 _LONGEST_NUMBER = 4000
+"""The number of digits from which an integer becomes a Decimal, as Python limits the conversion to
+int.
+"""
 
 
 def _constant(word: str) -> Any:
@@ -40,7 +43,7 @@ _quote: Callable[[str], str] = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def parse(text: str) -> Any:
-    """The value of a JSON text; DataError where it isn't one."""
+    """The value of a JSON text; DataError if it isn't JSON."""
     try:
         return _decode(text)
     except (ValueError, RecursionError, ArithmeticError):
@@ -56,7 +59,7 @@ def is_json(text: str) -> bool:
 
 
 def write(value: Any) -> str:
-    """A value as `parse` gives it, as text."""
+    """The text of a value that `parse` returned."""
     if isinstance(value, str):
         return _quote(value)
     if value is None:
@@ -73,12 +76,12 @@ def write(value: Any) -> str:
 
 
 def checked(texts: pa.Array) -> pa.Array:
-    """The texts as they are; DataError if one isn't JSON."""
-    seen = set()
+    """The texts unchanged; DataError if one isn't JSON."""
+    known = set()
     for text in python_values(texts, VARCHAR):
-        if text is not None and text not in seen:
+        if text is not None and text not in known:
             parse(text)
-            seen.add(text)
+            known.add(text)
     return texts
 
 
