@@ -1,6 +1,9 @@
-"""Aggregates of the user's own, written in Python. The rows of each group are kept, as for
-ARRAY_AGG, so that they work wherever an aggregate does: in two stages, over windows that overlap,
-in sessions, with DISTINCT, FILTER and ORDER BY."""
+"""User-defined aggregates, written in Python.
+
+The rows of each group are retained, as for ARRAY_AGG. So these aggregates work wherever an
+aggregate does: in two stages, over overlapping windows, in sessions, and with DISTINCT, FILTER and
+ORDER BY.
+"""
 
 from __future__ import annotations
 
@@ -23,30 +26,30 @@ from runnel.expressions.signature import signature
 
 
 def python_aggregate(
-    function: PythonFunction, given: Given, distinct: bool, predicate: Expression | None
+    function: PythonFunction, syntax: Given, distinct: bool, predicate: Expression | None
 ) -> Aggregate:
-    """A call with the arguments converted; ProgrammingError where they don't fit the parameters."""
-    name, position = function.name, given.position
-    if given.within_group:
+    """A call with converted arguments; ProgrammingError if they don't fit the parameters."""
+    name, position = function.name, syntax.position
+    if syntax.within_group:
         raise ProgrammingError(
             f"{name} can't have WITHIN GROUP",
-            hint="put ORDER BY behind its arguments",
+            hint="write ORDER BY after its arguments",
             position=position,
         )
     bound, result = signature(*function.parameters, result=function.result, is_own=True)(
-        name, given.arguments, position
+        name, syntax.arguments, position
     )
-    if distinct and any(key.expression not in bound for key in given.order):
+    if distinct and any(key.expression not in bound for key in syntax.order):
         raise ProgrammingError(
             f"with DISTINCT, ORDER BY within {name} can only use its arguments",
-            position=given.order[0].expression.position,
+            position=syntax.order[0].expression.position,
         )
     return Aggregate(
         function=name.lower(),
         arguments=bound,
         type=result,
         distinct=distinct,
-        order=given.order,
+        order=syntax.order,
         predicate=predicate,
         position=position,
         python=function,
@@ -54,48 +57,47 @@ def python_aggregate(
 
 
 def _finish(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
-    """The function's value of each group; NULL of one without rows."""
+    """The function's value for each group; NULL for a group without rows."""
     assert call.python is not None
     groups = Groups(columns[0], call)
     arguments, starts, counts = groups.columns[: len(call.arguments)], groups.starts, groups.counts
     valid = valid_rows(arguments) if call.python.skips_nulls else None
     if valid is not None:
-        kept = np.flatnonzero(valid)
-        counts = np.bincount(groups.group[kept], minlength=len(starts))
+        chosen = np.flatnonzero(valid)
+        counts = np.bincount(groups.group[chosen], minlength=len(starts))
         starts = np.cumsum(counts) - counts
-        arguments = [item.take(indexes(kept)) for item in arguments]
+        arguments = [item.take(indexes(chosen)) for item in arguments]
     values: list[Any] = []
-    for given in _groups(
-        call.python, arguments, zip(starts.tolist(), counts.tolist(), strict=True)
-    ):
+    for rows in _groups(call.python, arguments, zip(starts.tolist(), counts.tolist(), strict=True)):
         context.check()
-        values.append(None if given is None else _value(call.python, given, call.position))
+        values.append(None if rows is None else _value(call.python, rows, call.position))
     return made_values(call.python, call.type, values, call.position)
 
 
 def _groups(
-    function: PythonFunction, columns: Sequence[pa.Array], places: Iterator[tuple[int, int]]
+    function: PythonFunction, columns: Sequence[pa.Array], positions: Iterator[tuple[int, int]]
 ) -> Iterator[list[Any] | None]:
-    """What the function is given of each group: arrays or, `is_scalar`, lists; None of one without
-    rows."""
-    given: Sequence[Any] = columns
+    """The arguments of the function for each group: arrays, or lists with `is_scalar`; None for a
+    group without rows.
+    """
+    values: Sequence[Any] = columns
     if function.is_scalar:
-        given = [
+        values = [
             python_values(item, kind)
             for item, kind in zip(columns, function.parameters, strict=True)
         ]
-    for start, count in places:
+    for start, count in positions:
         if not count:
             yield None
         elif function.is_scalar:
-            yield [item[start : start + count] for item in given]
+            yield [item[start : start + count] for item in values]
         else:
-            yield [item.slice(start, count) for item in given]
+            yield [item.slice(start, count) for item in values]
 
 
-def _value(function: PythonFunction, given: list[Any], position: Position | None) -> Any:
+def _value(function: PythonFunction, rows: list[Any], position: Position | None) -> Any:
     try:
-        value = function.function(*given)
+        value = function.function(*rows)
         return (
             value.as_py()
             if isinstance(value, pa.Scalar)
@@ -117,4 +119,4 @@ PYTHON_AGGREGATE: AggregateFunction = AggregateFunction(
     call_states=lambda call: rows_states(PYTHON_AGGREGATE, call),
     evaluated=lambda call: len(call.arguments),
 )
-"""What all of them have in common."""
+"""The description that all user-defined aggregates share."""

@@ -1,5 +1,4 @@
-"""Calls of the user's Python functions: how they are bound and evaluated, and what is said of one
-that fails."""
+"""Calls of user functions: binding, evaluation, and the errors of a function that fails."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ from runnel.sqltypes import SqlType, common_type, from_arrow, to_arrow
 def python_call(
     function: PythonFunction, arguments: Sequence[Expression], position: Position | None
 ) -> PythonCall:
-    """A call with the arguments converted; ProgrammingError where they don't fit the parameters."""
+    """A call with converted arguments; ProgrammingError if they don't fit the parameters."""
     bound, result = signature(*function.parameters, result=function.result, is_own=True)(
         function.name, arguments, position
     )
@@ -59,8 +58,10 @@ def compile_python_call(
 def called(
     call: PythonCall, columns: list[pa.Array], rows: int, check: Callable[[], None] = lambda: None
 ) -> pa.Array:
-    """The value of each row. Without rows the function isn't called. A function of single values
-    that takes long is left between two of them when `check` raises."""
+    """The value of each row. Without rows the function isn't called.
+
+    A scalar function is interrupted between two rows if `check` raises.
+    """
     function = call.function
     if not rows:
         return pa.nulls(0, to_arrow(function.result))
@@ -71,13 +72,13 @@ def called(
     if not len(chosen):
         return pa.nulls(rows, to_arrow(function.result))
     found = _values(call, [item.take(indexes(chosen)) for item in columns], len(chosen), check)
-    places = np.zeros(rows, np.int64)
-    places[chosen] = np.arange(len(chosen))
-    return found.take(indexes(places, valid))
+    positions = np.zeros(rows, np.int64)
+    positions[chosen] = np.arange(len(chosen))
+    return found.take(indexes(positions, valid))
 
 
 def valid_rows(columns: Sequence[pa.Array]) -> Mask | None:
-    """The rows without a NULL; None for all."""
+    """The rows without a NULL; None if no row has one."""
     found = [item for item in map(validity, columns) if item is not None]
     return np.logical_and.reduce(found) if found else None
 
@@ -92,19 +93,19 @@ def _values(
                 python_values(item, kind)
                 for item, kind in zip(columns, function.parameters, strict=True)
             ]
-            given = _one_by_one(
+            result = _one_by_one(
                 function, zip(*lists, strict=True) if lists else repeat((), rows), check
             )
         else:
-            given = function.function(*columns)
+            result = function.function(*columns)
     except _Left as left:
         raise left.error from None
     except Exception as error:
         raise failed(function, error, call.position) from error
     return (
-        made_values(function, call.type, given, call.position)
+        made_values(function, call.type, result, call.position)
         if function.is_scalar
-        else _checked(call, given, rows)
+        else _checked(call, result, rows)
     )
 
 
@@ -113,7 +114,7 @@ def failed(function: PythonFunction, error: Exception, position: Position | None
 
 
 class _Left(BaseException):
-    """Nobody waits for the values any more: no failure of the function."""
+    """The values are no longer needed; this isn't a failure of the function."""
 
     def __init__(self, error: Error) -> None:
         super().__init__()
@@ -121,14 +122,13 @@ class _Left(BaseException):
 
 
 _SOON = 2_000_000
-"""Nanoseconds between two looks at whether somebody waits for the values."""
+"""The interval between two calls of `check`, in ns."""
 
 
 def _one_by_one(
     function: PythonFunction, rows: Iterable[tuple[Any, ...]], check: Callable[[], None]
 ) -> list[Any]:
-    """The value of each row. How many are asked for between two looks goes by how long they
-    take."""
+    """The value of each row. The number of rows between two checks adapts to how long they take."""
     values: list[Any] = []
     left = starmap(function.function, rows)
     size = 1
@@ -148,7 +148,7 @@ def _one_by_one(
 def made_values(
     function: PythonFunction, kind: SqlType, values: list[Any], position: Position | None
 ) -> pa.Array:
-    """The single values that a function gave, as an array."""
+    """The single values that a function returned, as an array."""
     try:
         return array_of(values, kind)
     except (Error, pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -159,14 +159,14 @@ def made_values(
         ) from error
 
 
-def _checked(call: PythonCall, given: Any, rows: int) -> pa.Array:
-    """What a function over arrays gave, as an array of the result's canonical type."""
+def _checked(call: PythonCall, result: Any, rows: int) -> pa.Array:
+    """The array that a function returned, in the canonical type of the result."""
     function = call.function
     try:
-        array = _as_array(given, to_arrow(function.result))
+        array = _as_array(result, to_arrow(function.result))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise DataError(
-            f"function {function.name} must give an Arrow array, not {type(given).__name__}",
+            f"function {function.name} must give an Arrow array, not {type(result).__name__}",
             detail=_told(error),
             position=call.position,
         ) from error
@@ -204,16 +204,16 @@ def _checked(call: PythonCall, given: Any, rows: int) -> pa.Array:
     )
 
 
-def _as_array(given: Any, wanted: pa.DataType) -> pa.Array:
-    if isinstance(given, pa.Array):
-        return given
-    if isinstance(given, pa.ChunkedArray):
-        return join_arrays(given.chunks) if given.num_chunks else pa.nulls(0, given.type)
-    if hasattr(given, "__arrow_c_stream__"):
-        return _as_array(pa.chunked_array(given), wanted)
-    if isinstance(given, list | tuple):
-        return pa.array(given, wanted)
-    return pa.array(given)
+def _as_array(result: Any, expected: pa.DataType) -> pa.Array:
+    if isinstance(result, pa.Array):
+        return result
+    if isinstance(result, pa.ChunkedArray):
+        return join_arrays(result.chunks) if result.num_chunks else pa.nulls(0, result.type)
+    if hasattr(result, "__arrow_c_stream__"):
+        return _as_array(pa.chunked_array(result), expected)
+    if isinstance(result, list | tuple):
+        return pa.array(result, expected)
+    return pa.array(result)
 
 
 def _told(error: BaseException) -> str:

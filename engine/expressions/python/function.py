@@ -1,4 +1,4 @@
-"""User functions, written in Python: what SQL knows of one."""
+"""The description of a user function, which is written in Python."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ _versions = count(1)
 
 @frozen
 class PythonFunction:
-    """A function that `Connection.create_function` gave a name.
+    """A function that `Connection.create_function` registered under a name.
 
-    `function` takes one Arrow array per parameter, all of one length and of the parameters'
-    canonical types, and gives an array of that length; where `is_scalar` it takes and gives Python
-    values, as a fetch shows them, a row at a time.
-    `skips_nulls`: it isn't called for rows with a NULL argument, whose value is NULL.
-    `is_deterministic`: equal arguments give equal values. `is_aggregate`: it takes the rows of a
-    group, and gives one value. Functions are told apart by `version`.
+    name: the name in SQL.
+    function: accepts one Arrow array per parameter, all of one length and of the parameters'
+      canonical types, and returns an array of that length. With `is_scalar` it accepts and returns
+      Python values, as a fetch returns them, for one row at a time.
+    parameters: the types of the parameters.
+    result: the type of the result.
+    is_scalar: whether `function` is called with Python values.
+    skips_nulls: whether `function` isn't called for rows with a NULL argument, whose value is NULL.
+    is_deterministic: whether equal arguments always have equal values.
+    is_aggregate: whether `function` accepts the rows of a group, and returns one value.
+    version: distinguishes functions; each creation has another one.
     """
 
     name: str
