@@ -14,6 +14,7 @@ from runnel.errors import Error, suggest
 from runnel.planner.bind.grouping.aggregate import is_aggregate
 from runnel.planner.bind.scope import Scope
 from runnel.planner.parse.query.allow_list import function_call
+from runnel.planner.parse.query.table_arguments import FUNCTIONS
 
 _READERS = {
     **dict.fromkeys(("READ_CSV", "READ_CSV_AUTO"), "CSV_FILE"),
@@ -37,25 +38,9 @@ _EXTENSIONS = {
     **dict.fromkeys(("txt", "log"), "LINES_FILE"),
 }
 TABLE_FUNCTIONS = (
-    *(
-        "GENERATE_SERIES",
-        "GENERATE_STREAM",
-        "CSV_FILE",
-        "JSON_FILE",
-        "PARQUET_FILE",
-        "ARROW_FILE",
-        "AVRO_FILE",
-    ),
-    *(
-        "LINES_FILE",
-        "JOB_STATE",
-        "SNAPSHOT_STATE",
-        "IMPOSE_ORDER",
-        "TUMBLE",
-        "HOP",
-        "CUMULATE",
-        "SESSION",
-    ),
+    *("GENERATE_SERIES", "GENERATE_STREAM", "JOB_STATE", "SNAPSHOT_STATE"),
+    *("CSV_FILE", "JSON_FILE", "PARQUET_FILE", "ARROW_FILE", "AVRO_FILE", "LINES_FILE"),
+    *sorted(FUNCTIONS),
 )
 _COLUMN = re.compile(r'column "(.+)" does not exist')
 _TABLE = re.compile(r'table "(.+)" is not in the FROM clause')

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
+from runnel.planner.parse.query.clause_words import FRAME_EXCLUSIONS, FRAME_UNITS
+
 
 class Complaint(NamedTuple):
     """The reason why a node is refused.
@@ -86,7 +88,7 @@ def _window(node: Any) -> Verdict:
 
 def _window_spec(node: Any) -> Verdict:
     kind = str(node.args.get("kind") or "").upper()
-    if kind not in ("ROWS", "RANGE", "GROUPS"):
+    if kind not in FRAME_UNITS:
         return _wrong("a frame begins with ROWS, RANGE or GROUPS")
     for name in ("start", "end"):
         value, side = node.args.get(name), str(node.args.get(f"{name}_side") or "").upper()
@@ -305,12 +307,7 @@ def _data_type(node: Any) -> Verdict:
 def _var(node: Any) -> Verdict:
     if isinstance(node.parent, exp.Kwarg | exp.Interval | exp.IntervalSpan):
         return None
-    if isinstance(node.parent, exp.WindowSpec) and node.name.upper() in (
-        "NO OTHERS",
-        "CURRENT ROW",
-        "GROUP",
-        "TIES",
-    ):
+    if isinstance(node.parent, exp.WindowSpec) and node.name.upper() in FRAME_EXCLUSIONS:
         return None
     if isinstance(node.parent, exp.Ordered) and node.name.upper() == "ALL":
         return None

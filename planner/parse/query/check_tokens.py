@@ -11,6 +11,7 @@ from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
 from runnel.planner.parse.query import json_clauses
+from runnel.planner.parse.query.clause_words import DROPPED, FRAME_UNITS
 from runnel.planner.parse.query.rewrite_tokens import TYPE
 from runnel.planner.parse.tokens import position_at, word_of
 
@@ -28,7 +29,6 @@ _CLAUSES = (
     "INTERSECT",
     "EXCEPT",
 )
-_FRAMES = ("ROWS", "RANGE", "GROUPS")
 _TIGHTER = ("||", "+", "-", "*", "/", "%", "^", "::", "[")
 
 
@@ -60,7 +60,7 @@ def check_tokens(tokens: Sequence[Token], sql: str) -> None:
             )
         elif word == "WITH":
             is_wrong = after == "OFFSET"
-        elif word in _FRAMES and after == "BETWEEN":
+        elif word in FRAME_UNITS and after == "BETWEEN":
             is_wrong = not _has_and(tokens[index + 2 :])
         else:
             is_wrong, blamed = word == ":" and not (opened and opened[-1]), token
@@ -91,63 +91,6 @@ def _follows_is(tokens: Sequence[Token], index: int) -> bool:
     return before[-1:] == ["IS"] or before == ["IS", "NOT"]
 
 
-_NOISE = {
-    *(
-        "CAST",
-        "TRY_CAST",
-        "AT",
-        "ZONE",
-        "TRIM",
-        "BOTH",
-        "LEADING",
-        "TRAILING",
-        "SYMMETRIC",
-        "ASYMMETRIC",
-        "MATERIALIZED",
-    ),
-    *(
-        "NULLS",
-        "FIRST",
-        "LAST",
-        "TO",
-        "YEAR",
-        "MONTH",
-        "DAY",
-        "HOUR",
-        "MINUTE",
-        "SECOND",
-        "QUARTER",
-        "WEEK",
-    ),
-    *(
-        "YEARS",
-        "MONTHS",
-        "DAYS",
-        "HOURS",
-        "MINUTES",
-        "SECONDS",
-        "QUARTERS",
-        "WEEKS",
-        "MILLISECOND",
-        "MICROSECOND",
-    ),
-    *("MILLISECONDS", "MICROSECONDS", "SCALAR", "VALUE", "SYSTEM_TIME", "OF"),
-    *(
-        "ROWS",
-        "RANGE",
-        "GROUPS",
-        "UNBOUNDED",
-        "PRECEDING",
-        "FOLLOWING",
-        "EXCLUDE",
-        "TIES",
-        "NO",
-        "OTHERS",
-        "IGNORE",
-        "RESPECT",
-    ),
-    *("CURRENT", "ROLLUP", "CUBE", "GROUPING", "SETS", "WITHIN", "GROUP"),
-}
 _NAMED = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER}
 
 
@@ -156,7 +99,7 @@ def check_nothing_lost(tokens: Sequence[Token], tree: Any, sql: str) -> None:
     the tree: sqlglot skips some."""
     known = {node.meta_get("start") for node in tree.walk()}
     for index, token in enumerate(tokens):
-        if token.token_type not in _NAMED or token.start in known or word_of(token) in _NOISE:
+        if token.token_type not in _NAMED or token.start in known or word_of(token) in DROPPED:
             continue
         # sqlglot drops the position of `.5`, and splits the text of INTERVAL '1 day'.
         if token.text.startswith(TYPE) or (

@@ -34,6 +34,7 @@ from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
 from runnel.planner.parse.query import json_clauses, table_arguments
+from runnel.planner.parse.query.clause_words import CASTS, NOT_CALLED, NOT_CALLED_AFTER
 from runnel.planner.parse.tokens import DIALECT, TokenReader, is_word, position_at, word_of
 from runnel.planner.parse.types import TYPE_WORDS, parse_type
 from runnel.sqltypes import SqlType
@@ -77,15 +78,6 @@ _SYNTAX_TYPES = {
 }
 _CALLABLE = (_PARSER.FUNC_TOKENS | {TokenType.IDENTIFIER}) - _SYNTAX_TYPES
 _WITHOUT_PARENTHESES = set(_PARSER.NO_PAREN_FUNCTIONS)
-_CASTS = ("CAST", "TRY_CAST")
-_SYNTAX_WORDS = {*_CASTS, "TRIM", "SYMMETRIC", "ASYMMETRIC", "MATERIALIZED"}
-_AFTER = {
-    ("TIME", "ZONE"),
-    ("GROUPING", "SETS"),
-    ("WITHIN", "GROUP"),
-    ("FETCH", "FIRST"),
-    ("FETCH", "NEXT"),
-}
 _JOIN_WORDS = (
     "INNER",
     "OUTER",
@@ -214,7 +206,7 @@ class TokenRewriter:
     def _is_before_type(self, token: Token) -> bool:
         if token.token_type is TokenType.DCOLON:
             return True
-        return token.token_type is TokenType.ALIAS and bool(self._open) and self._open[-1] in _CASTS
+        return token.token_type is TokenType.ALIAS and bool(self._open) and self._open[-1] in CASTS
 
     def _type(self, token: Token) -> None:
         first = self._reader.tokens[self._reader.index] if not self._reader.at_end else token
@@ -396,8 +388,8 @@ class TokenRewriter:
         elif reader.peek() == "(":
             is_call = (
                 (token.token_type in _CALLABLE or word in ("DIV", "XOR", "SESSION"))
-                and word not in _SYNTAX_WORDS
-                and (before, word) not in _AFTER
+                and word not in NOT_CALLED
+                and (before, word) not in NOT_CALLED_AFTER
             )
             self._output.append(
                 _like(token, TokenType.VAR, MARK + token.text) if is_call else token
