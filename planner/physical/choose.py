@@ -1,8 +1,8 @@
-"""From relations to physical operators: what is fused, which index is used, how joins and sorts are
+"""From relations to physical operators: which are fused, which index is used, how joins and sorts
 run.
 
-One function per relational node. Filters and projections are fused into one calculation, and that
-into the scan below it where there is one, so that `SELECT a FROM t WHERE b > 1` is a single
+One function per relational node. Filters and projections are fused into one calculation, which is
+fused into the scan below it if there is one, so that `SELECT a FROM t WHERE b > 1` is a single
 operator.
 """
 
@@ -56,18 +56,18 @@ Narrowable: TypeAlias = (
     | physical.Series
     | physical_streams.AssignWindows
 )
-"""The operators that can leave out columns."""
+"""The operators that can drop columns from their output."""
 
 PARTITION_BUILD_ROWS = 100_000
-"""From this many rows on, the build side of a join is divided by key instead of given whole to
-every processor."""
+"""Number of rows from which the build side of a join is partitioned by key, instead of sent whole
+to every processor."""
 
 _NEEDS_WHOLE_BUILD = (JoinKind.MARK, JoinKind.NULL_ANTI)
 _NEEDS_PARTITIONS = (JoinKind.RIGHT, JoinKind.FULL)
 
 
 def choose(relation: Relation, snapshot: Snapshot) -> Physical:
-    """The physical plan of a query, without the operator that takes its rows."""
+    """The physical plan of a query, without the operator that receives its rows."""
     check_time()
     rule = _CHOICES.get(type(relation))
     if rule is None:
@@ -77,7 +77,7 @@ def choose(relation: Relation, snapshot: Snapshot) -> Physical:
 
 
 def _named(chosen: Physical, name: str) -> Physical:
-    """Gives the name to the operator itself, where there is a projection above it."""
+    """Sets the state name of the operator, which may be below a projection."""
     if isinstance(chosen, physical.Calc):
         return replace(chosen, input=_named(chosen.input, name))
     return replace(chosen, state_name=name)
@@ -107,14 +107,14 @@ def _source(node: logical.Scan, lookup: IndexLookup | None) -> physical.SourceSc
     if not isinstance(table, ReadableTable):
         raise NotSupportedError(
             f'mapping "{table.name}" can only be written to',
-            detail=f"connector {table.connector} has no way to read it",
+            detail=f"connector {table.connector} can't read it",
             position=node.position,
         )
     read = (
         *node.columns,
         *sorted(columns_of(node.predicate) - set(node.columns) if node.predicate else ()),
     )
-    places = {column: place for place, column in reversed(list(enumerate(read)))}
+    positions = {column: position for position, column in reversed(list(enumerate(read)))}
     projections = None
     if len(read) > len(node.columns):
         projections = logical.references(node.fields)
@@ -128,7 +128,7 @@ def _source(node: logical.Scan, lookup: IndexLookup | None) -> physical.SourceSc
         "rows": estimate(node),
         "table": table,
         "request": request,
-        "condition": None if node.predicate is None else renumber(node.predicate, places),
+        "condition": None if node.predicate is None else renumber(node.predicate, positions),
         "projections": projections,
     }
     if lookup is None:
@@ -137,10 +137,9 @@ def _source(node: logical.Scan, lookup: IndexLookup | None) -> physical.SourceSc
 
 
 def _advice(predicate: Expression | None) -> Expression | None:
-    """The part of a predicate that a table may apply in any order: what can't fail and gives the
-    same each time."""
+    """The conjuncts that a table may apply in any order: they can't fail and are deterministic."""
     return conjunction(
-        part for part in conjuncts(predicate) if not can_fail(part) and not is_volatile(part)
+        item for item in conjuncts(predicate) if not can_fail(item) and not is_volatile(item)
     )
 
 
@@ -168,8 +167,8 @@ def _fused(
     projections: tuple[Expression, ...] | None,
     node: Relation,
 ) -> Physical:
-    """Applies a condition and projections in the scan below if they fit there, else in an operator
-    of their own."""
+    """Applies a condition and projections in the scan below if possible, else in a separate
+    operator."""
     if isinstance(below, physical.SourceScan) and _is_plain(below.projections):
         if below.projections is not None:
             projections = below.projections if projections is None else projections
@@ -206,8 +205,8 @@ def _fused(
 def _narrowed(
     below: Narrowable, condition: Expression | None, projections: tuple[Expression, ...] | None
 ) -> tuple[Narrowable, Expression | None, tuple[Expression, ...] | None]:
-    """A join, an UNNEST or a series that gives only the columns that are read above it, and what is
-    above it over those columns. A projection of columns alone is left to it."""
+    """An operator that returns only the columns that are read above it, and the condition and
+    projections above over those columns. A projection that only selects columns is left to it."""
     if projections is None or below.columns is not None:
         return below, condition, projections
     if condition is None and all(isinstance(item, Column) for item in projections):
@@ -228,7 +227,7 @@ def _giving(below: Narrowable, columns: list[int]) -> Narrowable:
 def _unless_identity(
     projections: tuple[Expression, ...] | None, width: int
 ) -> tuple[Expression, ...] | None:
-    """None for a projection that gives all columns of its input as they are: a new name costs
+    """None for a projection that returns all columns of its input in order: renaming them costs
     nothing."""
     if projections is None or len(projections) != width:
         return projections
@@ -243,7 +242,7 @@ def _is_plain(projections: tuple[Expression, ...] | None) -> bool:
 
 
 def _impose_order(node: ImposeOrder, snapshot: Snapshot) -> Physical:
-    # Loaded on first use: only streams have it.
+    # Loaded on first use: only streams have this node.
     from runnel.planner.physical.impose_order import choose_impose_order
 
     return choose_impose_order(node, choose(node.input, snapshot))
@@ -251,7 +250,7 @@ def _impose_order(node: ImposeOrder, snapshot: Snapshot) -> Physical:
 
 def _assign_windows(node: AssignWindows, snapshot: Snapshot) -> Physical:
     if node.shape.kind is WindowKind.SESSION:
-        # Loaded on first use: few queries have one.
+        # Loaded on first use: few queries have sessions.
         from runnel.planner.physical.sessions import choose_session_rows
 
         return choose_session_rows(node, lambda below: choose(below, snapshot))
@@ -332,7 +331,7 @@ def _join(node: logical.Join, snapshot: Snapshot) -> Physical:
 
 
 def _as_of_join(node: AsOfJoin, snapshot: Snapshot) -> Physical:
-    # Loaded on first use: few statements have one.
+    # Loaded on first use: few statements have an as-of join.
     from runnel.planner.event_time.joins import choose_as_of_join
 
     return choose_as_of_join(node, lambda below: choose(below, snapshot))
@@ -380,7 +379,7 @@ def _limited(node: logical.Limit, below: Physical) -> Physical:
 
 
 def _first_rows(scan: physical.SourceScan, node: logical.Limit) -> physical.SourceScan:
-    """The scan told how many rows are needed of it, where a condition doesn't take some away."""
+    """The scan with the number of rows that are needed, unless a condition drops some of them."""
     count = literal_count(node.count)
     skipped = 0 if node.offset is None else literal_count(node.offset)
     if scan.condition is not None or count is None or skipped is None:
@@ -389,7 +388,7 @@ def _first_rows(scan: physical.SourceScan, node: logical.Limit) -> physical.Sour
 
 
 def _ordered(node: logical.Sort, snapshot: Snapshot) -> physical.SourceScan | None:
-    """The input of a sort read from an index in that very order; None if there is no such index."""
+    """The input of a sort, read from an index in that order; None if there is no such index."""
     below, projections = node.input, None
     if isinstance(below, logical.Project):
         projections, below = below.expressions, below.input
@@ -400,8 +399,8 @@ def _ordered(node: logical.Sort, snapshot: Snapshot) -> physical.SourceScan | No
     if not isinstance(below, logical.Scan) or not isinstance(below.table, IndexedTable):
         return None
     order = [_order_column(key, projections, below) for key in node.keys]
-    wanted = [item for item in order if item is not None]
-    lookup = choose_index(below, snapshot, wanted) if len(wanted) == len(order) else None
+    requested = [item for item in order if item is not None]
+    lookup = choose_index(below, snapshot, requested) if len(requested) == len(order) else None
     if lookup is None or not lookup.ordered:
         return None
     fused = _fused(_source(below, lookup), conjunction(parts), projections, node.input)
@@ -418,14 +417,14 @@ def _order_column(
 
 
 def _union(node: logical.Union, snapshot: Snapshot) -> Physical:
-    parts = tuple(choose(part, snapshot) for part in node.parts)
+    branches = tuple(choose(branch, snapshot) for branch in node.parts)
     watermarks = None
     if node.is_unbounded:
         from runnel.planner.event_time.bounds import union_watermarks
 
         watermarks = union_watermarks(node)[1]
     return physical.Union(
-        fields=node.fields, rows=estimate(node), parts=parts, watermarks=watermarks
+        fields=node.fields, rows=estimate(node), parts=branches, watermarks=watermarks
     )
 
 
@@ -468,7 +467,7 @@ def _window(node: Window, snapshot: Snapshot) -> Physical:
 
 
 def _one_window(node: Window, chosen: Physical | None, snapshot: Snapshot) -> physical.Window:
-    """The window over `chosen`, or over what is chosen for its input."""
+    """The window over `chosen`, or over the operator chosen for its input."""
     shared = [
         key for key in node.calls[0].partition if all(key in call.partition for call in node.calls)
     ]
@@ -476,7 +475,7 @@ def _one_window(node: Window, chosen: Physical | None, snapshot: Snapshot) -> ph
     below, calls = node.input, node.calls
     width = len(below.fields)
     if shared and not keys and not is_volatile(shared[0]):
-        # An edge divides rows by columns only.
+        # An edge partitions rows by columns only.
         names = (*(item.name for item in below.fields), "$partition")
         below = logical.Project(
             input=below, expressions=(*logical.references(below.fields), shared[0]), names=names
@@ -521,7 +520,7 @@ def _series(node: Series, snapshot: Snapshot) -> Physical:
 
 
 def _recursion(node: Recursion, snapshot: Snapshot) -> Physical:
-    # Loaded on first use: few statements have one.
+    # Loaded on first use: few statements have a recursion.
     from runnel.planner.physical.recursion import choose_recursion
 
     return choose_recursion(node, lambda relation: choose(relation, snapshot))
@@ -540,8 +539,8 @@ def _group_limit(node: GroupLimit, snapshot: Snapshot) -> Physical:
 
 
 def needed_rows(count: Expression, offset: Expression | None) -> Expression:
-    """How many rows a first stage must keep so that a last one can leave out `offset` and give
-    `count`."""
+    """The number of rows that a first stage must return so that a last stage can skip `offset` rows
+    and return `count`."""
     if offset is None:
         return count
     return Call(function="add", arguments=(count, offset), type=count.type)

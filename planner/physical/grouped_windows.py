@@ -1,14 +1,16 @@
-"""Aggregations by the windows that stand below them: what may stand between the two, and where it
-can stand instead.
+"""Aggregations by the time windows below them: which operators may be between the two, and where
+they are moved.
 
-An operator that groups rows without giving each a row per window needs the windows right below. So
+An operator that groups rows without making a row per window needs the windows directly below it.
+Therefore:
 
-- a condition that reads no bound goes below windows of a fixed size, which are made row by row;
-- one that reads bounds, and keys of the groups, goes above the groups: it is the same for all rows
-  of one. That holds for keys of sessions, too;
-- a join of a stream's windows with a table that reads no bound goes below windows of a fixed size;
-  one that reads only keys of sessions goes below these, as it does the same to all rows of a
-  session.
+- A condition that reads no window bound moves below windows of a fixed size, which are assigned row
+  by row.
+- A condition that reads only window bounds and group keys moves above the groups: it has the same
+  result for all rows of a group. That also holds for keys of sessions.
+- A join of a stream's windows with a table that reads no window bound moves below windows of a
+  fixed size. A join that reads only keys of sessions moves below them, because it treats all rows
+  of a session alike.
 """
 
 from __future__ import annotations
@@ -28,10 +30,17 @@ _KINDS = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
 
 
 class GroupedWindows(NamedTuple):
-    """An aggregation by windows, over the windows' input `source`. `columns` has for each of its
-    keys −1, −2 or −3, as in FramedAggregate, or the number of one of `keys`. `moved` is the
-    aggregation over the columns of the windows, and so are the conditions `of_groups`, which go
-    above it. `is_direct`: nothing else stands between the windows and the groups."""
+    """An aggregation by windows, over the windows' input.
+
+    windows: the windows.
+    source: their input, with the conditions that moved below them.
+    keys: the keys that are not window bounds.
+    columns: for each key of the aggregation −1, −2 or −3, as in FramedAggregate, or the index of
+        one of `keys`.
+    moved: the aggregation over the columns of the windows.
+    of_groups: the conditions that move above the aggregation, over the same columns.
+    is_direct: whether nothing else is between the windows and the groups.
+    """
 
     windows: AssignWindows
     source: Relation
@@ -43,8 +52,8 @@ class GroupedWindows(NamedTuple):
 
 
 def grouped_windows(node: Aggregate) -> GroupedWindows | None:
-    """None where there are no windows below, or something of them but their bounds as keys is
-    needed."""
+    """Finds the windows of an aggregation; None if there are none below it, or if their bounds are
+    used other than as keys."""
     below, conditions, columns = down_to_windows(_with_joins_below(node.input))
     if not isinstance(below, AssignWindows):
         return None
@@ -61,15 +70,17 @@ def grouped_windows(node: Aggregate) -> GroupedWindows | None:
     )
     width = len(below.input.fields)
     keys: list[Expression] = []
-    places: list[int] = []
+    positions: list[int] = []
     for key in moved.keys:
         if isinstance(key, Column) and key.index >= width:
-            places.append(key.index - len(below.fields))
+            positions.append(key.index - len(below.fields))
         else:
-            places.append(len(keys))
+            positions.append(len(keys))
             keys.append(key)
     rest = (*keys, *moved.own_expressions[len(moved.keys) :])
-    if all(place >= 0 for place in places) or any(_reads_bounds(item, width) for item in rest):
+    if all(position >= 0 for position in positions) or any(
+        _reads_bounds(item, width) for item in rest
+    ):
         return None
     times = time_bounds(below.input)
     if any(column is not None and column[0].index in times for column in map(moved_column, keys)):
@@ -78,7 +89,9 @@ def grouped_windows(node: Aggregate) -> GroupedWindows | None:
     source = below.input
     for condition in inside:
         source = Filter(input=source, condition=condition)
-    return GroupedWindows(below, source, tuple(keys), tuple(places), moved, of_groups, not others)
+    return GroupedWindows(
+        below, source, tuple(keys), tuple(positions), moved, of_groups, not others
+    )
 
 
 def _reads_bounds(expression: Expression, width: int) -> bool:
@@ -88,9 +101,9 @@ def _reads_bounds(expression: Expression, width: int) -> bool:
 def _divided(
     conditions: list[Expression], moved: Aggregate, windows: AssignWindows
 ) -> tuple[list[Expression], tuple[Expression, ...], list[Expression]]:
-    """Conditions that go below the windows, those that go above the groups, and the rest. Late rows
-    that a condition leaves out aren't late, and bounds of groups that come out again move: neither
-    bears a condition above."""
+    """The conditions that move below the windows, the conditions that move above the groups, and
+    the rest. No condition moves above if there are late rows, which would include rows that the
+    condition drops, or if groups are emitted repeatedly, which moves their bounds."""
     width = len(windows.input.fields)
     emission = moved.emission
     comes_once = emission is None or (
@@ -106,13 +119,13 @@ def _divided(
     others: list[Expression] = []
     for condition in conditions:
         below: list[Expression] = []
-        for part in conjuncts(condition):
-            if not is_session and not _reads_bounds(part, width):
-                below.append(part)
-            elif may_follow and columns_of(part) <= keys and not can_fail(part):
-                of_groups.append(part)
+        for conjunct in conjuncts(condition):
+            if not is_session and not _reads_bounds(conjunct, width):
+                below.append(conjunct)
+            elif may_follow and columns_of(conjunct) <= keys and not can_fail(conjunct):
+                of_groups.append(conjunct)
             else:
-                others.append(part)
+                others.append(conjunct)
         found = conjunction(below)
         if found is not None:
             inside.append(condition if len(below) == len(conjuncts(condition)) else found)
@@ -120,8 +133,8 @@ def _divided(
 
 
 def down_to_windows(node: Relation) -> tuple[Relation, list[Expression], tuple[Expression, ...]]:
-    """What is below the projections and filters of a relation, the conditions, and the columns of
-    the relation over it."""
+    """The node below the projections and filters of a relation, their conditions, and the columns
+    of the relation, both over that node."""
     columns: tuple[Expression, ...] = references(node.fields)
     conditions: list[Expression] = []
     while isinstance(node, Project | Filter):
@@ -139,8 +152,8 @@ def down_to_windows(node: Relation) -> tuple[Relation, list[Expression], tuple[E
 
 
 def _keys(windows: AssignWindows) -> set[int]:
-    """The columns by which sessions are divided. 0 and −0 are one key of DOUBLE, but a join could
-    tell them apart."""
+    """The columns by which sessions are partitioned, except DOUBLE columns: 0 and −0 are one key,
+    but a join can distinguish them."""
     return {
         key.index
         for key in windows.partition
@@ -149,8 +162,7 @@ def _keys(windows: AssignWindows) -> set[int]:
 
 
 def _with_joins_below(node: Relation) -> Relation:
-    """The relation with joins of its windows with tables below the windows, where they may stand
-    there."""
+    """The relation with joins of its windows with tables moved below the windows where possible."""
     if isinstance(node, Project | Filter):
         below = _with_joins_below(node.input)
         return node if below is node.input else node.with_inputs((below,))
@@ -162,33 +174,37 @@ def _with_joins_below(node: Relation) -> Relation:
 
 
 def _below_windows(node: Join, left: Relation) -> Relation | None:
-    """A join with its left side `left`, below whose windows it goes; None where it can't."""
+    """A join, whose left side is `left`, moved below the windows of the left side; None if that is
+    not possible."""
     windows, conditions, columns = down_to_windows(left)
     if not isinstance(windows, AssignWindows):
         return None
     width, right = len(windows.input.fields), references(node.right.fields)
-    over = (*columns, *(replace(column, index=width + place) for place, column in enumerate(right)))
+    over = (
+        *columns,
+        *(replace(column, index=width + number) for number, column in enumerate(right)),
+    )
     left_keys = tuple(substitute(key, columns) for key in node.left_keys)
     rest = node.own_expressions[len(node.left_keys) + len(node.right_keys) :]
     read = (
         *left_keys,
-        *(columns[place] for item in rest for place in columns_of(item) if place < len(columns)),
+        *(columns[index] for item in rest for index in columns_of(item) if index < len(columns)),
     )
     may_read = _keys(windows) if windows.shape.kind is WindowKind.SESSION else set(range(width))
     if not all(columns_of(item) <= may_read for item in read):
         return None
     if any(is_volatile(item) or (conditions and can_fail(item)) for item in node.own_expressions):
-        return None  # one that can fail would see rows that the conditions leave out
+        return None  # a fallible expression would be computed for rows that the conditions drop
     condition = None if node.condition is None else substitute(node.condition, over)
     joined = replace(node, left=windows.input, left_keys=left_keys, condition=condition)
     moved: Relation = replace(windows, input=joined)
     added = len(joined.fields) - width
-    places = {number: number + added * (number >= width) for number in range(width + 3)}
-    found = conjunction(renumber(item, places) for item in conditions)
+    positions = {number: number + added * (number >= width) for number in range(width + 3)}
+    found = conjunction(renumber(item, positions) for item in conditions)
     if found is not None:
         moved = Filter(input=moved, condition=found)
     expressions = (
-        *(renumber(item, places) for item in columns),
+        *(renumber(item, positions) for item in columns),
         *references(joined.fields)[width:],
     )
     return Project(

@@ -1,4 +1,4 @@
-"""What is chosen for the nodes that only queries on streams have."""
+"""The choice of operators for IMPOSE_ORDER."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from runnel.relation.streams import ImposeOrder
 
 
 def choose_impose_order(node: ImposeOrder, below: Physical) -> Physical:
-    """Watermarks from the scan itself, for each partition of the source, where `below` is one;
-    nothing where the rows end."""
+    """Watermarks per partition of the source if `below` is a scan, else an operator that makes
+    them; `below` itself if the rows end."""
     if not node.input.is_unbounded:
         return below
     if type(below) is physical.SourceScan and below.time is None:
@@ -29,10 +29,8 @@ def _rule(node: ImposeOrder, time: Expression, condition: Expression | None) -> 
 
 
 def _expressions(scan: physical.SourceScan) -> tuple[Expression, ...]:
-    """The columns that a scan gives, over those that it reads."""
+    """The columns that a scan returns, over the columns that it reads."""
     if scan.projections is not None:
         return scan.projections
     columns = [scan.table.columns[i] for i in scan.request.columns]
-    return tuple(
-        Column(index=place, name=item.name, type=item.type) for place, item in enumerate(columns)
-    )
+    return tuple(Column(index=i, name=item.name, type=item.type) for i, item in enumerate(columns))

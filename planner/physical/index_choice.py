@@ -1,9 +1,9 @@
-"""Which index, if any, answers a scan: by equality, by range, or by giving the rows in the order
-that is wanted.
+"""The choice of an index for a scan: by equality, by range, or because it returns the rows in the
+required order.
 
-Only the first column of an index is looked up; the whole predicate is applied again to what the
-index gives. An equality or IN beats a range from both ends, that beats the wanted order, and that
-beats a range open at one end.
+Only the first column of an index is looked up; the whole predicate is applied again to the rows
+that the index returns. An equality or IN is preferred to a range with two ends, that to the
+required order, and that to a range with one end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from runnel.sqltypes import SqlType
 
 
 class OrderColumn(NamedTuple):
-    """One column of the table in a wanted order, NULL smallest."""
+    """A column of the table in a required order, in which NULL is the smallest value."""
 
     column: int
     descending: bool
@@ -38,7 +38,11 @@ class OrderColumn(NamedTuple):
 
 @frozen
 class _Bounds:
-    """What a predicate says of one column; each bound comes with whether it is inclusive."""
+    """The constraints that a predicate puts on one column.
+
+    points: the values of which the column must equal one; None if there is no such list.
+    lower, upper: a bound, and whether it is inclusive; None if there is none.
+    """
 
     points: tuple[Expression, ...] | None = None
     lower: tuple[Expression, bool] | None = None
@@ -48,7 +52,8 @@ class _Bounds:
 def choose_index(
     scan: Scan, snapshot: Snapshot, order: Sequence[OrderColumn] = ()
 ) -> IndexLookup | None:
-    """The best look-up for a scan; its `ordered` says whether it also gives the wanted order."""
+    """The best look-up for a scan, or None; its `ordered` says whether it also returns the required
+    order."""
     if not isinstance(scan.table, IndexedTable):
         return None
     found = [
@@ -85,7 +90,7 @@ def _rank(scan: Scan, index: Index, order: Sequence[OrderColumn]) -> tuple[int, 
 
 
 def _column_numbers(scan: Scan, index: Index) -> list[int] | None:
-    """Where the index's columns stand in the table; None if one of them isn't there."""
+    """The positions of the index's columns in the table; None if one of them does not exist."""
     numbers = {column.name.lower(): i for i, column in enumerate(scan.table.columns)}
     found = [numbers.get(name.lower()) for name in index.columns]
     return (
@@ -94,23 +99,23 @@ def _column_numbers(scan: Scan, index: Index) -> list[int] | None:
 
 
 def _gives_order(columns: Sequence[int], order: Sequence[OrderColumn]) -> bool:
-    wanted = [item.column for item in order]
+    required = [item.column for item in order]
     return (
         bool(order)
-        and wanted == list(columns[: len(wanted)])
+        and required == list(columns[: len(required)])
         and len({item.descending for item in order}) == 1
     )
 
 
 def _bounds(scan: Scan, column: int) -> _Bounds:
     bounds = _Bounds()
-    for part in conjuncts(scan.predicate):
-        points = _points(part, column)
+    for conjunct in conjuncts(scan.predicate):
+        points = _points(conjunct, column)
         if points is not None:
             if bounds.points is None or len(points) < len(bounds.points):
                 bounds = replace(bounds, points=points)
             continue
-        comparison = _comparison(part, column)
+        comparison = _comparison(conjunct, column)
         if comparison is None:
             continue
         operator, value = comparison
@@ -121,39 +126,40 @@ def _bounds(scan: Scan, column: int) -> _Bounds:
     return bounds
 
 
-def _points(part: Expression, column: int) -> tuple[Expression, ...] | None:
-    """The values of which the column must have one, for `=`, IN, and equalities joined by OR."""
-    if isinstance(part, InList):
-        return part.values if _is_column(part.operand, column) else None
-    if isinstance(part, Call) and part.function == "or":
+def _points(conjunct: Expression, column: int) -> tuple[Expression, ...] | None:
+    """The values of which the column must equal one, for `=`, IN, and equalities joined by OR."""
+    if isinstance(conjunct, InList):
+        return conjunct.values if _is_column(conjunct.operand, column) else None
+    if isinstance(conjunct, Call) and conjunct.function == "or":
         points: tuple[Expression, ...] = ()
-        for argument in part.arguments:
+        for argument in conjunct.arguments:
             more = _points(argument, column)
             if more is None:
                 return None
             points += more
         return points
-    comparison = _comparison(part, column)
+    comparison = _comparison(conjunct, column)
     return (comparison[1],) if comparison is not None and comparison[0] == "eq" else None
 
 
 MIRRORED = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
-def _comparison(part: Expression, column: int) -> tuple[str, Expression] | None:
-    """(operator, value) of a comparison of the column with a constant, the column on the left."""
-    if not isinstance(part, Call) or part.function not in MIRRORED:
+def _comparison(conjunct: Expression, column: int) -> tuple[str, Expression] | None:
+    """(operator, value) of a comparison of the column with a constant, with the column on the
+    left."""
+    if not isinstance(conjunct, Call) or conjunct.function not in MIRRORED:
         return None
-    left, right = part.arguments
+    left, right = conjunct.arguments
     if _is_column(left, column) and is_bound(right, left.type):
-        return part.function, right
+        return conjunct.function, right
     if _is_column(right, column) and is_bound(left, right.type):
-        return MIRRORED[part.function], left
+        return MIRRORED[conjunct.function], left
     return None
 
 
 def _is_column(expression: Expression, column: int) -> bool:
-    """Whether an expression is the column, perhaps made a wider integer to be compared with one."""
+    """Whether an expression is the column, perhaps cast to a wider integer for the comparison."""
     while (
         isinstance(expression, Cast)
         and expression.operand.type.is_integer

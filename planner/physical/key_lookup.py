@@ -1,5 +1,4 @@
-"""Queries that are a look-up by key, and need no job: `SELECT … FROM t WHERE __key = ?` and nothing
-more."""
+"""Queries that only look up a key and need no job: `SELECT … FROM t WHERE __key = ?`."""
 
 from __future__ import annotations
 
@@ -13,8 +12,12 @@ from runnel.relation.nodes import Filter, Limit, Project, Relation, Scan
 
 
 class KeyLookup(NamedTuple):
-    """A look-up: `key` has a literal or parameter per key column; the row is given by `columns` of
-    the table, or, where that is None, by `expressions` over all its columns."""
+    """A look-up by key.
+
+    key: a literal or parameter per key column.
+    columns: the columns of the table that the query returns; None if it computes `expressions`.
+    expressions: over all columns of the table.
+    """
 
     table: KeyedTable
     key: tuple[Expression, ...]
@@ -23,7 +26,7 @@ class KeyLookup(NamedTuple):
 
 
 def key_lookup(relation: Relation) -> KeyLookup | None:
-    """The look-up that a query (after the rules) is; None if it is anything else."""
+    """The look-up that a query (after the rules) consists of; None for any other query."""
     projections: tuple[Expression, ...] | None = None
     if isinstance(relation, Project):
         projections, relation = relation.expressions, relation.input
@@ -50,19 +53,19 @@ def key_lookup(relation: Relation) -> KeyLookup | None:
 
 
 def _keeps_one_row(limit: Limit) -> bool:
-    """Whether a limit says nothing about a result of at most one row."""
+    """Whether a limit has no effect on a result of at most one row."""
     return limit.offset is None and (literal_count(limit.count) or 0) > 0
 
 
-def equated_key(table: KeyedTable, parts: list[Expression]) -> tuple[Expression, ...] | None:
-    """The constants that the key columns must equal, if that is all the conjuncts say."""
-    if not table.key_columns or len(parts) != len(table.key_columns):
+def equated_key(table: KeyedTable, conjuncts: list[Expression]) -> tuple[Expression, ...] | None:
+    """The constants that the key columns must equal, if the conjuncts require nothing else."""
+    if not table.key_columns or len(conjuncts) != len(table.key_columns):
         return None
     values: dict[int, Expression] = {}
-    for part in parts:
-        if not isinstance(part, Call) or part.function != "eq":
+    for conjunct in conjuncts:
+        if not isinstance(conjunct, Call) or conjunct.function != "eq":
             return None
-        for column, value in (part.arguments, part.arguments[::-1]):
+        for column, value in (conjunct.arguments, conjunct.arguments[::-1]):
             index = _exact_column(column)
             if index is not None and isinstance(value, Literal | Parameter):
                 values[index] = value
@@ -72,8 +75,8 @@ def equated_key(table: KeyedTable, parts: list[Expression]) -> tuple[Expression,
 
 
 def _exact_column(expression: Expression) -> int | None:
-    """The column that an expression is, seen through conversions between exact numbers: those keep
-    the value, and the table finds a key by any value that equals it."""
+    """The column of an expression that is a column, perhaps cast between exact numbers: such casts
+    preserve the value, and the table finds a key by any equal value."""
     while isinstance(expression, Cast) and expression.implicit and _keeps_value(expression):
         expression = expression.operand
     return expression.index if isinstance(expression, Column) else None

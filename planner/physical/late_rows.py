@@ -1,14 +1,19 @@
-"""Where rows of an aggregation, or a window, on a stream are found to be late, for LATE DATA INTO.
+"""The operator that finds the late rows of an aggregation or window on a stream, for LATE DATA
+INTO.
 
-As a rule the operator itself finds them. Below GROUPING SETS a filter does, before each row comes
-once per set: each copy may go to another processor, at another watermark, but the row is late for
-all sets or for none, and is written once. SESSION emits its rows when their session is complete;
-which of them were late only SESSION knows. It passes these on with bounds behind its watermark, and
-a filter of the same processor finds them by that.
+As a rule the operator itself finds them. Two cases need a filter below it:
 
-The filter's watermark is at least that of the operator above. So what it lets through is in time
-there; only after a restart, from a snapshot that was taken at different moments, the operator may
-find more. It then writes one of the copies of a row."""
+- Below GROUPING SETS, a filter finds them before each row is repeated once per set. The copies may
+  go to different processors, with different watermarks, but a row is late for all sets or for none,
+  and is written once.
+- SESSION emits its rows when their session is complete, and only SESSION knows which of them were
+  late. It passes them on with times below its watermark, by which a filter in the same processor
+  finds them.
+
+The watermark of the filter is at least the operator's, so rows that pass the filter are in time for
+the operator. Only after a restart from a snapshot that the two took at different times can the
+operator find more; it then writes one of the copies of a row.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +33,8 @@ Bounded = tuple[tuple[Expression, TimeBound], ...]
 def with_late_filter(
     rows: Physical, bounded: Bounded, late: physical_streams.LateRows, lateness: int = 0
 ) -> Physical:
-    """The input of an operator with a filter for its late rows, where it needs one; else the very
-    same."""
+    """The input of an operator, with a filter for its late rows if it needs one; else the input
+    itself."""
     found = _below_sets(rows, bounded, late, lateness)
     if found is not None:
         return found
@@ -40,8 +45,8 @@ def with_late_filter(
 def _below_sets(
     rows: Physical, bounded: Bounded, late: physical_streams.LateRows, lateness: int
 ) -> Physical | None:
-    """The input with a filter below its grouping sets; None where it has none. A column that a row
-    has in all sets is the same in the lists of all."""
+    """The input with a filter below its grouping sets; None if it has none. A column that all sets
+    have is the same in the lists of all sets."""
     if isinstance(rows, physical.Calc):
         columns, below = rows.projections, rows.input
     elif isinstance(rows, physical.Expand) and rows.of_sets:
@@ -74,23 +79,23 @@ def _filter(
 
 
 def _is_of_sessions(rows: Physical) -> bool:
-    """Whether rows come from SESSION on the shortest way, processor by processor."""
+    """Whether the rows come from SESSION processor by processor, without an exchange."""
     while isinstance(rows, physical.Calc):
         rows = rows.input
     return isinstance(rows, physical_streams.SessionRows)
 
 
 def passing_late(rows: Physical) -> Physical:
-    """The rows, among them those that are late for a SESSION below; the very same node where there
-    is none. Joins with tables and UNION ALL pass them on."""
+    """The rows, including rows that are late for a SESSION below; the same node if there is none.
+    Joins with tables and UNION ALL pass such rows on."""
     if isinstance(rows, physical_streams.SessionRows):
         return rows if rows.bound is None else replace(rows, passes_late=True)
     if isinstance(rows, physical.Union):
-        parts = tuple(map(passing_late, rows.parts))
+        branches = tuple(map(passing_late, rows.parts))
         return (
             rows
-            if all(new is old for new, old in zip(parts, rows.parts, strict=True))
-            else replace(rows, parts=parts)
+            if all(new is old for new, old in zip(branches, rows.parts, strict=True))
+            else replace(rows, parts=branches)
         )
     if isinstance(rows, physical.HashJoin):
         probe = passing_late(rows.probe)
@@ -104,8 +109,7 @@ def passing_late(rows: Physical) -> Physical:
 
 
 def set_number(rows: Physical, keys: tuple[Expression, ...]) -> int | None:
-    """Which of the keys of an aggregation over grouping sets is the number of the set; None without
-    sets."""
+    """The index of the key that is the number of the grouping set; None without grouping sets."""
     while isinstance(rows, physical.Calc):
         if rows.projections is not None:
             keys = tuple(substitute(key, rows.projections) for key in keys)

@@ -1,9 +1,9 @@
-"""Physical nodes: what was chosen to run, one node per operator, before it is cut into vertices.
+"""Physical nodes: the operators that were chosen, one node per operator, before lowering divides
+them into vertices.
 
-A node is frozen. Its expressions refer to its input's columns by index, as in the relational nodes;
-`rows` is an estimate of the rows that come out (None: not known). A physical plan says nothing of
-threads: lowering decides, for a given parallelism, whether an operator runs in one stage or two and
-how rows travel between its processors.
+A node is frozen. Its expressions refer to its input's columns by index, as in the relational nodes.
+A physical plan is independent of the parallelism: lowering decides, for a given parallelism,
+whether an operator runs in one stage or two, and how rows travel between its processors.
 """
 
 from __future__ import annotations
@@ -35,12 +35,15 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class Physical:
-    """The base of all physical nodes."""
+    """The base of all physical nodes.
+
+    rows: the estimated number of rows of the result; None: unknown.
+    state_name: as in Relation.
+    """
 
     fields: tuple[Field, ...]
     rows: int | None = None
     state_name: str | None = None
-    """As in Relation."""
 
     @property
     def inputs(self) -> tuple[Physical, ...]:
@@ -49,7 +52,7 @@ class Physical:
 
 @frozen(kw_only=True)
 class SingleInput(Physical):
-    """A node of one input."""
+    """A node with one input."""
 
     input: Physical
 
@@ -60,7 +63,7 @@ class SingleInput(Physical):
 
 @frozen(kw_only=True)
 class TwoInputs(Physical):
-    """A node of two inputs."""
+    """A node with two inputs."""
 
     left: Physical
     right: Physical
@@ -74,9 +77,11 @@ class TwoInputs(Physical):
 class SourceScan(Physical):
     """A scan with its filter and projection in one step.
 
-    `condition` and `projections` are over the columns of `request`, in that order; projections
-    None: those columns as they are. The request's predicate is advice to the table, the condition
-    decides.
+    request: the columns to read, with a predicate that the table may apply or ignore.
+    condition: the condition that decides, over the columns of `request`.
+    projections: over the same columns; None: the columns as they are.
+    time: how watermarks are generated, over the same columns; None: there are none.
+    divert: the output for malformed records, or None.
     """
 
     table: ReadableTable
@@ -84,16 +89,17 @@ class SourceScan(Physical):
     condition: Expression | None = None
     projections: tuple[Expression, ...] | None = None
     time: TimeRule | None = None
-    """How watermarks come about, where there are to be any; over the columns of `request`."""
     divert: Divert | None = None
-    """Where records go that can't be read."""
 
 
 @frozen(kw_only=True)
 class Shared(Physical):
-    """One of several uses of `shared`, which runs once; those of one have one `number`. Its
-    watermarks, by their numbers, have the numbers that `watermarks` pairs them with for this use;
-    others end here. The first use is the one that has an input."""
+    """One of several uses of a subplan that runs once.
+
+    number: the same for all uses of one subplan.
+    is_first: whether this is the use that has the subplan as its input.
+    watermarks: the subplan's watermarks, with their numbers for this use; others end here.
+    """
 
     shared: Physical
     number: int
@@ -107,22 +113,22 @@ class Shared(Physical):
 
 @frozen(kw_only=True)
 class CommonRows(Physical):
-    """The rows of a common table that runs once, as in Relation: a leaf until `sharing_tables` puts
-    the plan of that number in its place."""
+    """The rows of a common table that runs once: a leaf until `share_tables` replaces it by the
+    plan with that number."""
 
     number: int
 
 
 @frozen(kw_only=True)
 class Hold(SingleInput):
-    """The rows of its input, all of which it takes before it gives any: so what `Shared` stands
-    below it never waits for it."""
+    """Spools its input: it reads all rows before it emits any. So a `Shared` below it never waits
+    for its reader."""
 
 
 @frozen(kw_only=True)
 class IndexScan(SourceScan):
-    """A SourceScan that reads only what `lookup` finds in an index, in the index's order if
-    `lookup.ordered`."""
+    """A SourceScan that reads only the rows that `lookup` finds in an index, in the index's order
+    if `lookup.ordered`."""
 
     lookup: IndexLookup
 
@@ -134,8 +140,8 @@ class IndexScan(SourceScan):
 
 @frozen(kw_only=True)
 class Fragment(Physical):
-    """The rows of a sub-plan that another engine runs; `stopped` says why what is above it isn't
-    part of it."""
+    """The rows of a subplan that another engine runs; `stopped` is the reason why the operators
+    above are not part of it."""
 
     source: FragmentSource
     stopped: str = ""
@@ -143,9 +149,12 @@ class Fragment(Physical):
 
 @frozen(kw_only=True)
 class NarrowedFragment(Fragment):
-    """A Fragment of whose rows only those are wanted for which `keys[i]` are a row of `feeds[i]`.
-    It is read when the feeds have been read to their end. More rows may come: the joins above
-    decide."""
+    """A fragment that is filtered by the keys of joins above it: rows whose `keys[i]` are not in
+    `feeds[i]` are not needed.
+
+    It is read when the feeds have been read to their end. It may return more rows: the joins above
+    decide.
+    """
 
     feeds: tuple[Physical, ...]
     keys: tuple[tuple[Expression, ...], ...]
@@ -180,8 +189,11 @@ class Calc(SingleInput):
 
 @frozen(kw_only=True)
 class HashAggregate(SingleInput):
-    """Groups by `keys`. `two_stage`: may be accumulated where the data is and then combined by key;
-    otherwise all rows of a group must meet in one place."""
+    """An aggregation by `keys`.
+
+    two_stage: whether each processor may aggregate its rows first, and the states are then combined
+        by key; otherwise all rows of a group must reach one processor.
+    """
 
     keys: tuple[Expression, ...]
     aggregates: tuple[AggregateCall, ...]
@@ -190,16 +202,17 @@ class HashAggregate(SingleInput):
 
 @frozen(kw_only=True)
 class HashJoin(Physical):
-    """A join that reads `build` (the right side) to its end, then streams `probe` (the left side)
-    past it.
+    """A join that reads `build` (the right side) to its end, then streams `probe` (the left side).
 
-    Without keys it compares every pair. The columns of the result are those at `columns` (None:
-    all) of the probe side's, followed by the build side's, as `kind` has it. `is_partitioned`:
-    where several processors run, both sides are divided by the hash of the keys; otherwise each
-    processor is given the whole build side. The keys whose number is in `null_safe` match by IS NOT
-    DISTINCT FROM. `position`: where the statement has it, or the subquery that it stands for.
-    `refresh`: after how many milliseconds the build side, scans and calculations only, is read
-    again (None: it is read once).
+    kind: determines the columns of the result: the probe side's, followed by the build side's.
+    probe_keys, build_keys: without keys, every pair of rows is compared.
+    columns: the indexes of the result's columns that are returned; None: all.
+    is_partitioned: whether both sides are partitioned by the hash of the keys; otherwise each
+        processor gets the whole build side.
+    null_safe: the numbers of the keys that match by IS NOT DISTINCT FROM.
+    position: of the join in the statement, or of the subquery that it replaces.
+    refresh: milliseconds after which the build side (scans and calculations only) is read again;
+        None: it is read once.
     """
 
     kind: JoinKind
@@ -228,7 +241,7 @@ class Sort(SingleInput):
 
 @frozen(kw_only=True)
 class TopN(SingleInput):
-    """The first `count` rows after `offset` in order, keeping no more rows than these in memory."""
+    """The first `count` rows after `offset` in order; no more rows than these are in memory."""
 
     keys: tuple[SortKey, ...]
     count: Expression
@@ -237,7 +250,7 @@ class TopN(SingleInput):
 
 @frozen(kw_only=True)
 class Limit(SingleInput):
-    """After leaving out `offset` rows, at most `count` rows (None: all)."""
+    """Skips `offset` rows, then returns at most `count` rows (None: all)."""
 
     count: Expression | None
     offset: Expression | None
@@ -245,8 +258,11 @@ class Limit(SingleInput):
 
 @frozen(kw_only=True)
 class Union(Physical):
-    """The rows of all parts. `watermarks`: for each part those that it brings, by their numbers,
-    with the numbers they get (None: there are none)."""
+    """The rows of all branches.
+
+    watermarks: for each branch, its watermarks and their numbers in the result; None: there are
+        none.
+    """
 
     parts: tuple[Physical, ...]
     watermarks: tuple[Mapping[int, int], ...] | None = None
@@ -266,28 +282,32 @@ class SetOperation(TwoInputs):
 
 @frozen(kw_only=True)
 class Unnest(SingleInput):
-    """Each row once per element of `array`. The columns of the result are those at `columns` (None:
-    all) of the input's, followed by the element and, with `ordinality`, its number."""
+    """Each row, repeated for every element of `array`.
+
+    outer: whether a row without elements is retained.
+    ordinality: the name of a column with the element's number, or None.
+    columns: the indexes of the input's columns that are returned, before the elements; None: all.
+    more: further arrays, whose elements are further columns.
+    """
 
     array: Expression
     outer: bool
     ordinality: str | None
     columns: tuple[int, ...] | None = None
     more: tuple[Expression, ...] = ()
-    """Further arrays, whose elements stand beside those of the first."""
 
 
 @frozen(kw_only=True)
 class Expand(SingleInput):
-    """Each row once per list of `projections`; `of_sets` is as in the relational node."""
+    """Each row, repeated for each list of `projections`; `of_sets` is as in the relational node."""
 
     projections: tuple[tuple[Expression, ...], ...]
     of_sets: bool = False
 
 
 class MostRows(NamedTuple):
-    """Of a window only the rows are needed for which the value of the call at `call` is at most
-    `number`."""
+    """A limit above a window: only rows are needed for which the value of the call at index `call`
+    is at most `number`."""
 
     call: int
     number: Expression
@@ -295,10 +315,12 @@ class MostRows(NamedTuple):
 
 @frozen(kw_only=True)
 class Window(SingleInput):
-    """The first `width` columns of the input, then the value of each call. Where several processors
-    run, the rows are divided by the hash of `keys`, columns by which all calls partition; without
-    any they come together in one. With `most` rows that can't be among those needed may be left
-    out."""
+    """The first `width` columns of the input, followed by the value of each call.
+
+    keys: columns by which all calls partition, and by whose hash rows are distributed among
+        processors; without any, one processor gets all rows.
+    most: rows that this limit excludes may be dropped; None: there is no limit.
+    """
 
     calls: tuple[WindowCall, ...]
     width: int
@@ -308,8 +330,8 @@ class Window(SingleInput):
 
 @frozen(kw_only=True)
 class Series(SingleInput):
-    """Each row once per value of the series from the first to the second of the `arguments`, by the
-    third. The columns of the result are as with Unnest."""
+    """Each row, repeated for every value of the series (start, stop, step) in `arguments`. The
+    columns of the result are as in Unnest."""
 
     arguments: tuple[Expression, ...]
     outer: bool
@@ -329,16 +351,19 @@ class GroupLimit(SingleInput):
 
 @frozen(kw_only=True)
 class WorkingTable(Physical):
-    """Inside the step of a recursion: the rows of the round before."""
+    """Inside the step of a recursion: the rows of the previous round."""
 
     name: str
 
 
 @frozen(kw_only=True)
 class Recursion(Physical):
-    """The anchor's rows, then those that the `stages` make of the rows of the round before. `sides`
-    are the other sides of the stages that are joins, in order. `step` is the plan that the stages
-    were taken from."""
+    """The anchor's rows, followed by the rows that the stages compute from each round.
+
+    sides: the other sides of the stages that are joins, in order.
+    stages: the operators from the working table to the step's result.
+    step: the plan from which the stages were taken.
+    """
 
     anchor: Physical
     sides: tuple[Physical, ...]
@@ -353,7 +378,7 @@ class Recursion(Physical):
 
 @frozen(kw_only=True)
 class Write(SingleInput):
-    """Writes all rows to `table` and gives one row: their number."""
+    """Writes all rows to `table`; the result is one row, their number."""
 
     table: WritableTable
     request: SinkRequest
@@ -366,13 +391,13 @@ def tables_of(node: Physical) -> tuple[Table, ...]:
 
 
 def column_names(fields: tuple[Field, ...]) -> tuple[str, ...]:
-    """Names for the columns of a batch: those of the fields, each one only once (edges name their
-    keys by them)."""
+    """Distinct names for the columns of a batch, from the fields' names: edges identify their keys
+    by name."""
     return unique_names(field.name for field in fields)
 
 
 def unique_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names, those that come again with numbers."""
+    """The names, made distinct by appended numbers."""
     taken: set[str] = set()
     found = []
     for plain in names:

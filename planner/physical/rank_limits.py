@@ -1,8 +1,8 @@
-"""The first rows of each group: how many rows a filter above a window needs of each partition.
+"""Top rows per group: how many rows of each partition a filter above a window needs.
 
 `ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) <= 3` needs the first three rows of a partition; the
-window can forget the others while it reads. A rank depends on earlier rows only, so forgetting
-later ones changes none that is kept.
+window can drop the others while it reads. A rank depends only on earlier rows, so dropping later
+rows does not change it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _BELOW = ("le", "lt", "eq")
 _ABOVE = ("ge", "gt", "eq")
 
 
-def most_rows(parts: Sequence[Expression], window: Window) -> MostRows | None:
-    """The bound that one of the conjuncts above a window puts on a rank, if all its calls number
-    rows of one arrangement."""
+def most_rows(conjuncts: Sequence[Expression], window: Window) -> MostRows | None:
+    """The bound that a conjunct above a window puts on a rank, if all calls of the window are ranks
+    of one arrangement; else None."""
     first = window.calls[0]
     for call in window.calls:
         if call.call.function not in _RANKS or (call.partition, call.order) != (
@@ -32,20 +32,23 @@ def most_rows(parts: Sequence[Expression], window: Window) -> MostRows | None:
     if any(is_volatile(item) for item in first.expressions):
         return None
     width = len(window.input.fields)
-    for part in parts:
-        bound = _bound(part)
+    for conjunct in conjuncts:
+        bound = _bound(conjunct)
         if bound is not None and bound[0] >= width:
             return MostRows(bound[0] - width, bound[1])
     return None
 
 
-def _bound(part: Expression) -> tuple[int, Expression] | None:
-    """The column that a conjunct bounds from above, and the number that it can't exceed."""
-    if not isinstance(part, Call) or len(part.arguments) != 2:
+def _bound(conjunct: Expression) -> tuple[int, Expression] | None:
+    """The column that a conjunct bounds from above, and its maximum."""
+    if not isinstance(conjunct, Call) or len(conjunct.arguments) != 2:
         return None
-    for functions, (rank, most) in ((_BELOW, part.arguments), (_ABOVE, part.arguments[::-1])):
+    for functions, (rank, most) in (
+        (_BELOW, conjunct.arguments),
+        (_ABOVE, conjunct.arguments[::-1]),
+    ):
         if (
-            part.function in functions
+            conjunct.function in functions
             and isinstance(rank, Column)
             and isinstance(most, Literal | Parameter)
         ):

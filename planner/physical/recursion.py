@@ -1,7 +1,7 @@
-"""A recursion's step as a chain of stages from the working table to its result.
+"""The step of a recursion as a chain of stages from the working table to its result.
 
-The plan of the step is one like any other. On the way from its root to the working table lie the
-stages; what a join on the way has as its other side is computed once, before the rounds begin.
+The step is planned like any query. The operators between its root and the working table are the
+stages. If a stage is a join, its other side is computed once, before the first round.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def _unsupported(name: str, position: Position | None) -> NotSupportedError:
     return NotSupportedError(
         f'the recursive term of "{name}" is not supported in this form',
         detail=(
-            "its plan reads the rows of the round before more than once, or on the side of a join "
-            "that is built first"
+            "its plan reads the rows of the previous round more than once, or on the build side of "
+            "a join"
         ),
         hint=f'join "{name}" with tables in FROM, and write conditions on it in WHERE',
         position=position,

@@ -1,4 +1,4 @@
-"""The operator for SESSION where its rows are wanted one by one."""
+"""The operator for SESSION if its rows are needed one by one, not only grouped."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from runnel.relation.streams import AssignWindows
 
 
 def choose_session_rows(node: AssignWindows, choose: Callable[[Relation], Physical]) -> Physical:
-    """Keys that are no columns become columns behind the input's: an edge divides rows by columns
-    only."""
+    """Keys that are not columns are added as columns after the input's, because an edge partitions
+    rows by columns only."""
     below, width = node.input, len(node.input.fields)
     computed = [key for key in node.partition if not isinstance(key, Column)]
     names = tuple(f"$partition{number}" for number in range(len(computed)))
@@ -40,5 +40,5 @@ def choose_session_rows(node: AssignWindows, choose: Callable[[Relation], Physic
 def _key(key: Expression, computed: list[Expression], names: tuple[str, ...], width: int) -> Column:
     if isinstance(key, Column):
         return key
-    place = computed.index(key)
-    return Column(index=width + place, name=names[place], type=key.type)
+    number = computed.index(key)
+    return Column(index=width + number, name=names[number], type=key.type)

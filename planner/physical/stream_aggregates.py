@@ -1,4 +1,4 @@
-"""How aggregations over inputs without end are run."""
+"""The choice of operators for aggregations over unbounded inputs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Choose = Callable[[Relation], Physical]
 
 
 def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
-    """The aggregation by keys that watermarks bound; None where the input ends, or no key has a
-    bound."""
+    """The aggregation by keys that watermarks bound; None if the input ends or no key is
+    bounded."""
     windowed = grouped_windows(node)
     if windowed is not None and windowed.is_direct:
         chosen = (None if _gives_again(node) else _framed(node, windowed, choose)) or _by_sessions(
@@ -64,7 +64,7 @@ def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
 
 
 def _windowed_keys(found: GroupedWindows) -> physical_streams.WindowedKeys | None:
-    """None for sessions, and where only the start is grouped by of windows that share it."""
+    """None for sessions, and for grouping by only the start of windows that share it."""
     windows = found.windows
     if windows.shape.kind is WindowKind.SESSION:
         return None
@@ -80,7 +80,7 @@ def _windowed_keys(found: GroupedWindows) -> physical_streams.WindowedKeys | Non
 
 
 def _gives_again(node: Aggregate) -> bool:
-    """Whether groups come out more than once: frames don't do that."""
+    """Whether groups are emitted more than once, which an aggregation by panes can't do."""
     return _lasts(node) or (node.emission is not None and node.emission.every is not None)
 
 
@@ -90,8 +90,8 @@ def _not_again(node: Aggregate) -> NotSupportedError:
     return NotSupportedError(
         f"{clause} is not supported over the rows of SESSION",
         detail=(
-            "rows of sessions come once, when these are complete; results that come before or "
-            "again are of sessions right below GROUP BY"
+            "rows of sessions are emitted once, when a session is complete; only sessions directly "
+            "below GROUP BY can emit results early or again"
         ),
         hint=(
             "group by a bound of the window and all PARTITION BY columns of SESSION, and filter "
@@ -106,7 +106,7 @@ def _lasts(node: Aggregate) -> bool:
 
 
 def _lateness(node: Aggregate, key: int) -> int:
-    """The lateness in units of event time, which are those of a bounded key."""
+    """The lateness in units of event time, the units of the bounded key."""
     if node.emission is None or not node.emission.lateness.value:
         return 0
     lateness, time = node.emission.lateness, node.keys[key].type
@@ -122,7 +122,7 @@ def _lateness(node: Aggregate, key: int) -> int:
 
 
 def late_rows(emission: Emission | None) -> physical_streams.LateRows | None:
-    """Where the late rows of an operator go; None where they are left out."""
+    """The output for the late rows of an operator; None if they are dropped."""
     if emission is None or emission.late_table is None:
         return None
     return late_rows_into(emission.late_table, emission.late_columns, emission.late)
@@ -131,7 +131,7 @@ def late_rows(emission: Emission | None) -> physical_streams.LateRows | None:
 def late_rows_into(
     table: Table, columns: tuple[int, ...], values: tuple[Expression, ...]
 ) -> physical_streams.LateRows | None:
-    """The way of late rows to columns of a table; None without values."""
+    """The output of late rows to columns of a table; None without values."""
     if not values:
         return None
     assert isinstance(table, WritableTable)
@@ -142,7 +142,7 @@ def late_rows_into(
 
 
 def _framed(node: Aggregate, found: GroupedWindows, choose: Choose) -> Physical | None:
-    """The aggregation by the windows of a HOP or CUMULATE, by frames."""
+    """The aggregation by the windows of HOP or CUMULATE, by panes."""
     windows = found.windows
     bound = time_bounds(windows.input).get(windows.time.index)
     if windows.shape.kind not in (WindowKind.HOP, WindowKind.CUMULATE) or (
@@ -172,45 +172,45 @@ def _framed(node: Aggregate, found: GroupedWindows, choose: Choose) -> Physical 
 def _with_bounds(
     node: Aggregate, found: GroupedWindows
 ) -> tuple[tuple[int, ...], tuple[Field, ...]]:
-    """The key columns, with the bounds that only conditions on groups read behind them, and all the
-    fields then. A group has one value of each bound, so the groups are the same."""
+    """The key columns, followed by the window bounds that only conditions on groups read, and the
+    fields that result. A group has a single value of each bound, so the groups are the same."""
     width = len(found.windows.input.fields)
-    read = {index for part in found.of_groups for index in columns_of(part) if index >= width}
+    read = {index for item in found.of_groups for index in columns_of(item) if index >= width}
     more = tuple(sorted({index - width - 3 for index in read} - set(found.columns)))
     fields, keys = node.fields, len(found.columns)
-    added = tuple(found.windows.fields[place] for place in more)
+    added = tuple(found.windows.fields[bound] for bound in more)
     return (*found.columns, *more), (*fields[:keys], *added, *fields[keys:])
 
 
 def _filtered(
     node: Aggregate, found: GroupedWindows, groups: Physical, columns: tuple[int, ...]
 ) -> Physical:
-    """The groups for which the conditions on groups hold."""
+    """The groups for which the conditions on groups are true."""
     if not found.of_groups:
         return groups
     below, count = references(groups.fields), len(found.columns)
-    places = {
+    positions = {
         index: number
         for number, key in enumerate(found.moved.keys)
         if isinstance(key, Column)
         for index in (key.index,)
     }
-    places |= {
-        len(found.windows.fields) + place: number
-        for number, place in enumerate(columns)
-        if place < 0
+    positions |= {
+        len(found.windows.fields) + bound: number
+        for number, bound in enumerate(columns)
+        if bound < 0
     }
     return physical.Calc(
         fields=node.fields,
         rows=estimate(node),
         input=groups,
-        condition=conjunction(renumber(part, places) for part in found.of_groups),
+        condition=conjunction(renumber(item, positions) for item in found.of_groups),
         projections=(*below[:count], *below[len(columns) :]),
     )
 
 
 def _by_sessions(node: Aggregate, found: GroupedWindows, choose: Choose) -> Physical | None:
-    """The aggregation by sessions, where the sessions of different keys aren't brought together."""
+    """The aggregation by sessions; None if sessions of different keys are grouped together."""
     windows = found.windows
     bound = time_bounds(windows.input).get(windows.time.index)
     if windows.shape.kind is not WindowKind.SESSION or bound is None:
@@ -234,7 +234,7 @@ def _by_sessions(node: Aggregate, found: GroupedWindows, choose: Choose) -> Phys
         if node.emission is not None and found.source.never_ends
         else None,
         lateness=_lateness(
-            node, next(number for number, place in enumerate(found.columns) if place < 0)
+            node, next(number for number, column in enumerate(found.columns) if column < 0)
         ),
     )
     return _filtered(node, found, sessions, columns)

@@ -1,7 +1,7 @@
-"""Physical nodes of event time: what gives watermarks, windows, and what waits for them; joins of
-streams.
+"""Physical nodes of event time: operators that generate watermarks or wait for them, time windows,
+and joins of streams.
 
-Some of them run over tables too, in queries that have windows over time or as-of joins.
+Some of them also run over tables, in queries with time windows or as-of joins.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class ImposeOrder(SingleInput):
-    """Watermarks for what is no plain scan, from the times of its rows; `time.time` is over the
-    input's columns."""
+    """Generates watermarks from the times of its rows; used where the input is not a plain scan.
+    `time.time` is over the input's columns."""
 
     time: TimeRule
 
 
 @frozen(kw_only=True)
 class LateRows:
-    """Where rows go that came too late: the values of `expressions`, over the operator's input."""
+    """The output for late rows: the values of `expressions`, over the operator's input, are
+    written to `table`."""
 
     table: WritableTable
     request: SinkRequest
@@ -43,11 +44,15 @@ class LateRows:
 
 @frozen(kw_only=True)
 class LateFilter(SingleInput):
-    """The input's rows that are in time for the operator above: none of the `bounded` expressions
-    is more than `lateness` behind its watermark. The others go to `late`, as those that the
-    operator finds late itself.
-    `is_beside`: each processor filters the rows of one processor of the input; else the watermarks
-        of all count."""
+    """The input's rows that are in time for the operator above: no `bounded` expression is more
+    than `lateness` below its watermark. Other rows go to `late`, like rows that the operator itself
+    finds late.
+
+    bounded: expressions over the input, each with its bound.
+    lateness: in event time.
+    is_beside: whether each processor filters the rows of one processor of the input; otherwise the
+        watermarks of all processors count.
+    """
 
     bounded: tuple[tuple[Expression, TimeBound], ...]
     lateness: int
@@ -57,9 +62,11 @@ class LateFilter(SingleInput):
 
 @frozen(kw_only=True)
 class WindowedKeys:
-    """What is grouped by where windows stand right below an aggregation, in terms of their input:
-    the fields are as in FramedAggregate. An aggregation with equal ones may go on with its state
-    though the windows are others."""
+    """The keys of an aggregation directly above time windows, over the windows' input.
+
+    The fields are as in FramedAggregate. The state of an aggregation with equal keys can be used
+    again even if the windows differ.
+    """
 
     shape: WindowShape
     time: Column
@@ -70,28 +77,36 @@ class WindowedKeys:
 
 @frozen(kw_only=True)
 class TimedAggregate(HashAggregate):
-    """A HashAggregate over an input without end: a group comes out when the watermark passes one of
-    its bounded keys, which `bounds` gives by their numbers."""
+    """A HashAggregate over an unbounded input: a group is emitted when the watermark passes one of
+    its bounded keys.
+
+    bounds: the bounded keys, by their numbers.
+    every: microseconds between early results of open groups; None: there are none.
+    lateness: how long, in event time, a complete group still accepts rows and is emitted again.
+    late: the output for late rows; None: they are dropped.
+    counted: over grouping sets, the number of the key that is the set's number: a late row counts
+        for one set only. None: every late row counts.
+    windowed: set if the aggregation is by windows of TUMBLE, HOP or CUMULATE.
+    """
 
     bounds: tuple[tuple[int, TimeBound], ...]
     every: int | None = None
-    """Microseconds between early results of the groups that are open."""
     lateness: int = 0
-    """How long, in event time, a complete group still takes rows and is given again."""
     late: LateRows | None = None
     counted: int | None = None
-    """Over grouping sets the number of the key that is the set's number: a late row is one for one
-    set only. None: always."""
     windowed: WindowedKeys | None = None
-    """Where it is by the windows of TUMBLE, HOP or CUMULATE."""
 
 
 @frozen(kw_only=True)
 class FramedAggregate(SingleInput):
-    """Groups by the windows of a HOP or CUMULATE that the rows are in by `time`, and by `keys`,
-    without a row for each window. `columns` says what the key columns of the result are: the number
-    of one of `keys`, or −1, −2, −3 for window_time, window_end, window_start. `bound` is that of
-    the time column (None: the input ends)."""
+    """An aggregation by the windows of HOP or CUMULATE and by `keys`, without a row per window.
+
+    shape: the windows.
+    time: the column that determines a row's windows.
+    columns: the key columns of the result: the index of one of `keys`, or −1, −2, −3 for
+        window_time, window_end, window_start.
+    bound: of the time column; None: the input ends.
+    """
 
     shape: WindowShape
     time: Column
@@ -105,9 +120,13 @@ class FramedAggregate(SingleInput):
 
 @frozen(kw_only=True)
 class SessionAggregate(SingleInput):
-    """Groups by the sessions of each of the `partition` that the rows are in by `time`, and by
-    `keys`, without holding the rows. `partition` are numbers of keys; `columns` and `bound` are as
-    in FramedAggregate."""
+    """An aggregation by sessions and by `keys`, without buffering the rows.
+
+    gap: in event time.
+    partition: the numbers of the keys by which sessions are separated.
+    columns, bound: as in FramedAggregate.
+    every, lateness: as in TimedAggregate.
+    """
 
     gap: int
     time: Column
@@ -119,13 +138,15 @@ class SessionAggregate(SingleInput):
     late: LateRows | None = None
     every: int | None = None
     lateness: int = 0
-    """As in TimedAggregate."""
 
 
 @frozen(kw_only=True)
 class StreamJoin(TwoInputs):
-    """A join of two inputs without end that wait for each other; the fields are as with
-    HashJoin."""
+    """A join of two unbounded inputs whose rows wait for each other. Fields that are not listed are
+    as in HashJoin.
+
+    late: the outputs for late rows of the two sides.
+    """
 
     kind: JoinKind
     left_keys: tuple[Expression, ...]
@@ -134,28 +155,31 @@ class StreamJoin(TwoInputs):
     columns: tuple[int, ...] | None = None
     null_safe: tuple[int, ...] = ()
     late: tuple[LateRows | None, LateRows | None] = (None, None)
-    """Where late rows of each side go."""
 
 
 @frozen(kw_only=True)
 class IntervalJoin(StreamJoin):
-    """One whose times bound each other, as `times` says; `condition` is what remains to be looked
-    at of the pairs that are found by keys and times."""
+    """A join whose times bound each other, as `times` says; `condition` is checked for the pairs
+    that are found by keys and times."""
 
     times: IntervalShape
 
 
 @frozen(kw_only=True)
 class TimedJoin(StreamJoin):
-    """One that is run value by value of a time that both sides share."""
+    """A join that runs value by value of a time that both sides share."""
 
     times: TimedShape
 
 
 @frozen(kw_only=True)
 class LookupJoin(SingleInput):
-    """Each row with the one that `keys` find in a table at that moment; `lookup` says in which,
-    `right` what it gives. The other fields are as with HashJoin."""
+    """Each row with the row that `keys` find in a table at that time. Fields that are not listed
+    are as in HashJoin.
+
+    lookup: the table, its columns and predicate.
+    right: the fields of the table's rows.
+    """
 
     kind: JoinKind
     lookup: Lookup
@@ -167,8 +191,11 @@ class LookupJoin(SingleInput):
 
 @frozen(kw_only=True)
 class AsOfJoin(TwoInputs):
-    """A `streams.AsOfJoin`; `shape` says how it picks and waits, `late` where late rows of each
-    side go."""
+    """An as-of join.
+
+    shape: how versions are selected, and how long rows wait.
+    late: the outputs for late rows of the two sides.
+    """
 
     left_keys: tuple[Expression, ...]
     right_keys: tuple[Expression, ...]
@@ -181,8 +208,8 @@ class AsOfJoin(TwoInputs):
 
 @frozen(kw_only=True)
 class TimedSort(Sort):
-    """A Sort over an input without end, in which the first key ascends and has a `bound`: rows wait
-    for its watermark."""
+    """A Sort over an unbounded input: the first key ascends and has a `bound`, and rows wait for
+    its watermark."""
 
     bound: TimeBound
     late: LateRows | None = None
@@ -190,9 +217,13 @@ class TimedSort(Sort):
 
 @frozen(kw_only=True)
 class TimedWindow(Window):
-    """A Window over an input without end: rows wait until the watermark passes one of the bounded
-    expressions `held`, by which all calls partition. With `reaches`, one per call, it is the one
-    that they order by first, and the calls are of one arrangement."""
+    """A Window over an unbounded input, whose rows wait until the watermark passes a bounded
+    expression.
+
+    held: the bounded expressions, by which all calls partition; with `reaches`, the expression that
+        all calls order by first.
+    reaches: one per call; all calls then have one arrangement.
+    """
 
     held: tuple[tuple[Expression, TimeBound], ...]
     reaches: tuple[Reach, ...] = ()
@@ -201,9 +232,11 @@ class TimedWindow(Window):
 
 @frozen(kw_only=True)
 class AssignWindows(SingleInput):
-    """Each row once per window that it is in. The columns of the result are those at `columns`
-    (None: all) of the input's, followed by window_start, window_end and window_time. Of sessions
-    see SessionRows."""
+    """Each row, repeated for every window that contains it; not for sessions (see SessionRows).
+
+    columns: the indexes of the input's columns that are returned, before window_start, window_end
+        and window_time; None: all.
+    """
 
     shape: WindowShape
     time: Column
@@ -212,14 +245,18 @@ class AssignWindows(SingleInput):
 
 @frozen(kw_only=True)
 class SessionRows(SingleInput):
-    """Each row with window_start, window_end and window_time of its session, when that is complete:
-    by the `bound` of the time column, else at the end. The input may have further columns behind
-    those of the result, for the `keys`."""
+    """Each row with window_start, window_end and window_time of its session, when the session is
+    complete.
+
+    keys: the columns by which sessions are separated; they may be after the columns that are
+        returned.
+    bound: of the time column, by which sessions are complete; None: they are complete at the end.
+    passes_late: whether late rows are passed on, each as a session of its own, to an aggregation
+        that has an output for them.
+    """
 
     gap: int
     time: Column
     keys: tuple[Column, ...]
     bound: TimeBound | None
     passes_late: bool = False
-    """Whether late rows go on, in sessions of their own, to an aggregation that knows where to put
-    them."""

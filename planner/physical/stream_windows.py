@@ -1,4 +1,4 @@
-"""How OVER is run on a stream: in one operator, or several, one after the other."""
+"""The choice of operators for OVER and ORDER BY on streams: one, or several in a chain."""
 
 from __future__ import annotations
 
@@ -20,34 +20,31 @@ from runnel.relation.over import Window
 _Waiting = TypeVar("_Waiting", physical_streams.TimedWindow, physical_streams.TimedSort)
 
 ChooseOne = Callable[[Window, Physical | None], physical.Window]
-"""Chooses the operator for a window over a table, over the operator that is given for its input
-(None: to be chosen)."""
+"""Chooses the operator for a window over a table, given the operator of its input (None: it is
+still to be chosen)."""
 
 
 def choose_timed_window(node: Window, choose: ChooseOne) -> Physical:
-    """The operators for a window on a stream, of which `planner.streaming` has seen that it can be
-    run."""
+    """The operators for a window on a stream, which `event_time.refusals` has accepted."""
     stages = stages_of(node, time_bounds(node.input)) or []
     if len(stages) == 1:
         return _taking_late(_stage(node, stages[0], choose, None), late_rows(node.emission))
     below: Physical | None = None
     made = Window(input=node.input, calls=(), names=())
     for stage in stages:
-        calls = tuple(node.calls[place] for place in stage.calls)
+        calls = tuple(node.calls[position] for position in stage.calls)
         made = Window(
             input=made if made.calls else node.input,
             calls=calls,
             names=tuple(node.names[i] for i in stage.calls),
         )
-        # Rows are late in the first stage only: those that it gives are in time for the others.
+        # Rows are late only for the first stage; rows that it emits are in time for the others.
         late = late_rows(node.emission) if below is None else None
         below = _taking_late(_stage(made, stage, choose, below), late)
     assert below is not None
     width = len(node.input.fields)
     columns = references(made.fields)
-    order = [
-        columns[place] for place in (*range(width), *(width + place for place in places_of(stages)))
-    ]
+    order = [columns[index] for index in (*range(width), *(width + at for at in places_of(stages)))]
     return physical.Calc(
         fields=node.fields, rows=estimate(node), input=below, projections=tuple(order)
     )
@@ -70,8 +67,7 @@ def _stage(
 
 
 def choose_timed_sort(node: Sort, below: Physical) -> Physical:
-    """The operator for ORDER BY on a stream, of which `planner.streaming` has seen that it can be
-    run."""
+    """The operator for ORDER BY on a stream, which `event_time.check` has accepted."""
     bound = sort_bound(node, time_bounds(node.input))
     assert bound is not None
     chosen = physical_streams.TimedSort(
@@ -81,13 +77,13 @@ def choose_timed_sort(node: Sort, below: Physical) -> Physical:
 
 
 def _taking_late(node: _Waiting, late: physical_streams.LateRows | None) -> _Waiting:
-    """The operator with the way of its late rows, and of those of a session that is over."""
+    """The operator with an output for its late rows, and for late rows of a session below."""
     if late is None:
         return node
     if isinstance(node, physical_streams.TimedSort):
         bounded = ((node.keys[0].expression, node.bound),)
     elif node.reaches and node.calls[0].order[0].nulls_first:
-        # There rows without a time may be late as well: only the window finds them.
+        # Rows without a time may also be late: only the window finds them.
         return replace(node, late=late, input=passing_late(node.input))
     else:
         bounded = node.held
