@@ -132,7 +132,7 @@ def test_a_write_that_waits_for_a_table_can_be_cancelled(made: runnel.Connection
     cursor = made.cursor()
     with held(made, "m", "d"):
         thread, errors = failure_of(lambda: cursor.execute(sql))
-        assert eventually(lambda: cursor._patience is not None)
+        assert eventually(lambda: cursor._deadline is not None)
         cursor.cancel()
         assert ended(thread), "the cancelling wasn't heard"
     assert [error.code for error in errors] == [runnel.ErrorCode.CANCELLED]
@@ -154,7 +154,7 @@ def test_many_argument_lists_hear_both(made: runnel.Connection, sql: str) -> Non
         assert ended(thread)
         cursor = made.cursor()
         thread, more = failure_of(lambda: cursor.executemany(sql, rows))
-        assert eventually(lambda: cursor._patience is not None)
+        assert eventually(lambda: cursor._deadline is not None)
         cursor.cancel()
         assert ended(thread)
     assert [error.code for error in errors + more] == [

@@ -154,7 +154,7 @@ def test_a_sink_that_stands_still_doesn_t_keep_the_connection_from_closing(
 
 
 def _is_waiting(cursor: runnel.Cursor, job: runnel.NamedJob) -> bool:
-    return job.status is JobStatus.COMPLETING or bool(cursor._patience and cursor._patience._wakes)
+    return job.status is JobStatus.COMPLETING or bool(cursor._deadline and cursor._deadline._wakes)
 
 
 @pytest.mark.parametrize(
