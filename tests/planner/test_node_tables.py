@@ -556,7 +556,7 @@ RULES = [
     ),
     Rule(
         "names of state",
-        (state_names._keeps,),
+        (state_names._has_state,),
         {
             "it keeps nothing on a stream": {
                 logical.Expand,
