@@ -1,4 +1,4 @@
-"""Aggregate operations for hand-built DAGs: ready-made ones, and the form of your own."""
+"""Aggregate operations for hand-built DAGs: ready-made ones, and the class to define new ones."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from runnel.base.frozen import frozen
 
 @frozen(kw_only=True)
 class AggregateOperation:
-    """How the rows of a group become one value, after Hazelcast Jet.
+    """How the rows of a group become one value, as in Hazelcast Jet.
 
-    `create()` gives an empty accumulator, any Python value that pickles;
-    `accumulate(accumulator, rows)` takes the group's rows of one batch (a RecordBatch, never empty)
-    and gives the accumulator that replaces it; `combine(a, b)` puts two together; `deduct(a, b)`
-    takes b's rows out of a again, where that is possible; `export(accumulator)` gives the value.
-    `type` is the Arrow type of the values (None: what Arrow makes of them).
+    The functions are called once per group and batch, which is slow if there are many groups.
 
-    `equivalent` names the SQL aggregate that gives the same value, and its column (None for
-    COUNT(*)): it is used instead, for all groups of a batch at once. The functions are called once
-    per group and batch, which is slow where groups are many.
+    create: returns an empty accumulator, which can be any Python value that pickles.
+    accumulate: is called with an accumulator and the group's rows of one batch (a RecordBatch,
+        never empty); returns the accumulator that replaces it.
+    combine: returns the combination of two accumulators.
+    export: returns the value of an accumulator.
+    deduct: removes the rows of the second accumulator from the first and returns the result; None
+        if that is impossible.
+    type: the Arrow type of the values; None: the type that Arrow infers.
+    equivalent: the name of the SQL aggregate with the same value, and its column (None for
+        COUNT(*)); it is used instead of the functions, for all groups of a batch at once.
     """
 
     create: Callable[[], Any]
@@ -83,7 +86,7 @@ def maximum(column: str) -> AggregateOperation:
 
 
 def to_list(column: str) -> AggregateOperation:
-    """All values of a column, NULLs too, in the order of arrival."""
+    """All values of a column, including NULLs, in the order of arrival."""
     return AggregateOperation(
         create=list,
         accumulate=lambda items, rows: [*items, *rows.column(column).to_pylist()],

@@ -1,5 +1,8 @@
-"""Aggregation by key in hand-built DAGs: in one stage, or accumulated where the rows are and
-combined by key."""
+"""Aggregation by key in hand-built DAGs, in one stage or in two.
+
+In two stages, each processor accumulates its own rows, and a second stage combines the accumulators
+by key.
+"""
 
 from __future__ import annotations
 
@@ -25,31 +28,38 @@ from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.sqltypes import SqlType, from_arrow, to_arrow
 
 ARGUMENTS = b"runnel.arguments"
-"""The entry of a schema's metadata in which accumulated batches carry the types of keys and
-arguments."""
+"""The metadata key of accumulated batches: the types of keys and arguments."""
 
 Operations = Mapping[str, AggregateOperation]
 
 
 def aggregate_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorFactory:
-    """A supplier of processors that group rows by the columns `keys` and emit the keys and one
-    column per operation, called as its argument: `aggregate_by_key("word", count=counting())`. The
-    edge to several of them must be partitioned by the keys."""
+    """Return a supplier of processors that group rows by the columns `keys`.
+
+    They emit the keys and one column per operation, with the name of its argument:
+    `aggregate_by_key("word", count=counting())`. An edge to several of these processors must be
+    partitioned by the keys.
+    """
     return _supplier(keys, operations, Stage.SINGLE)
 
 
 def accumulate_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorFactory:
-    """The first of two stages: groups the rows that each processor happens to get. Follow it with
-    `combine_by_key` of the same keys and operations, on an edge partitioned by the keys."""
+    """Return the first of two stages: each processor groups the rows that it receives.
+
+    It must be followed by `combine_by_key` with the same keys and operations, on an edge that is
+    partitioned by the keys.
+    """
     return _supplier(keys, operations, Stage.ACCUMULATE)
 
 
 def combine_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorFactory:
-    """The second of two stages: combines what `accumulate_by_key` has accumulated, and emits as
-    `aggregate_by_key`.
+    """Return the second of two stages: combines the accumulators of `accumulate_by_key`.
 
-    Accumulators of operations of your own come pickled, and unpickling runs what the bytes say:
-    give it the batches of `accumulate_by_key` only, never rows read from a file or a network."""
+    It emits the same rows as `aggregate_by_key`.
+
+    Accumulators of user-defined operations are pickled, and unpickling can run any code. Only
+    connect it to `accumulate_by_key`, never to rows from a file or a network.
+    """
     return _supplier(keys, operations, Stage.COMBINE)
 
 
@@ -66,8 +76,10 @@ def _supplier(keys: tuple[str, ...], operations: Operations, stage: Stage) -> Pr
 
 
 class KeyedAggregate(Processor):
-    """Operations that are SQL aggregates: an aggregation that is compiled when the first batch
-    tells the columns' types."""
+    """Aggregates with operations that are SQL aggregates.
+
+    The aggregation is compiled when the first batch arrives, which has the types of the columns.
+    """
 
     def __init__(self, keys: tuple[str, ...], operations: Operations, stage: Stage) -> None:
         self._keys = keys
@@ -114,8 +126,11 @@ class KeyedAggregate(Processor):
         return self._inner
 
     def _compile(self, schema: pa.Schema, is_state: bool) -> Aggregation:
-        """The aggregation over batches of a schema; that of accumulated states carries the columns'
-        types."""
+        """Compile the aggregation for batches of a schema.
+
+        is_state: whether it is the schema of accumulated states, whose metadata has the types of
+            the columns.
+        """
         if is_state:
             schema = pa.ipc.read_schema(pa.py_buffer((schema.metadata or {})[ARGUMENTS]))
         equivalents = [
@@ -158,7 +173,7 @@ class KeyedAggregate(Processor):
 
 
 def field_of(schema: pa.Schema, name: str) -> pa.Field:
-    """The field of a key or argument column; ProgrammingError where there is none."""
+    """Return the field of a key or argument column; ProgrammingError if it doesn't exist."""
     if name not in schema.names:
         known = f"the batch has: {', '.join(schema.names)}"
         raise ProgrammingError(
@@ -168,8 +183,7 @@ def field_of(schema: pa.Schema, name: str) -> pa.Field:
 
 
 class KeyedOperations(EmittingProcessor):
-    """Operations of the user's own: one Python accumulator per group and operation, called per
-    group and batch."""
+    """Aggregates with user-defined operations: one Python accumulator per group and operation."""
 
     def __init__(self, keys: tuple[str, ...], operations: Operations, stage: Stage) -> None:
         super().__init__()
@@ -199,7 +213,7 @@ class KeyedOperations(EmittingProcessor):
             start = end
 
     def _grouped(self, batch: pa.RecordBatch) -> tuple[Indexes, Indexes]:
-        """Which of the batch's distinct keys each row has, and the number of each one's group."""
+        """Return the number of each row's key among the batch's keys, and the group of each key."""
         fields = [field_of(batch.schema, name) for name in self._keys]
         keys = [canonical(batch.column(field.name), from_arrow(field.type)) for field in fields]
         codes, representatives = factorise(keys)
@@ -208,7 +222,7 @@ class KeyedOperations(EmittingProcessor):
         return codes, groups
 
     def _group_numbers(self, keys: list[pa.Array], representatives: Indexes) -> Indexes:
-        """The numbers of the groups of this batch; new ones begin with empty accumulators."""
+        """Return the group numbers of a batch's keys; a new group gets empty accumulators."""
         rows = pa.RecordBatch.from_arrays(
             [key.take(indexes(representatives)) for key in keys], names=list(self._keys)
         )
@@ -226,7 +240,7 @@ class KeyedOperations(EmittingProcessor):
         return np.array(numbers, np.int64)
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
-        """Takes in accumulators: those of a snapshot, or of a first stage."""
+        """Add accumulators of a snapshot or of a first stage."""
         codes, numbers = self._grouped(batch)
         groups = numbers[codes].tolist()
         for place, (name, operation) in enumerate(self._operations.items()):
@@ -262,7 +276,7 @@ class KeyedOperations(EmittingProcessor):
 
 
 def _hashable(value: Any) -> Any:
-    """A value that is equal, as a dictionary's key, to that of every row that is the same."""
+    """Convert a value to a dictionary key, so that values that are equal in SQL are equal keys."""
     if isinstance(value, float) and value != value:
         return "NaN", None
     if isinstance(value, list | tuple):

@@ -9,8 +9,8 @@
     dag.edge(between(lines, words)).edge(between(words, count).isolated())
     dag.edge(between(count, total).partitioned("word")).edge(between(total, sink))
 
-The functions given to them work on whole batches. They are called by several threads at once, each
-for another processor.
+The functions that are passed to them process whole batches. Several threads call them at the same
+time, each for another processor.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Map(StatelessProcessor):
 
 
 class FlatMap(EmittingProcessor):
-    """Applies a function that gives any number of batches."""
+    """Applies a function that returns any number of batches."""
 
     def __init__(self, function: Callable[[pa.RecordBatch], Batches]) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class FlatMap(EmittingProcessor):
 
 
 class IterableSource(EmittingProcessor):
-    """Emits what an iterator gives."""
+    """Emits the batches of an iterator."""
 
     def __init__(self, open_batches: Callable[[], Batches], cooperative: bool) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class IterableSource(EmittingProcessor):
 
 
 class BatchesSupplier(ProcessorSupplier):
-    """Deals batches that are at hand to the processors in turn."""
+    """Distributes existing batches among the processors, round-robin."""
 
     def __init__(self, batches: Sequence[pa.RecordBatch]) -> None:
         self._batches = batches
@@ -112,7 +112,7 @@ class BatchesSupplier(ProcessorSupplier):
 
 
 class IteratorSupplier(ProcessorSupplier):
-    """Gives the first processor an iterator of its own; the others have nothing to do."""
+    """Creates a processor that reads an iterator, and idle processors."""
 
     def __init__(self, open_batches: Callable[[], Batches]) -> None:
         self._open = open_batches
@@ -123,7 +123,7 @@ class IteratorSupplier(ProcessorSupplier):
 
 
 class Sink(Processor):
-    """Hands each batch to a function."""
+    """Calls a function with each batch."""
 
     cooperative = False
 
@@ -145,9 +145,12 @@ def _giving(batches: Sequence[pa.RecordBatch]) -> Callable[[], Iterator[pa.Recor
 def source_of(
     data: pa.Table | pa.RecordBatch | Sequence[pa.RecordBatch] | Callable[[], Batches],
 ) -> Supplier:
-    """A source. A table or batches are dealt to the processors in turn; a function is called once
-    per execution and gives an iterable of batches, which may block: it is read on a thread of its
-    own, by one processor."""
+    """Return the supplier of a source.
+
+    data: a table or batches, which are distributed among the processors round-robin; or a function,
+        which is called once per execution and returns an iterable of batches. The iterable may
+        block: one processor reads it on a thread of its own.
+    """
     if callable(data):
         return IteratorSupplier(data)
     if isinstance(data, pa.Table):
@@ -157,28 +160,28 @@ def source_of(
     batches = list(data)
     if not all(isinstance(item, pa.RecordBatch) for item in batches):
         raise ProgrammingError(
-            "a source is made of a table, of record batches, or of a function that gives them"
+            "a source is made of a table, of record batches, or of a function that returns them"
         )
     return BatchesSupplier(batches)
 
 
 def map_batches(function: Callable[[pa.RecordBatch], pa.RecordBatch | None]) -> ProcessorFactory:
-    """A step that replaces each batch by what `function` gives; None drops it."""
+    """A step that replaces each batch by the result of `function`; None drops the batch."""
     return lambda: Map(function)
 
 
 def filter_rows(predicate: Callable[[pa.RecordBatch], pa.BooleanArray]) -> ProcessorFactory:
-    """A step that keeps the rows for which `predicate` is true; NULL is not."""
+    """A step that emits the rows for which `predicate` is true; NULL counts as false."""
     return lambda: Map(lambda batch: batch.filter(predicate(batch)))
 
 
 def flat_map(function: Callable[[pa.RecordBatch], Batches]) -> ProcessorFactory:
-    """A step that replaces each batch by any number of them; `function` may be a generator."""
+    """A step that replaces each batch by any number of batches; `function` may be a generator."""
     return lambda: FlatMap(function)
 
 
 def sink_to(function: Callable[[pa.RecordBatch], Any]) -> ProcessorFactory:
-    """A sink that hands each batch to `function`, which may block."""
+    """A sink that calls `function`, which may block, with each batch."""
     return lambda: Sink(function)
 
 

@@ -1,10 +1,10 @@
-"""Writing in a job that takes snapshots: rows are staged at each barrier, and visible when the
-snapshot is safe.
+"""Writing in a job that takes snapshots.
 
-The tokens of what is staged and not yet committed are the state: a job that starts again from the
-snapshot commits them, which changes nothing where that was done before, and gives up what was
-staged for a snapshot that never came to be. A snapshot that fails leaves its rows staged; the next
-one that is safe commits them too.
+Rows are staged at each barrier, and become visible when the snapshot is durable. The state consists
+of the tokens of rows that are staged and not yet committed. A job that restarts from the snapshot
+commits them, which has no effect if they were committed before, and aborts rows that were staged
+for a snapshot that was never completed. If a snapshot fails, its rows remain staged, and the next
+durable snapshot commits them too.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.sqltypes import BIGINT, VARCHAR, to_arrow
 
 ASK_AGAIN = 1_000_000_000
-"""Nanoseconds after which a snapshot is asked for again where the last one failed."""
+"""Time after which another snapshot is requested if the last one failed, in nanoseconds."""
 
 PIECE = 1 << 20
-"""Characters of a token's text in one row of the state at most."""
+"""Maximum number of characters of a token's text in one row of the state."""
 
 _COUNT = pa.schema([pa.field("count", to_arrow(BIGINT))])
 
@@ -42,7 +42,7 @@ _STATE = pa.schema(
 
 
 def tokens_in(state: Iterable[pa.RecordBatch]) -> list[Token]:
-    """What the state of a DurableWrite says to be staged."""
+    """Return the tokens of the staged rows in the state of a DurableWrite."""
     texts: dict[int, list[str]] = {}
     for batch in state:
         if is_watermarks(batch):
@@ -56,9 +56,14 @@ def tokens_in(state: Iterable[pa.RecordBatch]) -> list[Token]:
 
 
 class DurableWrite(EmittingProcessor):
-    """Writes its input to a sink, and is complete only when a snapshot has committed the last of
-    it. With `counts` it then gives one row: the number of rows written by all executions of the
-    job. Runs at parallelism 1."""
+    """Writes its input to a sink, and completes when a snapshot has committed the last rows.
+
+    Runs at parallelism 1.
+
+    sink: the sink.
+    counts: whether it emits a row at the end: the number of rows that all executions of the job
+        have written.
+    """
 
     def __init__(self, sink: Sink, *, counts: bool) -> None:
         super().__init__()
@@ -106,8 +111,10 @@ class DurableWrite(EmittingProcessor):
         return self.drain()
 
     def _ask(self) -> None:
-        """Has a snapshot taken that commits the last rows. One that was under way when they came
-        doesn't hold them, and one may fail: then it is asked for again."""
+        """Request a snapshot that commits the last rows.
+
+        It is requested again if it fails, or if it had begun before these rows arrived.
+        """
         assert self.context.job.request_snapshot is not None
         now = self.context.job.clock()
         if not self._has_asked and now >= self._ask_at:
@@ -144,8 +151,10 @@ class DurableWrite(EmittingProcessor):
         return True
 
     def _recover(self) -> None:
-        """Before anything is written, once: what the snapshot counts is made visible, what it
-        doesn't is given up."""
+        """Recover once, before the first write.
+
+        Rows that were staged for the restored snapshot are committed, other rows are aborted.
+        """
         if not self._is_recovered:
             self._sink.recover(tokens_in(self._restored))
             self._restored = []
@@ -172,5 +181,5 @@ class DurableWrite(EmittingProcessor):
 
     def close(self) -> None:
         super().close()
-        # What is staged stays: the snapshot that counts may hold it.
+        # Staged rows remain, since the last complete snapshot may contain their tokens.
         self._sink.close()

@@ -1,4 +1,4 @@
-"""The root of a query: rows go to the reader."""
+"""The root of a query: passes the rows to the reader."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from runnel.processor import Inbox, Outbox, Processor, ProcessorContext, ResultT
 
 
 class ResultSink(Processor):
-    """Hands each batch to the job's result queue. While that is full it leaves the batches in the
-    inbox; the queue wakes the processor when there is room. Runs at parallelism 1, so that rows
-    keep their order."""
+    """Puts each batch into the job's result queue.
+
+    While the queue is full, the batches remain in the inbox; the queue wakes the processor when
+    there is room. Runs at parallelism 1, so that rows keep their order.
+    """
 
     _results: ResultTarget
 
@@ -31,5 +33,5 @@ class ResultSink(Processor):
 
 
 def result_sink() -> ProcessorFactory:
-    """A supplier of processors that write to `JobContext.results`."""
+    """Return a supplier of processors that write to `JobContext.results`."""
     return ResultSink

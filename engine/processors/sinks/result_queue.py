@@ -1,8 +1,8 @@
-"""The rows of a query on their way from the result sink to the reader: a bounded queue with an end.
+"""The bounded queue of a query's rows from the result sink to the reader.
 
-The end, normal or not, travels the same way as the rows: it is seen after them. One thread reads at
-a time. While the job belongs to the thread that fetches, reading drives it; after that, reading
-waits.
+The end of the rows, normal or an error, travels the same way: the reader observes it after the
+rows. One thread reads at a time. While the job belongs to the fetching thread, reading runs the
+job's work; later, reading waits.
 """
 
 from __future__ import annotations
@@ -18,18 +18,25 @@ import pyarrow as pa
 from runnel.errors import ErrorCode, OperationalError
 
 DEFAULT_CAPACITY = 16
-"""Batches that wait for the reader at most."""
+"""Maximum number of batches in the queue."""
 
 
 INTERRUPTIBLE = 0.5
-"""Seconds after which the main thread, waiting, looks for Ctrl-C again."""
+"""Interval in seconds at which the waiting main thread checks for Ctrl-C."""
 
 
 class ResultQueue:
     """Batches from the job's sinks to its reader.
 
-    `is_wanted`: a sink was refused and waits for room. `drive`, if there is one, lets the reading
-    thread do some of the job's work; it is called without a lock, and need not come to anything.
+    capacity: the maximum number of batches.
+    `is_wanted`: whether a sink was refused and waits for room.
+    is_ended: whether all rows are in the queue or were read.
+    drive: runs some of the job's work on the reading thread; it is called without a lock, and need
+        not make progress. None: other threads run the job.
+    on_room: is called when there is room again for a waiting sink.
+    on_end_seen: is called when the reader observes the end.
+    on_interrupt: is called when the reader is interrupted.
+    rows: the number of rows that were offered.
     """
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
@@ -43,7 +50,7 @@ class ResultQueue:
         self.rows = 0
         self._error: BaseException | None = None
         self._items: deque[pa.RecordBatch] = deque()
-        # Free exactly while there is news for a reader that waits.
+        # Unlocked exactly while a waiting reader has something to read.
         self._gate = Lock()
         self._gate.acquire()
         self._is_reader_waiting = False
@@ -51,13 +58,16 @@ class ResultQueue:
         self._is_closed = False
 
     def offer(self, batch: pa.RecordBatch) -> bool:
-        """Hands on rows. False: the reader is behind; the sinks are woken when there is room. After
-        `close`, rows are accepted and dropped."""
+        """Add rows; returns false if the queue is full, and wakes the sinks when there is room.
+
+        After `close`, rows are accepted and dropped.
+        """
         items = self._items
         if self._is_closed:
             return True
         if len(items) >= self.capacity:
-            # Set, then look once more: either we see the room or the reader sees that it is wanted.
+            # First set the flag, then check again: either this thread observes the room, or the
+            # reader observes the flag.
             self.is_wanted = True
             if len(items) >= self.capacity:
                 return False
@@ -68,7 +78,7 @@ class ResultQueue:
         return True
 
     def end(self, error: BaseException | None = None) -> None:
-        """There are no more rows; `error` is raised where the reader comes to the end."""
+        """Mark the end of the rows; `error` is raised when the reader reaches the end."""
         self._error = error
         self.is_ended = True
         self.drive = None
@@ -76,9 +86,11 @@ class ResultQueue:
             self._wake_reader()
 
     def next_batch(self, timeout: float | None = None) -> pa.RecordBatch | None:
-        """The next rows; None at the end. Waits for them, `timeout` seconds at most, then raises
-        OperationalError (TIMEOUT); the job goes on. Raises the job's error where it failed. Ctrl-C
-        cancels the job."""
+        """Wait for the next rows and return them; None at the end.
+
+        After `timeout` seconds it raises OperationalError (TIMEOUT), and the job continues. If the
+        job failed, its error is raised. Ctrl-C cancels the job.
+        """
         deadline = None if timeout is None else monotonic() + timeout
         try:
             while True:
@@ -103,7 +115,7 @@ class ResultQueue:
             raise
 
     def poll(self) -> pa.RecordBatch | None:
-        """The next rows, or None if there are none at the moment; never waits and never fails."""
+        """Return the next rows, or None if the queue is empty; never waits and never fails."""
         try:
             batch = self._items.popleft()
         except IndexError:
@@ -115,25 +127,28 @@ class ResultQueue:
 
     @property
     def has_news(self) -> bool:
-        """Whether `next_batch` wouldn't wait: there are rows, or there is the end."""
+        """Whether `next_batch` would return without waiting: there are rows, or the rows ended."""
         return bool(self._items) or self.is_ended
 
     def tell_news(self, callback: Callable[[], None]) -> None:
-        """Has `callback` called, from any thread, when there is something for a reader that waits
-        without a thread: once, or at once if there is."""
+        """Register a callback for a reader that waits without a thread.
+
+        It is called once, from any thread, when there is something to read; immediately if there
+        already is.
+        """
         self._on_news = callback
-        # Before the last look, as in `_wait`.
+        # Set before the last check, as in `_wait`.
         self._is_reader_waiting = True
         if self.has_news:
             self._wake_reader()
 
     def forget_news(self) -> None:
-        """Nobody waits so any more."""
+        """Cancel the registered callback."""
         self._on_news = None
         self._is_reader_waiting = False
 
     def close(self) -> None:
-        """The reader is gone: what is here is dropped, and so is what still comes."""
+        """Drop all rows, also those that arrive later, because the reader has left."""
         self._is_closed = True
         self._items.clear()
         if self.is_wanted:
@@ -146,8 +161,11 @@ class ResultQueue:
             raise self._error
 
     def _wait(self, deadline: float | None) -> bool:
-        """Waits for news; False when the time is over. The flag is set before the last look, so
-        that a sink either sees it or was seen."""
+        """Wait for something to read; returns false at the deadline.
+
+        The flag is set before the last check, so that either a sink observes the flag or this
+        thread observes the sink's rows.
+        """
         self._is_reader_waiting = True
         try:
             if self._items or self.is_ended:
@@ -162,7 +180,7 @@ class ResultQueue:
             self.forget_news()
             on_news()
             return
-        with suppress(RuntimeError):  # it may have been told already
+        with suppress(RuntimeError):  # the reader may have been woken already
             self._gate.release()
 
     def __len__(self) -> int:
@@ -174,9 +192,13 @@ class ResultQueue:
 
 
 def acquire(lock: Lock, deadline: float | None) -> bool:
-    """Waits for a lock, until `deadline` (a time of `time.monotonic`) at most; False when the time
-    is over. Ctrl-C gets through: CPython doesn't see a signal that comes just before it goes to
-    sleep, so the main thread sleeps for a short time only."""
+    """Acquire a lock; returns false at the deadline.
+
+    Ctrl-C interrupts it: CPython misses a signal that arrives just before a thread goes to sleep,
+    so the main thread only sleeps for short times.
+
+    deadline: a time of `time.monotonic`; None: no deadline.
+    """
     longest = INTERRUPTIBLE if current_thread() is main_thread() else TIMEOUT_MAX
     while True:
         remaining = longest if deadline is None else max(0.0, min(longest, deadline - monotonic()))

@@ -1,5 +1,8 @@
-"""The watermarks that have come to a sink: which of its rows are final. A job keeps them with its
-snapshots, for who compares what was written with what should have been."""
+"""The watermarks that have arrived at a sink, which determine the rows that are final.
+
+A job stores them in its snapshots, for VERIFY, which compares the written rows with the expected
+ones.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class SinkWatermarks:
         )
 
     def state(self) -> list[pa.RecordBatch]:
-        """Rows of state; none where no watermark came."""
+        """Return the state; no batch if no watermark has arrived."""
         if not self.times:
             return []
         columns = [
@@ -40,7 +43,7 @@ class SinkWatermarks:
         ]
 
     def restore(self, batch: pa.RecordBatch) -> bool:
-        """Takes in rows of state; False where they are none of these."""
+        """Restore a batch of state; returns false if the batch doesn't contain watermarks."""
         if not is_watermarks(batch):
             return False
         for column, time in zip(
@@ -51,12 +54,12 @@ class SinkWatermarks:
 
 
 def is_watermarks(batch: pa.RecordBatch) -> bool:
-    """Whether rows of a sink's state are of its watermarks."""
+    """Whether a batch of a sink's state contains its watermarks."""
     return bool(batch.schema.names == _STATE.names)
 
 
 def watermarks_in(state: Iterable[pa.RecordBatch]) -> dict[int, int]:
-    """The watermarks that a sink had seen, by its state."""
+    """Return the watermarks in the state of a sink, by number."""
     found = SinkWatermarks()
     for batch in state:
         found.restore(batch)

@@ -1,5 +1,4 @@
-"""Writing while a stream goes on, without snapshots: rows become visible soon, not only at the
-end."""
+"""Writing a stream without snapshots: rows become visible soon, not only at the end."""
 
 from __future__ import annotations
 
@@ -10,13 +9,21 @@ from runnel.processor import Inbox, Processor, Watermark
 from runnel.processors.sinks.sink_watermarks import SinkWatermarks
 
 COMMIT_INTERVAL = 1_000_000_000
-"""Nanoseconds that rows of a job without snapshots wait for their commit at most: some sinks make a
-file of each."""
+"""Maximum time that rows of a job without snapshots wait for their commit, in nanoseconds.
+
+It isn't shorter because some sinks create a file per commit.
+"""
 
 
 class StreamWrite(Processor):
-    """Writes its input to a sink. It is committed `delay` ns after the first row came, or, with 0,
-    whenever nothing more comes for now; and at a snapshot and the end. Runs at parallelism 1."""
+    """Writes its input to a sink. Runs at parallelism 1.
+
+    It also commits at each snapshot and at the end.
+
+    sink: the sink.
+    delay: nanoseconds from the first uncommitted row to the commit; 0: it commits whenever its
+        inbox is empty.
+    """
 
     def __init__(self, sink: Sink, delay: int = 0) -> None:
         self.cooperative = sink.cooperative
@@ -38,7 +45,7 @@ class StreamWrite(Processor):
         return True
 
     def save_snapshot(self) -> bool:
-        # Where a job without snapshots is suspended, this is the one that it has.
+        # Called only for the snapshot of a suspension: the job has no other snapshots.
         return all(self.outbox.offer_snapshot(batch) for batch in self._watermarks.state())
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
@@ -58,8 +65,8 @@ class StreamWrite(Processor):
         return True
 
     def commit(self, snapshot_id: int, success: bool) -> bool:
-        # A job that is suspended goes on after these rows, so they mustn't wait, or be lost with
-        # the execution.
+        # A suspended job resumes after these rows, so they must be committed before the execution
+        # ends.
         if success:
             self._commit()
         return True
@@ -67,8 +74,8 @@ class StreamWrite(Processor):
     def _commit(self) -> None:
         self.alarm = 0
         if self._has_uncommitted:
-            # A light job's epoch: the sink's rows die with the process where it can't commit them
-            # at once.
+            # Epoch 0, as in a light job: rows that the sink can't commit at once are lost if the
+            # process ends.
             self._sink.commit(self._sink.stage(0))
             self._has_uncommitted = False
 

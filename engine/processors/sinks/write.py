@@ -19,8 +19,10 @@ _COUNT = pa.schema([pa.field("count", pa.int64())])
 
 
 class Write(EmittingProcessor):
-    """Writes its input to a sink, stages and commits it when the input ends, and emits the number
-    of rows. If it is closed before that, the sink gives everything up. Runs at parallelism 1."""
+    """Writes its input to a sink, and commits when the input ends. Runs at parallelism 1.
+
+    It then emits the number of rows. If it is closed before the commit, the sink aborts all rows.
+    """
 
     def __init__(self, sink: Sink) -> None:
         super().__init__()
@@ -57,7 +59,7 @@ MakeWrite = Callable[[Sink, JobContext], Processor]
 
 
 class WriteSupplier(ProcessorSupplier):
-    """Makes the one processor that writes to a sink."""
+    """Creates the only processor that writes to a sink."""
 
     def __init__(self, make: Callable[[], Processor]) -> None:
         self._make = make
@@ -68,15 +70,20 @@ class WriteSupplier(ProcessorSupplier):
 
 
 class WriteMetaSupplier(ProcessorMetaSupplier):
-    """Makes the sink of each execution. In a durable job it is `place` that tells the job's sinks
-    apart."""
+    """Creates the sink of each execution.
+
+    table: the table.
+    request: the request for a sink.
+    sink_id: identifies the sink among the sinks of a durable job.
+    make: creates the processor.
+    """
 
     def __init__(
-        self, table: WritableTable, request: SinkRequest, place: str, make: MakeWrite
+        self, table: WritableTable, request: SinkRequest, sink_id: str, make: MakeWrite
     ) -> None:
         self.table = table
         self._request = request
-        self._place = place
+        self._sink_id = sink_id
         self._make = make
 
     def preferred_parallelism(self, context: JobContext) -> int | None:
@@ -88,10 +95,10 @@ class WriteMetaSupplier(ProcessorMetaSupplier):
         return [WriteSupplier(lambda: self._make(self.sink(context), context))] * members
 
     def sink(self, context: JobContext) -> Sink:
-        """A sink of the execution."""
+        """Create a sink for an execution."""
         if context.guarantee is Guarantee.NONE:
             return self.table.sink(self._request)
-        return self.table.sink(replace(self._request, owner=f"{context.owner}/{self._place}"))
+        return self.table.sink(replace(self._request, owner=f"{context.owner}/{self._sink_id}"))
 
 
 def _rows_write(sink: Sink, context: JobContext) -> Processor:
@@ -117,16 +124,20 @@ def _late_write(sink: Sink, context: JobContext) -> Processor:
 
 
 def write(table: WritableTable, request: SinkRequest) -> WriteMetaSupplier:
-    """A supplier of processors that write to `table` and emit one row: the number of rows written,
-    BIGINT. In a durable job rows are committed with each snapshot; in a stream without snapshots
-    soon after they came."""
+    """Return a supplier of processors that write to a table.
+
+    They emit one row: the number of written rows, a BIGINT. In a durable job rows are committed
+    with each snapshot, in a stream without snapshots soon after their arrival.
+    """
     return WriteMetaSupplier(table, request, f"write {table.name}", _rows_write)
 
 
-def late_write(table: WritableTable, request: SinkRequest, place: str) -> WriteMetaSupplier:
-    """A supplier of processors that write late rows to `table` while the query goes on: they are
-    visible soon, or, in a durable job, with the next snapshot."""
-    return WriteMetaSupplier(table, request, place, _late_write)
+def late_write(table: WritableTable, request: SinkRequest, sink_id: str) -> WriteMetaSupplier:
+    """Return a supplier of processors that write late rows to a table while the query runs.
+
+    The rows become visible soon, or, in a durable job, with the next snapshot.
+    """
+    return WriteMetaSupplier(table, request, sink_id, _late_write)
 
 
 def settle_staged(
@@ -136,12 +147,18 @@ def settle_staged(
     *,
     may_give_up: bool,
 ) -> None:
-    """Commits what the sinks of a durable job have staged as far as its last snapshot counts it,
-    whose `state` is by vertex, and gives the rest up: for a job that is dropped, has failed for
-    good, or is to write elsewhere. `may_give_up`: what can't be committed is given up as well."""
+    """Commit the rows that the sinks of a durable job staged for its last snapshot.
+
+    Other staged rows are aborted. It is used for a job that is dropped, has failed permanently, or
+    shall write to another table.
+
+    dag: the DAG of the job.
+    state: returns the state of a vertex in the last snapshot.
+    may_give_up: whether rows that can't be committed are aborted; if not, the error is raised.
+    """
     if context.guarantee is Guarantee.NONE:
         return
-    # Loaded on first use: few jobs end like that.
+    # Imported on first use: few jobs end like that.
     from runnel.processors.sinks.durable_write import tokens_in
     from runnel.processors.sources.malformed_records import DivertingSource
     from runnel.processors.sources.scan import ScanMetaSupplier

@@ -1,10 +1,9 @@
-"""As-of joins: each left row with the last right row of its key at its time. Input 0 is the left
-side, input 1 the right one.
+"""As-of joins: each left row with the last right row of its key at its time.
 
-Right rows are versions. A left row waits until the watermark of the versions has passed its time;
-where the versions end, they are read first, and no row waits. Of each key the versions are kept
-that a left row which waits, or may still come, can ask for: the last one before the left watermark,
-and those after it.
+Input 0 is the left side, input 1 the right side. The right rows are versions. A left row waits
+until the watermark of the versions has passed its time. If the right side is bounded, it is read
+first, and no row waits. The state has the versions that a waiting or a later left row can match: of
+each key the last version before the left watermark, and all later versions.
 """
 
 from __future__ import annotations
@@ -42,16 +41,25 @@ from runnel.relation.streams import TimeBound
 LEFT, RIGHT = 0, 1
 
 PRUNED_FROM = 4_096
-"""Versions are looked through for old ones when there are so many, and twice as many as were kept
-the last time."""
+"""Minimum number of versions from which old versions are removed.
+
+They are removed again when the number of versions has doubled since the last time.
+"""
 
 FORGOTTEN_SHARE = 4
-"""A run in a file is written anew when at least one in so many of its versions is old."""
+"""A run in a file is rewritten when at least 1/FORGOTTEN_SHARE of its versions are old."""
 
 
 class AsOfPlan:
-    """A compiled as-of join, shared by executions; keys and times are pairs, the left side's first.
-    `columns` are those of the result (None: all)."""
+    """A compiled as-of join, shared by executions.
+
+    shape: how versions are chosen, and how rows wait.
+    keys: the keys of the left side, then of the right side.
+    times: the time of the left side, then of the right side.
+    fields: the fields of the left side, then of the right side.
+    names: the names of the result's columns.
+    columns: the indexes of the columns to emit; None: all.
+    """
 
     def __init__(
         self,
@@ -73,9 +81,11 @@ class AsOfPlan:
     def rows_of(
         self, side: int, batch: pa.RecordBatch, evaluation: EvaluationContext
     ) -> tuple[Rows, Mask | None]:
-        """The rows of a batch that have a key and a time, and which these are (None: all). The
-        times of both sides are turned so that the last version at or before a left row's time is
-        sought."""
+        """Return the rows of a batch that have a key and a time, and their mask (None: all).
+
+        The times of both sides are transformed (negated for `forward`, reduced by 1 for a strict
+        left time), so that the match is always the last version at or before the left time.
+        """
         keys = (
             self.rows.probe_keys(batch, evaluation)
             if side == LEFT
@@ -110,7 +120,7 @@ class AsOfPlan:
 
 
 def _hold(number: int, bounds: Sequence[tuple[int, TimeBound]], batch: pa.RecordBatch) -> Indexes:
-    """How far a watermark of the left side may get while a row waits."""
+    """Return the limit of a watermark of the left side while each row waits."""
     least = np.full(batch.num_rows, NEVER)
     for column, bound in bounds:
         if bound.watermark == number:
@@ -121,7 +131,7 @@ def _hold(number: int, bounds: Sequence[tuple[int, TimeBound]], batch: pa.Record
 
 
 class AsOfJoin(WaitingProcessor):
-    """Holds versions, and left rows until their time has come."""
+    """Buffers versions, and left rows until their versions are complete."""
 
     holds = "the versions of an as-of join and the rows that wait for them"
 
@@ -179,7 +189,10 @@ class AsOfJoin(WaitingProcessor):
             self.account()
 
     def _too_late(self, rows: Rows) -> Mask | None:
-        """The left rows whose versions may be gone: those behind their own watermark."""
+        """Return a mask of the left rows that are late by their own watermark; None if none is.
+
+        Their versions may have been removed.
+        """
         due = self._plan.shape.due
         if due is None or due.watermark not in self.seen or not rows.count:
             return None
@@ -190,13 +203,14 @@ class AsOfJoin(WaitingProcessor):
         return late if late.any() else None
 
     def _due(self, due: TimeBound) -> int:
-        """Left rows ask for no version of a time before this one (in the times that rows are
-        searched by)."""
+        """Return the least (transformed) time of left rows that aren't late."""
         return self.seen[due.watermark] + due.offset - self._plan.shape.strict
 
     def _prune(self) -> None:
-        """Forgets versions that are older than the last one before all times that may still be
-        asked for."""
+        """Remove the versions that no waiting or later left row can match.
+
+        These are the versions of a key before the last one at or before the least such time.
+        """
         due, versions = self._plan.shape.due, self._versions
         if (
             due is None
@@ -223,7 +237,7 @@ class AsOfJoin(WaitingProcessor):
         self._kept = kept.count
 
     def _prune_runs(self, least: int) -> None:
-        """The same where some are in files: run by run, those of which enough can be forgotten."""
+        """Like `_prune` if some versions are in files: rewrite the runs with many old versions."""
         runs = list(self._versions)
         kept = []
         for run in runs:
@@ -240,7 +254,7 @@ class AsOfJoin(WaitingProcessor):
         self._kept = self._versions.held
 
     def _resolved(self, rows: Rows, chosen: Indexes) -> Iterator[pa.RecordBatch]:
-        """Left rows with their versions."""
+        """Yield left rows with their versions."""
         for start in range(0, len(chosen), MAX_ROWS):
             part = chosen[start : start + MAX_ROWS]
             best, found = self._found(rows, part)
@@ -251,8 +265,10 @@ class AsOfJoin(WaitingProcessor):
             yield from self._alone(rows.batch, part[best < 0])
 
     def _found(self, rows: Rows, chosen: Indexes) -> tuple[Indexes, Indexes]:
-        """For each of the left rows the number of the run that has its version (−1: there is none),
-        and the row of it there."""
+        """Return for each left row the number of the run with its version, and the row in that run.
+
+        −1 if the left row has no version.
+        """
         best, found = np.full(len(chosen), -1), np.zeros(len(chosen), np.int64)
         times = np.zeros(len(chosen), np.int64)
         assert rows.times is not None
@@ -265,7 +281,7 @@ class AsOfJoin(WaitingProcessor):
             hits = np.flatnonzero(place >= 0)
             assert run.rows.times is not None
             given = run.rows.times[place[hits]]
-            # Of equal times, the run that came later.
+            # Of equal times, the version in the later run counts.
             better = (best[hits] < 0) | (given >= times[hits])
             hits, given = hits[better], given[better]
             best[hits], found[hits], times[hits] = number, place[hits], given
@@ -280,7 +296,7 @@ class AsOfJoin(WaitingProcessor):
         return plan.row_batch(columns, len(rows))
 
     def _alone(self, batch: pa.RecordBatch, rows: Indexes) -> Iterator[pa.RecordBatch]:
-        """Left rows without a version."""
+        """Yield left rows without a version, if the join is outer."""
         if not self._plan.shape.outer:
             return
         plan = self._plan.rows
@@ -315,10 +331,10 @@ class AsOfJoin(WaitingProcessor):
         return self.drain()
 
     def state(self) -> Iterator[pa.RecordBatch]:
-        """The rows that wait, the versions and the watermarks."""
+        """Yield the rows that wait, the versions and the watermarks."""
         for side, buffer in ((LEFT, self._left_rows), (RIGHT, self._versions)):
             if side == RIGHT and self.context.index and not self._plan.divided_by[side]:
-                continue  # every processor has all of them
+                continue  # every processor has all versions, and the first one saves them
             for run in buffer:
                 yield rows_state(side, run.living_rows(buffer.horizon), self._plan.divided_by[side])
         yield from self.watermark_state()
@@ -334,8 +350,10 @@ class AsOfJoin(WaitingProcessor):
 
 
 def superseded(run: Run, runs: Sequence[Run], least: int) -> Mask:
-    """Which versions of one of the runs are older than another one of their key that is not after
-    `least`."""
+    """Return a mask of a run's versions that a later version of their key supersedes.
+
+    The later version must not be after `least`.
+    """
     rows = run.rows
     assert rows.times is not None
     old: Mask = np.zeros(rows.count, np.bool_)
@@ -350,7 +368,7 @@ def superseded(run: Run, runs: Sequence[Run], least: int) -> Mask:
             mine, theirs = chosen[hits], found[hits]
             assert other.rows.times is not None
             given, own = other.rows.times[theirs], rows.times[mine]
-            # Of equal times the one that came last counts.
+            # Of equal times the version that arrived last counts.
             is_next = given >= own if is_later else given > own
             if other is run:
                 is_next &= theirs != mine
@@ -359,8 +377,10 @@ def superseded(run: Run, runs: Sequence[Run], least: int) -> Mask:
 
 
 def latest(rows: Rows, chosen: Indexes, run: Run) -> Indexes:
-    """For each of the chosen rows the row of a run with its key and the greatest time that is not
-    after its own; −1: none."""
+    """Return for each chosen row the row of a run with its key and the latest time up to its own.
+
+    −1 if there is none.
+    """
     assert rows.times is not None and run.rows.times is not None
     times = rows.times[chosen]
     hashes = None if rows.hashes is None else rows.hashes[chosen]
@@ -368,8 +388,8 @@ def latest(rows: Rows, chosen: Indexes, run: Run) -> Indexes:
     at = first + counts - 1
     result = np.full(len(chosen), -1)
     open_rows = np.flatnonzero(counts)
-    # Those found share the first bits of the hash: mostly the last one is it, else the one before,
-    # and so on.
+    # The candidates share the first bits of the hash. Mostly the last one has the key; if not, the
+    # one before it is tried, and so on.
     while len(open_rows):
         found = run.order[at[open_rows]]
         fits = run.rows.times[found] <= times[open_rows]
@@ -392,9 +412,11 @@ def as_of_join(
     names: tuple[str, ...],
     columns: tuple[int, ...] | None = None,
 ) -> ProcessorFactory:
-    """A supplier of processors of an as-of join; keys, times and fields of the left side first.
-    Where the right side ends, input 1 must have a smaller priority than input 0. Several processors
-    need both sides divided by those keys that are columns of both, or the whole right side each.
-    `columns` are those of the result (None: all)."""
+    """Return a supplier of processors of an as-of join; the parameters are as in AsOfPlan.
+
+    If the right side is bounded, input 1 must have an earlier priority than input 0. With several
+    processors, either both sides are partitioned by keys that are columns of both sides, or the
+    right side is broadcast.
+    """
     plan = AsOfPlan(shape, keys, times, fields, names, columns)
     return lambda: AsOfJoin(plan)

@@ -1,5 +1,7 @@
-"""What joins of streams share: watermarks of both inputs that are held back by the rows that wait,
-and the state of both."""
+"""The base of joins of streams: the watermarks of both inputs, and the state of both sides.
+
+Rows that wait hold back the watermarks that the join emits.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,12 @@ _MARKS = ("$left", "$right")
 
 
 class _Step(Enum):
-    """How far the work on a watermark, or on the end of an input, has got."""
+    """The progress of processing a watermark or the end of an input.
+
+    NONE: nothing is in progress.
+    EMITTING: results are emitted.
+    PROMISING: watermarks are emitted.
+    """
 
     NONE = 0
     EMITTING = 1
@@ -41,19 +48,21 @@ class _Step(Enum):
 
 
 class WaitingProcessor(DivertingProcessor):
-    """A processor of two inputs, 0 and 1, whose rows wait.
+    """A processor of two inputs, 0 and 1, whose rows wait for each other.
 
-    `promised` are, for each input, the numbers of the watermarks that are passed on, no further
-    than `held_back` allows. `pair` are the watermarks of both that rows of the other input wait
-    for: while an input is idle, its own goes along with the other one. The processor does what
-    follows from a watermark (`on_watermark`) or an end (`on_end`), and when that has come out, it
-    promises what may be promised since. The rows that wait are in `buffers`, one for each input;
-    late ones are counted in `unit`s of event time, and those of the inputs that `told` says go on
-    by outputs of their own as well.
+    At a watermark (`on_watermark`) or the end of an input (`on_end`) it emits the results, and then
+    the watermarks that have become possible. The rows that wait are in `buffers`, one per input.
+
+    unit: the unit of event times, for the log of late rows.
+    `promised`: for each input, the numbers of the watermarks that the processor emits, limited by
+        `held_back`.
+    pair: for each input, the watermark that rows of the other input wait for; while an input is
+        idle, its watermark advances together with the watermark of the other input.
+    `told`: for each input, whether its late rows are emitted too, on outputs of their own.
     """
 
     holds = "the rows that wait in a join of streams"
-    """What is in the buffers, for errors."""
+    """The name of the state in errors."""
 
     def __init__(
         self,
@@ -70,7 +79,7 @@ class WaitingProcessor(DivertingProcessor):
         self.ended = [False, False]
         self._promised = promised
         self.tied: dict[int, int] = {}
-        """Watermarks that are promised as others, by number: the lesser of the two."""
+        """Pairs of watermarks: the lesser of key and value is emitted with the value's number."""
         self._told: dict[int, int] = {}
         self._promises: deque[Watermark] = deque()
         self._step = _Step.NONE
@@ -92,31 +101,38 @@ class WaitingProcessor(DivertingProcessor):
             buffer.spill(self._reservation.memory)
 
     def count_late(self, late: Mask, times: Indexes, watermark: int) -> None:
-        """Some rows, of these times, or none, came after that watermark."""
+        """Count the rows where `late` is true.
+
+        times: the times of all rows.
+        watermark: the time of the watermark that the late rows missed.
+        """
         if late.any():
             self.note_late(int(np.count_nonzero(late)), int(times[late].min()), watermark)
 
     def tell_late(self, ordinal: int, rows: pa.RecordBatch, late: Mask) -> None:
-        """Hands on some rows of an input, or none, that are late, where anybody wants to know."""
+        """Emit the rows where `late` is true, if late rows of this input are requested."""
         output = self._late_outputs[ordinal]
         if output is not None and late.any():
             self.emit_late(rows.take(indexes(np.flatnonzero(late))), output)
 
     def account(self) -> None:
-        """To be called when a buffer has grown. OperationalError where it may not."""
+        """Must be called when a buffer has grown; raises OperationalError if it is too large."""
         self.check_accumulated(sum(buffer.held for buffer in self.buffers))
 
     def on_watermark(self, watermark: Watermark) -> Iterator[pa.RecordBatch]:
-        """What comes out at a watermark, which is in `seen` already."""
+        """Yield the results at a watermark, which is already in `seen`."""
         raise NotImplementedError
 
     def on_end(self, ordinal: int) -> Iterator[pa.RecordBatch]:
-        """What comes out at the end of an input, which is in `ended` already."""
+        """Yield the results at the end of an input, which is already in `ended`."""
         raise NotImplementedError
 
     def held_back(self, ordinal: int, place: int) -> int:
-        """How far the watermark at `place` of those that an input promises may get while rows
-        wait."""
+        """Return the limit of a watermark that results from the rows that wait.
+
+        ordinal: the input.
+        `place`: the index of the watermark among the emitted watermarks of the input.
+        """
         raise NotImplementedError
 
     def process_watermark(self, watermark: Watermark) -> bool:
@@ -132,20 +148,20 @@ class WaitingProcessor(DivertingProcessor):
         yield from self._along()
 
     def _along(self) -> Iterator[pa.RecordBatch]:
-        """The watermark of an input that is idle goes along with that of the other one."""
+        """Advance the watermark of an idle input together with the other input's watermark."""
         for ordinal in sorted(self.idle_inputs):
             number, other = self._pair[ordinal], self._pair[1 - ordinal]
             if number is not None and other is not None and other in self.seen:
                 yield from self._passed(number, self.seen[other])
 
     def _passed(self, number: int, time: int) -> Iterator[pa.RecordBatch]:
-        # One that went along with the other may be ahead of what the input itself says later.
+        # The watermark of an idle input may be ahead of the input's next own watermark.
         if time > self.seen.get(number, LEAST_TIME - 1):
             self.seen[number] = time
             yield from self.on_watermark(Watermark(time, number))
 
     def flush(self) -> bool:
-        """An input may have fallen idle since the last watermark of the other."""
+        """Advance the watermark of an input that became idle after the other's last watermark."""
         if self._step is _Step.NONE:
             if not self.drain():
                 return False
@@ -168,8 +184,10 @@ class WaitingProcessor(DivertingProcessor):
         return self._concluded()
 
     def _concluded(self) -> bool:
-        """Hands out what came of a watermark or an end, then what may be promised since. False: not
-        all yet."""
+        """Emit the results of a watermark or an end, then the watermarks that have become possible.
+
+        Returns false if some of them still wait.
+        """
         if self._step is _Step.EMITTING:
             if not self.drain():
                 return False
@@ -206,7 +224,7 @@ class WaitingProcessor(DivertingProcessor):
             buffer.runs = []
 
     def watermark_state(self) -> Iterator[pa.RecordBatch]:
-        """The watermarks that were seen and promised."""
+        """Yield the observed and the emitted watermarks, for a snapshot."""
         known = sorted(self.seen.keys() | self._told.keys())
         if known:
             columns = [from_numbers(np.array(known, np.int64), pa.int64())]
@@ -214,8 +232,10 @@ class WaitingProcessor(DivertingProcessor):
             yield pa.RecordBatch.from_arrays(columns, names=["$watermark", _SEEN, _TOLD])
 
     def restores_watermarks(self, batch: pa.RecordBatch) -> bool:
-        """Whether a batch of state is about watermarks, which it takes in then: of what several
-        processors had seen and promised, the least."""
+        """Restore watermarks from a batch of state; returns whether the batch contains watermarks.
+
+        If several processors saved a watermark, the least time counts.
+        """
         if batch.schema.names[-1] != _TOLD:
             return False
         known = numbers(batch.column(0), np.int64).tolist()
@@ -228,8 +248,11 @@ class WaitingProcessor(DivertingProcessor):
 
 
 def rows_state(side: int, rows: Rows, divided_by: Sequence[int]) -> pa.RecordBatch:
-    """Rows that wait, each with whether it was matched, as state that is divided by the columns at
-    `divided_by`."""
+    """Make a batch of state from rows that wait, with a column for whether each was matched.
+
+    side: 0 for the left side, 1 for the right side.
+    divided_by: the indexes of the columns by which the state is partitioned.
+    """
     columns = [*rows.batch.columns, from_flags(rows.matched)]
     batch = pa.RecordBatch.from_arrays(columns, names=[*rows.batch.schema.names, _MARKS[side]])
     return (
@@ -240,7 +263,7 @@ def rows_state(side: int, rows: Rows, divided_by: Sequence[int]) -> pa.RecordBat
 
 
 def restored_rows(batch: pa.RecordBatch) -> tuple[int, pa.RecordBatch, Mask]:
-    """Of such state the side, the rows, and which of them were matched."""
+    """Return the side, the rows and the mask of matched rows of a batch of `rows_state`."""
     names = batch.schema.names
     columns = batch.columns[:-1]
     schema = pa.schema(

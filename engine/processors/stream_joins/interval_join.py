@@ -1,14 +1,13 @@
-"""Joins of two streams whose times bound each other. Input 0 is the left side, input 1 the right
-one; they take turns.
+"""Joins of two streams by a time interval. Input 0 is the left side, input 1 the right side.
 
-The rows of both sides wait for each other. A batch is matched with the other side's rows as it
-comes; a row goes when the other side's watermark says that nothing can match it any more, and comes
-out alone then where the join keeps rows without a match. A row that can't match by itself (NULL in
-its key or times) doesn't wait.
+The rows of both sides wait for each other. An arriving batch is matched with the waiting rows of
+the other side. A row is removed when the watermark of the other side shows that no later row can
+match it; if the join emits rows without a match, such a row is emitted then. A row that can't match
+anything (NULL in its key or times) doesn't wait.
 
-Of each time column no more is promised further on than the rows that wait allow: they may come out
-with their own times. A row is late where rows that it could match may have gone: it is matched with
-those that are left, and counted.
+Rows that wait hold back the watermarks that the join emits, since they may be emitted with their
+own times. A row is late if rows that it could match may have been removed: it is counted, and
+matched with the remaining rows.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from runnel.relation.stream_joins import IntervalShape
 
 
 class IntervalJoin(WaitingProcessor):
-    """Joins two inputs as they come."""
+    """Joins the rows of two inputs as they arrive."""
 
     def __init__(self, plan: IntervalPlan) -> None:
         left, right = plan.waiting
@@ -50,7 +49,7 @@ class IntervalJoin(WaitingProcessor):
         self.emit_all(self._arrive(ordinal, batch))
 
     def _arrive(self, side: int, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """What comes of a batch; at the end its rows wait."""
+        """Yield the results of an arriving batch; then its rows wait."""
         plan = self._plan
         rows, valid = plan.rows_of(side, batch, self.context.job.evaluation)
         if valid is not None:
@@ -76,7 +75,7 @@ class IntervalJoin(WaitingProcessor):
             self.account()
 
     def _too_late(self, side: int, rows: Rows) -> Mask | None:
-        """The rows for which rows of the other side may be gone already; None if there are none."""
+        """Return a mask of the rows whose matches may have been removed; None if there are none."""
         horizon, place = self.buffers[1 - side].horizon, self._plan.late_by[side]
         if horizon is None or place is None:
             return None
@@ -88,7 +87,7 @@ class IntervalJoin(WaitingProcessor):
         return late
 
     def _waits(self, side: int, rows: Rows) -> Mask:
-        """The rows of a side that something may still match."""
+        """Return a mask of the rows of a side that a later row may match."""
         if self.ended[1 - side]:
             return np.zeros(rows.count, np.bool_)
         waits = np.ones(rows.count, np.bool_)
@@ -102,7 +101,7 @@ class IntervalJoin(WaitingProcessor):
     def _matched(
         self, first: Run, left: Indexes, second: Run, right: Indexes
     ) -> Iterator[pa.RecordBatch]:
-        """What pairs that belong together give."""
+        """Yield the results of matching pairs."""
         plan = self._plan
         if plan.is_once:
             settled = np.unique(left)
@@ -131,7 +130,7 @@ class IntervalJoin(WaitingProcessor):
         yield plan.rows.row_batch(columns, len(left))
 
     def _alone(self, side: int, batch: pa.RecordBatch, rows: Indexes) -> Iterator[pa.RecordBatch]:
-        """What rows give that have no match and never will."""
+        """Yield the results of rows that have no match and can't get one."""
         plan = self._plan
         if not plan.keeps[side] or plan.kind is JoinKind.SEMI:
             return
@@ -174,7 +173,7 @@ class IntervalJoin(WaitingProcessor):
                     yield from self._alone(side, rows.batch, gone[~rows.matched[gone]])
 
     def on_end(self, ordinal: int) -> Iterator[pa.RecordBatch]:
-        """Nothing can match the rows of the other side any more."""
+        """Emit the rows of the other side without a match, as no later row can match them."""
         yield from self._last(1 - ordinal)
 
     def _last(self, side: int) -> Iterator[pa.RecordBatch]:
@@ -213,7 +212,7 @@ class IntervalJoin(WaitingProcessor):
         for side, buffer in enumerate(self.buffers):
             number = self._plan.waiting[side].watermark
             if number is not None and number in self.seen:
-                # What is gone for this watermark was gone before the snapshot.
+                # Rows that this watermark removes were already removed before the snapshot.
                 for _ in buffer.expire(self.seen[number]):
                     pass
         return True
@@ -225,10 +224,16 @@ def interval_join(
     fields: tuple[Sequence[Field], Sequence[Field]],
     names: tuple[str, ...],
 ) -> ProcessorFactory:
-    """A supplier of processors that join two streams: the pairs of equal keys within the link for
-    which the condition of the join is true, and what its kind makes of rows without a match. Keys
-    and condition are as in `relation.Join`, keys and fields of the left side first; the kind is one
-    of `interval_plan.KINDS`. Several processors need both sides divided by keys that are columns of
-    both (`divided_by`)."""
+    """Return a supplier of processors that join two streams within time bounds.
+
+    They emit the pairs of equal keys within the time bounds for which the condition is true, and
+    rows without a match if the kind requires it. With several processors both sides must be
+    partitioned by keys that are columns of both sides (`divided_by`).
+
+    shape: the join, of a kind in `interval_plan.KINDS`, and its time bounds.
+    keys: the keys of the left side, then of the right side, as in `nodes.Join`.
+    fields: the fields of the left side, then of the right side.
+    names: the names of the result's columns.
+    """
     plan = IntervalPlan(shape, keys, fields, names)
     return lambda: IntervalJoin(plan)

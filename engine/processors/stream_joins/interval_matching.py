@@ -1,5 +1,4 @@
-"""Matching an arriving run with one that waits: candidates by key and time, then those that truly
-belong together."""
+"""Matches an arriving run with a waiting run: candidates by key and time, then exact matches."""
 
 from __future__ import annotations
 
@@ -18,10 +17,11 @@ from runnel.processors.stream_joins.sorted_runs import Run, Sought
 
 
 class Matching:
-    """The matching of runs that arrive on one side (`run`) with those of the other (`other`).
+    """Matches arriving runs of one side (`run`) with waiting runs of the other side (`other`).
 
-    `late` are the arriving rows, if any, that mustn't see rows of the other side that expire before
-    `horizon`: such rows are gone, though they may still be in memory.
+    late: a mask of the arriving rows that must not match rows of the other side that expire before
+        `horizon`: such rows count as removed, though they may still be in memory. None: no row.
+    horizon: the time of the other side's last expiry; None: nothing has expired.
     """
 
     def __init__(self, plan: IntervalPlan, side: int, evaluation: EvaluationContext) -> None:
@@ -32,8 +32,10 @@ class Matching:
         self.horizon: int | None = None
 
     def pairs(self, run: Run, other: Run) -> Iterator[tuple[Indexes, Indexes]]:
-        """The rows of `run` and of `other` that belong together, piece by piece; a piece may be
-        empty, so that a call ends."""
+        """Yield the matching rows of `run` and of `other`, in chunks.
+
+        A chunk may be empty, as a point where the cooperative call may end.
+        """
         sought, by_time = self._sought(run, other)
         if by_time and sought.count:
             if sought.earliest is not None and int(sought.earliest.min()) > other.high:
@@ -47,8 +49,13 @@ class Matching:
             yield (mine, theirs) if true is None else (mine[true], theirs[true])
 
     def _sought(self, run: Run, other: Run) -> tuple[Sought, bool]:
-        """What is sought among the other side's rows, in the order of the run; and whether it is
-        sought by time."""
+        """Return the probe for the other side's rows, in the order of the run.
+
+        Also returns whether the probe searches by time.
+        """
+        # Example: right − left between 0 and 5, for an arriving left row with time 10: its matches
+        # have times from 10 + 0 to 10 + 5. For an arriving right row they have times from 10 - 5
+        # to 10 - 0.
         rows, order, link = run.rows, run.order, self._plan.time_bounds
         hashes = None if rows.hashes is None else rows.hashes[order]
         if link is None or rows.times is None or run.is_wild or other.is_wild:
@@ -62,7 +69,7 @@ class Matching:
         return Sought(rows.count, hashes, earliest, latest), True
 
     def _true(self, run: Run, rows: Indexes, other: Run, others: Indexes) -> Mask | None:
-        """Which candidates belong together; None for all."""
+        """Return a mask of the candidates that match; None if all do."""
         plan = self._plan
         true = np.ones(len(rows), np.bool_)
         if run.rows.hashes is not None and other.rows.hashes is not None:
@@ -92,7 +99,7 @@ class Matching:
         return None if true.all() else true
 
     def _within(self, run: Run, rows: Indexes, other: Run, others: Indexes) -> Mask:
-        """The pairs within the link, where a search by rounded times has found too many."""
+        """Return a mask of the pairs within the time bounds, after a search by truncated times."""
         link = self._plan.time_bounds
         assert link is not None and run.rows.times is not None and other.rows.times is not None
         apart = other.rows.times[others] - run.rows.times[rows]
@@ -112,8 +119,10 @@ class Matching:
         left: tuple[Run, Indexes],
         right: tuple[Run, Indexes],
     ) -> Mask:
-        """For which pairs a condition is true. Only the columns that it reads are brought
-        together."""
+        """Return a mask of the pairs for which a condition is true.
+
+        Only the columns that the condition reads are collected.
+        """
         plan = self._plan.rows
         (first, left_rows), (second, right_rows) = left, right
         if not len(left_rows):

@@ -1,6 +1,6 @@
-"""What a join of two streams is compiled to, and what it works out about each row that comes.
+"""The compiled form of an interval join, and the values that it computes for each arriving row.
 
-One plan is shared by all executions. The two sides are numbered: 0 is the left one.
+All executions share one plan. The two sides are numbered: 0 is the left side.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from runnel.sqltypes import to_arrow
 LEFT, RIGHT = 0, 1
 
 ONCE = (JoinKind.SEMI, JoinKind.ANTI, JoinKind.EXISTS_MARK)
-"""The kinds for which one match settles a left row."""
+"""The kinds for which the first match of a left row determines its result."""
 
 _KEEPS = (
     (JoinKind.LEFT, JoinKind.FULL, JoinKind.SINGLE, *ONCE),
     (JoinKind.RIGHT, JoinKind.FULL),
 )
-"""The kinds that must know of a side's rows whether they were matched."""
+"""For each side, the kinds that record whether its rows were matched."""
 
 KINDS = (
     *ONCE,
@@ -43,7 +43,7 @@ KINDS = (
     JoinKind.FULL,
     JoinKind.SINGLE,
 )
-"""The kinds that can be run this way: those for which a NULL is no match."""
+"""The supported kinds: the kinds for which NULL matches nothing."""
 
 
 class IntervalPlan:
@@ -86,8 +86,7 @@ class IntervalPlan:
     def rows_of(
         self, side: int, batch: pa.RecordBatch, evaluation: EvaluationContext
     ) -> tuple[Rows, Mask | None]:
-        """The rows of a batch of one side that may match, and which rows of it these are (None:
-        all)."""
+        """Return the rows of a batch that can match, and the mask of these rows (None: all)."""
         keys = (
             self.rows.probe_keys(batch, evaluation)
             if side == LEFT
@@ -119,7 +118,7 @@ def _is_integer(key: Expression) -> bool:
 
 
 def _place(side: WaitingSide, other: WaitingSide) -> int | None:
-    """Which of a side's own watermarks lets the other side's rows go."""
+    """Return the index of the side's own watermark that removes rows of the other side."""
     return side.numbers.index(other.watermark) if other.watermark in side.numbers else None
 
 
@@ -130,7 +129,7 @@ def _both(first: Mask | None, second: Mask | None) -> Mask | None:
 
 
 def holds_of(waiting: WaitingSide, batch: pa.RecordBatch) -> list[Indexes]:
-    """For each of a side's watermarks, in order, how far it may get while a row waits."""
+    """Return for each of a side's watermarks, in order, its limits while the rows wait."""
     found: dict[int, Indexes] = {}
     for column, bound in waiting.bounds:
         times, there = times_of(batch.column(column))

@@ -1,16 +1,15 @@
-"""The rows that one side of a join of streams keeps: in runs, each sorted by key and time.
+"""The buffered rows of one side of a join of streams, in runs that are sorted by key and time.
 
-A run is searched for many rows at once: a 64-bit word holds the first bits of the key's hash above
-the event time, so two binary searches give the rows of (nearly) one key within a span of time. As
-batches come in, runs of like size are put together, so that there are few; rows that can't match
-any more are left out then, and a run goes when all of its rows have.
+A run is searched for many rows at once: a 64-bit word has the first bits of the key's hash above
+the bits of the event time, so that two binary searches find the rows of (nearly) one key within an
+interval of time. When batches arrive, runs of similar size are merged, so that there are few runs.
+Merging drops rows that can no longer match, and a run is removed when all its rows have expired.
 
-Where memory has no room for them, runs are put into files: they stay as they are, but all that
-doesn't change is mapped.
+If the runs exceed the memory limit, they are spilled: all their immutable data is memory-mapped.
 
-A row expires at a time of the other side's watermark: beyond it nothing can match that row. `holds`
-say, for each watermark of the row's own side, how far it may get while the row is kept: no further
-than the row's own times.
+A row expires at a time of the other side's watermark, after which no later row can match it.
+`holds` has, for each watermark of the row's own side, its limit while the row is buffered: the join
+must not emit a watermark that is later than the row's own times.
 """
 
 from __future__ import annotations
@@ -37,37 +36,46 @@ from runnel.processors.sources.partition_watermarks import GREATEST_TIME, event_
 from runnel.storage.memory_budget import Memory
 
 LARGEST_RUN = 1 << 20
-"""Rows from which on runs aren't put together any more."""
+"""Maximum number of rows of a merged run."""
 
 MERGED_SHARE = 4
-"""Runs in files are put together while they take no more than one in so many parts of what
-operators may hold."""
+"""Runs in files are merged up to 1/MERGED_SHARE of the bytes that operators may hold."""
 
 TIME_BITS = 40
-"""The bits of a word that are the time; what doesn't fit is rounded down, and pairs are looked at
-once more."""
+"""Number of bits of a word for the time.
+
+Times of a larger range are truncated, and the pairs are compared by their exact times afterwards.
+"""
 
 TAME_TIME = GREATEST_TIME >> 1
-"""Event times beyond it, either way, aren't searched by time: adding to them might overflow."""
+"""Greatest absolute event time that is searched by time, so that additions don't overflow."""
 
 _BYTES_PER_ROW = 64
-"""What is worked out about each row."""
+"""Approximate bytes per row of the computed data: hashes, times, limits and orders."""
 
 NEVER = np.iinfo(np.int64).max
+"""A time that no watermark reaches."""
 
 
 def times_of(column: pa.Array) -> tuple[Indexes, Mask | None]:
-    """Event times, and which of them there are (None: all)."""
+    """Return event times, and a mask of those that aren't NULL (None: all)."""
     times = event_times(column)
     return numbers(times, np.int64), validity(times)
 
 
 @dataclass(slots=True)
 class Rows:
-    """Rows of one side with what is worked out about each. `hashes` and `keys` are absent without
-    keys, `times` without a time to search by, `expiry` (the last watermark of the other side at
-    which the row still may match) where rows never expire; `holds` has an array for each watermark
-    of this side."""
+    """Rows of one side, and the data that is computed for each row.
+
+    batch: the rows.
+    hashes: the hash of each row's key; None if the join has no keys.
+    keys: the key columns.
+    times: the time by which each row is searched; None if rows aren't searched by time.
+    expiry: the last watermark of the other side at which a row can match; None if rows never
+        expire.
+    holds: for each watermark of this side, its limit while each row is buffered.
+    matched: whether each row was matched.
+    """
 
     batch: pa.RecordBatch
     hashes: Hashes | None
@@ -82,7 +90,7 @@ class Rows:
         return len(self.matched)
 
     def kept(self, mask: Mask) -> Rows:
-        """The rows for which `mask` is true."""
+        """Return the rows for which `mask` is true."""
         chosen = from_flags(mask)
         return Rows(
             self.batch.filter(chosen),
@@ -96,7 +104,7 @@ class Rows:
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """All rows of several parts of the same side."""
+    """Concatenate rows of the same side."""
     first = parts[0]
     return Rows(
         join_batches([part.batch for part in parts]),
@@ -111,8 +119,13 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 @dataclass(slots=True)
 class Sought:
-    """Rows whose matches are sought: the hash of each one's key (None: any key will do), and the
-    first and the last event time that match it (None: however early, or late)."""
+    """A probe: the rows whose matches are searched.
+
+    count: the number of rows.
+    hashes: the hash of each row's key; None: any key matches.
+    earliest: the earliest event time that matches each row; None: no limit.
+    latest: the latest event time that matches each row; None: no limit.
+    """
 
     count: int
     hashes: Hashes | None
@@ -120,14 +133,24 @@ class Sought:
     latest: Indexes | None
 
 
+# Example of a run: rows with the times [12, 10, 11], keys hashed to [B, A, A] with A < B.
+#
+#   low, high  10 and 12; nothing is truncated (shift 0)
+#   words      [B|2, A|0, A|1]: the first 24 bits of the hash, then 40 bits of time - low
+#   order      [1, 2, 0]: the rows sorted by word
+#   find       a probe for the key A with times from 11 to 12 searches the words A|1 and A|2: they
+#              are at the positions 1 and 2 (the end), so there is 1 candidate at order[1], row 2
 class Run:
     """Rows that are searched together."""
 
     def __init__(
         self, rows: Rows, order: Indexes | None = None, by_expiry: Indexes | None = None
     ) -> None:
-        """`order` and `by_expiry` are orders of the rows that are nearly right: then sorting takes
-        little."""
+        """Sort rows.
+
+        order: an almost sorted order by word, which makes sorting fast.
+        by_expiry: an almost sorted order by expiry.
+        """
         self.rows = rows
         self.dead = 0
         self.low = self.high = 0
@@ -155,7 +178,7 @@ class Run:
         return self.file_bytes > 0
 
     def put_into_file(self, memory: Memory) -> None:
-        """Lets go of the memory that it takes, but for the marks of rows that were matched."""
+        """Move all data to a memory-mapped file, except which rows were matched."""
         rows = self.rows
         if rows.expiry is not None and self._expiries is None:
             self._sort_by_expiry()
@@ -213,7 +236,7 @@ class Run:
         self.file_bytes = mapped.nbytes
 
     def _words(self) -> Hashes | None:
-        """The words that the rows are sorted by."""
+        """Return the words by which the rows are sorted; None if there are no keys and no times."""
         times, hashes = self.rows.times, self.rows.hashes
         if times is not None and len(times):
             self.low, self.high = int(times.min()), int(times.max())
@@ -233,19 +256,18 @@ class Run:
 
     @property
     def is_rounded(self) -> bool:
-        """Whether what `find` gives must be compared by time once more."""
+        """Whether times are truncated, so that candidates of `find` must be compared by time."""
         return self._shift > 0
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes, in memory or in a file."""
+        """The approximate size in bytes, in memory or in a file."""
         if self.is_spilled:
             return self.file_bytes + self.rows.count
         return int(self.rows.batch.nbytes) + _BYTES_PER_ROW * self.rows.count
 
     def find(self, sought: Sought) -> tuple[Indexes, Indexes]:
-        """For each of the rows sought where in `order` its candidates begin, and how many there
-        are."""
+        """Return for each probe row the start of its candidates in `order`, and their number."""
         count, hashes = sought.count, sought.hashes
         if self._sorted is None:
             return np.zeros(count, np.int64), np.full(count, self.rows.count)
@@ -272,7 +294,7 @@ class Run:
         return first, found
 
     def expire(self, horizon: int) -> Indexes:
-        """The rows whose expiry is before `horizon`, but for those that a call before has given."""
+        """Return the rows that expire before `horizon` and that no earlier call has returned."""
         if self._expiries is None:
             if horizon <= self._first_expiry or not self.living:
                 return np.zeros(0, np.int64)
@@ -285,7 +307,7 @@ class Run:
         return self._by_expiry[before : self.dead]
 
     def expiries_before(self, horizon: int) -> Indexes:
-        """When the rows expire that do so before `horizon`, but for those that were given."""
+        """Return the expiry times before `horizon` of rows that haven't expired yet."""
         if self.rows.expiry is None or self.dead == self.rows.count:
             return np.zeros(0, np.int64)
         if self._expiries is None:
@@ -307,17 +329,19 @@ class Run:
         return self.rows.count - self.dead
 
     def least_hold(self, place: int) -> int:
-        """How far the watermark at `place` among those of this side may get while the rows that
-        live are kept."""
+        """Return the limit of a watermark of this side while the living rows are buffered.
+
+        `place`: the index of the watermark among the side's watermarks.
+        """
         if not self.living:
             return NEVER
         if self._least_holds is None:
-            # As if all rows expired at once; sorted anew when some do.
+            # The least limit of all rows; `_sort_by_expiry` refines it when the first rows expire.
             self._least_holds = [np.full(1, hold.min()) for hold in self.rows.holds]
         return int(self._least_holds[place][self.dead])
 
     def least_time(self, horizon: int | None) -> int:
-        """The smallest time of the rows that live."""
+        """Return the least time of the living rows."""
         assert self.rows.times is not None
         mask = self._living(horizon)
         return int((self.rows.times if mask is None else self.rows.times[mask]).min(initial=NEVER))
@@ -327,7 +351,7 @@ class Run:
         return self.rows if mask is None else self.rows.kept(mask)
 
     def _living(self, horizon: int | None) -> Mask | None:
-        """Which rows live; None for all."""
+        """Return a mask of the rows that haven't expired; None if that is all rows."""
         if not self.dead or horizon is None or self.rows.expiry is None:
             return None
         living: Mask = self.rows.expiry >= horizon
@@ -335,7 +359,7 @@ class Run:
 
 
 def merged(runs: Sequence[Run], horizon: int | None) -> Run:
-    """The rows of several runs that live, in one."""
+    """Merge the living rows of several runs into one run."""
     parts, orders, by_expiry = [], [], []
     first = 0
     for run in runs:
@@ -355,15 +379,17 @@ def merged(runs: Sequence[Run], horizon: int | None) -> Run:
 
 
 def _left(order: Indexes, mask: Mask | None) -> Indexes:
-    """An order of rows when only those of the mask are left."""
+    """Return an order of rows after a filter, with the rows renumbered."""
     if mask is None:
         return order
+    # Example: order [2, 0, 1] and mask [True, False, True]. cumsum(mask) - 1 = [0, 0, 1] are the
+    # new numbers of the remaining rows 0 and 2, and the result is [1, 0].
     places: Indexes = np.cumsum(mask) - 1
     return places[order[mask[order]]]
 
 
 def _sorted(values: Indexes | Hashes, order: Indexes | None) -> Indexes:
-    """The stable order of the values; quick where `order` is nearly it."""
+    """Return the stable order of the values; fast if `order` is almost sorted."""
     if order is None:
         return np.argsort(values, kind="stable")
     return order[np.argsort(values[order], kind="stable")]
@@ -378,7 +404,7 @@ def _words_of(found: dict[int, Indexes], array: Hashes | None) -> Hashes | None:
 
 
 def _is_among(key: pa.Array, columns: Sequence[pa.Array]) -> int | None:
-    """The place of the column whose values a key shares; None: it has values of its own."""
+    """Return the index of the column whose memory a key shares; None if there is none."""
     for place, column in enumerate(columns):
         if (
             key.type == column.type
@@ -405,16 +431,16 @@ class RunBuffer:
 
     @property
     def held(self) -> int:
-        """How many rows are kept, those that are dead among them."""
+        """The number of rows, including expired rows that are still in memory."""
         return sum(run.rows.count for run in self.runs)
 
     @property
     def size(self) -> int:
-        """About how many bytes they take."""
+        """The approximate size of the runs in bytes."""
         return sum(run.size for run in self.runs)
 
     def add(self, run: Run) -> None:
-        """Takes in rows, none of which is expired."""
+        """Add a run without expired rows, and merge it with runs of similar size in memory."""
         runs = self.runs
         runs.append(run)
         while (
@@ -428,8 +454,11 @@ class RunBuffer:
             runs.append(merged((older, newer), self.horizon))
 
     def spill(self, memory: Memory) -> None:
-        """Puts the runs that are in memory into files: those of few rows together, and with what is
-        there, while runs are no larger than what may be in memory for that."""
+        """Write the runs in memory to a file.
+
+        The new run is merged with the preceding runs in files while it is of similar size and the
+        merge fits into memory.
+        """
         runs = self.runs
         most = memory.allowed // MERGED_SHARE
         start = len(runs)
@@ -452,7 +481,7 @@ class RunBuffer:
             runs[-2:] = [both]
 
     def expire(self, horizon: int) -> list[tuple[Rows, Indexes]]:
-        """Lets go of the rows that expire before `horizon`, and gives them."""
+        """Remove and return the rows that expire before `horizon`."""
         self.horizon = horizon if self.horizon is None else max(self.horizon, horizon)
         kept, expired = [], []
         for run in self.runs:
@@ -471,12 +500,12 @@ class RunBuffer:
         return any(run.is_spilled for run in self.runs)
 
     def expiries_before(self, horizon: int) -> Indexes:
-        """When the rows expire that do so before `horizon`, in any order."""
+        """Return the expiry times before `horizon` of the living rows, in any order."""
         found = [run.expiries_before(horizon) for run in self.runs]
         return np.concatenate(found) if found else np.zeros(0, np.int64)
 
     def take_all(self) -> Iterator[Rows]:
-        """All rows that live, one run after the other; afterwards there are none."""
+        """Remove all runs and yield their living rows."""
         runs, self.runs = self.runs, []
         return (run.living_rows(self.horizon) for run in runs)
 

@@ -1,4 +1,4 @@
-"""Rows that are kept by key, to be found again when rows of the same key come."""
+"""A buffer of rows by key, from which they are removed when rows of the same key arrive."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from runnel.columns.batches import MAX_ROWS, Indexes, Mask, indexes, join_batche
 from runnel.storage.memory_budget import size_of
 
 BUCKETS = 1 << 18
-"""Rows are found by so many buckets of their keys' hashes; those of other keys in the bucket come
-along."""
+"""Number of buckets of the keys' hashes.
+
+Rows are taken by bucket, so that rows of other keys in the same bucket are taken too.
+"""
 
 Buckets = Indexes
 """The bucket of each row."""
@@ -21,7 +23,12 @@ Buckets = Indexes
 
 @dataclass(slots=True)
 class _Run:
-    """Rows that are kept: those at `rows` of a batch, and the bucket of each."""
+    """Some rows of a batch.
+
+    batch: the batch.
+    rows: the numbers of the rows.
+    buckets: the bucket of each row.
+    """
 
     batch: pa.RecordBatch
     rows: Indexes
@@ -40,7 +47,11 @@ class _Run:
 
 
 class KeptRows:
-    """The rows of one processor. `buckets_of` gives the bucket of each row of a batch."""
+    """The buffered rows of one processor.
+
+    buckets_of: returns the bucket of each row of a batch.
+    count: the number of rows.
+    """
 
     def __init__(self, buckets_of: Callable[[pa.RecordBatch], Buckets]) -> None:
         self._buckets_of = buckets_of
@@ -49,10 +60,11 @@ class KeptRows:
 
     @property
     def size(self) -> int:
-        """About how many bytes they take."""
+        """The approximate size of the rows in bytes."""
         return sum(size_of(run.batch) + 16 * len(run.rows) for run in tuple(self._runs))
 
     def add(self, batch: pa.RecordBatch) -> None:
+        """Add rows, merged with preceding runs that aren't larger."""
         if not batch.num_rows:
             return
         run = _Run(batch, np.arange(batch.num_rows), self._buckets_of(batch))
@@ -64,7 +76,7 @@ class KeptRows:
         self._runs.append(run)
 
     def take(self, buckets: Buckets) -> list[pa.RecordBatch]:
-        """The rows in some buckets; they are kept no more."""
+        """Remove and return the rows in some buckets."""
         wanted = np.zeros(BUCKETS, np.bool_)
         wanted[buckets] = True
         found = []
@@ -80,7 +92,7 @@ class KeptRows:
         return found
 
     def only(self, wanted: Callable[[pa.RecordBatch], Mask]) -> None:
-        """Forgets all rows but some."""
+        """Remove all rows except those for which the predicate returns true."""
         for run in self._runs:
             taken = run.taken
             mask = wanted(taken)
@@ -103,7 +115,7 @@ class KeptRows:
         self._runs = [run for run in self._runs if len(run.rows)]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows."""
+        """Yield all rows."""
         for run in self._runs:
             yield run.taken
 

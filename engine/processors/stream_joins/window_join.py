@@ -1,13 +1,12 @@
-"""Joins of two streams value by value of a time that both share, such as the end of a window. Input
-0 is the left side.
+"""Joins of two streams by a time that both sides share, such as the end of a window.
 
-The rows of both sides wait until both watermarks have passed their value; then they are joined as
-if they were tables. So this takes joins of every kind, also those that must know all rows of the
-other side before they can say anything of one.
+Input 0 is the left side. The rows of both sides wait until both watermarks have passed their time;
+then they are joined like tables. Therefore joins of every kind are possible, also kinds that must
+know all rows of the other side before they can emit a row.
 
-Of rows that are in files as many values are joined at a time as memory has room for. Where one has
-too many rows on the right side, they are taken in parts: the left rows are looked at once for each,
-and what follows from all of them comes then.
+If rows are in files, as many times are joined in one step as fit into memory. If one time has too
+many rows on the right side, these are joined in chunks: the left rows are read once for each chunk,
+and the results that depend on all chunks are emitted at the end.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from runnel.storage.memory_budget import LEAST_BYTES
 LEFT, RIGHT = 0, 1
 
 STEP_SAMPLES = 16
-"""Times are looked at so many times for each step."""
+"""Number of times that are sampled per step."""
 
 
 class TimedPlan:
@@ -61,7 +60,7 @@ class TimedPlan:
         self.sides = tuple(WaitingSide(bounds=bounds) for bounds in self.times.bounds)
         self.columns = (link.left, link.right)
         self.apart = (0, link.low)
-        """What a side's time has more than the value that both share."""
+        """For each side, the difference of its time and the shared time."""
         self.bounds = tuple(
             dict(bounds)[column]
             for bounds, column in zip(self.times.bounds, self.columns, strict=True)
@@ -69,7 +68,7 @@ class TimedPlan:
         self.unit = "" if fields[LEFT][link.left].type.is_integer else "µs"
 
     def rows_of(self, side: int, batch: pa.RecordBatch) -> tuple[Rows, Mask | None]:
-        """The rows of a batch that have a time, and which these are (None: all)."""
+        """Return the rows of a batch that have a time, and their mask (None: all)."""
         times, there = times_of(batch.column(self.columns[side]))
         expiry = less(times, self.apart[side])
         rows = Rows(
@@ -85,7 +84,11 @@ class TimedPlan:
 
 
 class _Part:
-    """Rows that are joined: those at `chosen` of a batch (None: all)."""
+    """Rows that are joined.
+
+    batch: the batch that has them.
+    chosen: the numbers of the rows; None: all.
+    """
 
     def __init__(self, batch: pa.RecordBatch, chosen: Indexes | None) -> None:
         self._batch = batch
@@ -94,7 +97,7 @@ class _Part:
 
     @property
     def size(self) -> int:
-        """About how many bytes they take."""
+        """The approximate size of the rows in bytes."""
         return int(self._batch.nbytes * self._count // max(self._batch.num_rows, 1))
 
     @property
@@ -102,8 +105,7 @@ class _Part:
         return self._batch if self._chosen is None else self._batch.take(indexes(self._chosen))
 
     def pieces(self, most: int) -> Iterator[pa.RecordBatch]:
-        """They in pieces: where they take more than `most` bytes (0: any number), of no more than
-        that."""
+        """Yield the rows in batches of at most about `most` bytes (0: in one batch)."""
         if not most or self.size <= most:
             yield self.all
             return
@@ -116,7 +118,7 @@ class _Part:
 
 
 class TimedJoin(WaitingProcessor):
-    """Holds the rows of both inputs until they are complete."""
+    """Buffers the rows of both inputs until both watermarks have passed their time."""
 
     def __init__(self, plan: TimedPlan) -> None:
         gives_right = not plan.rows.is_left_only
@@ -127,7 +129,7 @@ class TimedJoin(WaitingProcessor):
         self._plan = plan
 
     def _horizon(self) -> int | None:
-        """The value that both sides still may have; None: any."""
+        """Return the least shared time that later rows can have; None: any."""
         limits = []
         for side in (LEFT, RIGHT):
             bound = self._plan.bounds[side]
@@ -152,11 +154,11 @@ class TimedJoin(WaitingProcessor):
             self.buffers[ordinal].add(Run(rows))
             self.account()
         if alone:
-            # Nothing matches them: they have no time, or come too late.
+            # These rows match nothing, as their time is NULL or they are late.
             self.emit_all(self._joined(*((alone, []) if ordinal == LEFT else ([], alone))))
 
     def _joined(self, left: Sequence[_Part], right: Sequence[_Part]) -> Iterator[pa.RecordBatch]:
-        """What complete rows give."""
+        """Yield the results of completed rows."""
         plan = self._plan.rows
         most = self._most_bytes
         if most and sum(part.size for part in right) > most:
@@ -172,8 +174,10 @@ class TimedJoin(WaitingProcessor):
     def _joined_by_parts(
         self, left: Sequence[_Part], right: Sequence[_Part], most: int
     ) -> Iterator[pa.RecordBatch]:
-        """The same where the right side is larger than what may be worked on; an empty batch is a
-        pause."""
+        """Like `_joined` for a right side that exceeds `most` bytes.
+
+        An empty batch is a point where the cooperative call may end.
+        """
         plan = self._plan.rows
         pause = no_rows(plan.schema)
         counts = [batch.num_rows for part in left for batch in part.pieces(most)]
@@ -202,7 +206,7 @@ class TimedJoin(WaitingProcessor):
 
     @property
     def _most_bytes(self) -> int:
-        """How many bytes of rows that were in files are worked on at once; 0: any number."""
+        """The maximum size in bytes of the rows from files that are joined in one step; 0: none."""
         return (
             max(LEAST_BYTES, self._reservation.memory.allowed // TAKEN_SHARE)
             if self._reservation.is_limited
@@ -210,8 +214,7 @@ class TimedJoin(WaitingProcessor):
         )
 
     def _complete(self) -> Iterator[pa.RecordBatch]:
-        """What comes of the rows that are complete: where some are in files, of some times after
-        the other."""
+        """Yield the results of the completed rows, in several steps if some are in files."""
         is_end = all(self.ended)
         horizon = NEVER if is_end else self._horizon()
         if horizon is None:
@@ -230,8 +233,10 @@ class TimedJoin(WaitingProcessor):
                 yield from self._joined(*taken)
 
     def _steps(self, horizon: int) -> list[int]:
-        """Times up to which rows are joined one after the other, so that each time they take about
-        as much as may be."""
+        """Return increasing times up to which rows are joined step by step.
+
+        Each step has about the maximum size. The times are sampled as in `HeldRows.steps`.
+        """
         most = self._most_bytes
         if not most or not any(buffer.is_spilled for buffer in self.buffers):
             return []
@@ -261,7 +266,7 @@ class TimedJoin(WaitingProcessor):
         return self.drain()
 
     def state(self) -> Iterator[pa.RecordBatch]:
-        """The rows that wait, and the watermarks."""
+        """Yield the rows that wait, and the watermarks."""
         for side, buffer in enumerate(self.buffers):
             for run in buffer:
                 yield rows_state(side, run.living_rows(buffer.horizon), (self._plan.columns[side],))
@@ -278,7 +283,7 @@ class TimedJoin(WaitingProcessor):
 
 
 def _gathered(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:
-    """Batches, so many at a time that they take about `most` bytes."""
+    """Group batches so that each group has at most about `most` bytes."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -297,8 +302,14 @@ def timed_join(
     fields: tuple[Sequence[Field], Sequence[Field]],
     names: tuple[str, ...],
 ) -> ProcessorFactory:
-    """A supplier of processors that join two streams by a time that both share. Keys and condition
-    are as in `relation.Join`, keys and fields of the left side first; the condition says that the
-    times are equal, too. Several processors need both sides divided by that time."""
+    """Return a supplier of processors that join two streams by a time that both sides share.
+
+    With several processors both sides must be partitioned by that time.
+
+    shape: the join, whose condition also requires the times to be equal, and the times.
+    keys: the keys of the left side, then of the right side, as in `nodes.Join`.
+    fields: the fields of the left side, then of the right side.
+    names: the names of the result's columns.
+    """
     plan = TimedPlan(shape, keys, fields, names)
     return lambda: TimedJoin(plan)
