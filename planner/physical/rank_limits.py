@@ -1,7 +1,7 @@
 """Top rows per group: how many rows of each partition a filter above a window needs.
 
 `ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) <= 3` needs the first three rows of a partition; the
-window can drop the others while it reads. A rank depends only on earlier rows, so dropping later
+window can drop the rest while it reads. A rank depends only on earlier rows, so dropping later
 rows does not change it.
 """
 

@@ -38,7 +38,7 @@ def choose_timed_window(node: Window, choose: ChooseOne) -> Physical:
             calls=calls,
             names=tuple(node.names[i] for i in stage.calls),
         )
-        # Rows are late only for the first stage; rows that it emits are in time for the others.
+        # Rows are late only for the first stage; rows that it emits are in time for the next.
         late = late_rows(node.emission) if below is None else None
         below = _taking_late(_stage(made, stage, choose, below), late)
     assert below is not None

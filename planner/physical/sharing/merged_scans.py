@@ -1,8 +1,8 @@
-"""Scans of one table without end, made one scan: it reads the columns that any of them wants, and
-each goes on from there.
+"""Merging of scans of one table: a single scan reads the columns that any of them needs.
 
-Scans belong together where their event times come about in the same way; one without an event time
-goes with any. What they all filter by stays in the scan, everything else is a calculation above it.
+Scans are merged if their event times are defined in the same way; a scan without an event time is
+merged with any. A condition that all of them have stays in the scan; everything else becomes a
+calculation above it.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _merged(scans: list[SourceScan]) -> dict[int, Physical]:
 def _above(
     scan: SourceScan, below: SourceScan, condition: Expression | None, move: Mapping[int, int]
 ) -> Physical:
-    """What `scan` gives, over `below`, which has its columns at other places."""
+    """The rows of `scan`, computed from `below`, which has its columns at other positions."""
     kept: tuple[Expression, ...]
     if scan.projections is None:
         kinds = [below.fields[place].type for place in move.values()]

@@ -43,7 +43,7 @@ _LINKS = (
 
 
 def share(plan: Physical) -> Physical:
-    """The plan, in which what occurs several times is a `Shared` each."""
+    """The plan, in which each use of a repeated subplan is a `Shared`."""
     scans = list(_scans(plan))
     if len({id(scan.table) for scan in scans}) == len(scans):
         return plan

@@ -42,7 +42,7 @@ _LINKS = (
     physical.Expand,
     physical.GroupLimit,
 )
-"""What may be shared, with all that is below."""
+"""The operators that may be shared, with everything below them."""
 
 _WORTH_KEEPING = (
     physical.HashAggregate,
