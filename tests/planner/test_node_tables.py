@@ -283,7 +283,7 @@ RULES = [
     ),
     Rule(
         "forms of state",
-        (vertices._state_of,),
+        (vertices._state_of, vertices._HOLDING_ROWS),
         {
             NOT_KEEPING: {
                 physical.Limit,
@@ -629,13 +629,12 @@ PARTIAL = {
     "planner/estimates.py::domain_size": "the estimate of the node is used",
     "planner/explain/streams.py::STREAM_RULES": "a part of the table of planner/explain/nodes.py",
     "planner/explain/state.py::_RULES": "held equal to _KEEPING by the test below",
-    "planner/identity/vertices.py::_HOLDING_ROWS": "used by _state_of",
     "planner/lower/aggregates.py::_STAGES": "reached from the table of planner/lower/lower.py",
     "planner/physical/choose.py::_calc": "it joins neighbouring projections and filters",
     "planner/physical/choose.py::_ordered": "it recognises a sort by a table's own order",
     "planner/physical/key_lookup.py::key_lookup": SAFE,
     "planner/physical/sharing/tables.py::_WORTH_KEEPING": SAFE,
-    "planner/physical/sharing/tables.py::_Sharing.note": "used with _LINKS",
+    f"planner/physical/sharing/tables.py::{table_sharing._Sharing.note.__qualname__}": SAFE,
     "planner/physical/sharing/tables.py::_TAKE_ALL": "used by _Sharing._waits",
     "planner/pushdown/fragments.py::_OPEN": "used by _Placing.place",
     "planner/pushdown/memory_need.py::_gives_at_end": SAFE,
