@@ -197,7 +197,7 @@ def test_the_bounds_of_users(tmp_path: Path) -> None:
     [
         (["--files", "/nowhere/at/all"], "does not exist"),
         (["--files", "{0}"], "always out of reach"),
-        (["--files", "{0}/.."], "where clients may write"),
+        (["--files", "{0}/.."], "in a folder that clients may write"),
         (["--modules", "/nowhere/at/all"], "can't be read"),
     ],
 )

@@ -354,7 +354,7 @@ def test_wrong_arguments_of_the_handle(connection: Connection) -> None:
             job.cancel_and_export_snapshot(name)
     with pytest.raises(runnel.InterfaceError, match="JobStatus"):
         job.await_status("SUSPENDED")
-    with pytest.raises(runnel.InterfaceError, match="a listener is called"):
+    with pytest.raises(runnel.InterfaceError, match="a listener must be callable"):
         job.add_listener(None)
     job.remove_listener(print)
     assert job.status is JobStatus.RUNNING and shown(connection, "SHOW SNAPSHOTS") == []
