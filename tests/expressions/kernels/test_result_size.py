@@ -237,7 +237,7 @@ def test_more_than_an_array_holds_is_no_fault_of_the_engine() -> None:
     ):
         failure = vertex_failure(pa.ArrowInvalid(said), "aggregate", False)
         assert isinstance(failure, runnel.DataError)
-        assert failure.message == "the values of a column take more than 2 GB at a time"
+        assert failure.message == "the values of a column need more than 2 GB at a time"
         assert failure.detail == 'in vertex "aggregate"'
     assert isinstance(
         vertex_failure(pa.ArrowInvalid("something else"), "aggregate", False), runnel.InternalError
