@@ -20,7 +20,9 @@ module never loads another.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if __name__ != "runnel":
@@ -44,7 +46,7 @@ from runnel.errors import (
 )
 
 if TYPE_CHECKING:
-    from runnel.connection import Connection, connect
+    from runnel.connection import Connection
     from runnel.cursor import Cursor
     from runnel.dag import DAG, Edge, Routing, Vertex, between
     from runnel.dbapi20 import (
@@ -117,7 +119,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "connection": ("Connection", "connect"),
+    "connection": ("Connection",),
     "cursor": ("Cursor",),
     "dag": ("DAG", "Edge", "Routing", "Vertex", "between"),
     "dbapi20": (
@@ -137,6 +139,41 @@ for _name in (
     *(name for name in __all__ if name.endswith("Error")),
 ):
     globals()[_name].__module__ = "runnel"
+
+
+def connect(
+    path: str | Path | None = None,
+    *,
+    spark: Any = None,
+    allowed_paths: Iterable[str | Path] | None = None,
+    **settings: Any,
+) -> Connection:
+    """Opens a connection to a directory, which stores maps and the catalog; without `path`, to
+    memory only; or to a server (`runnel serve`) at an address such as "runnel://127.0.0.1:4711",
+    with its `token`.
+
+    path: directory, created if it does not exist, or address of a server. A directory has one owner
+        at a time: a second connection is an OperationalError.
+    spark: a SparkSession, which remains the caller's; or where to start one when a statement first
+        needs it: a master URL, such as 'local[4]', the address of a Spark Connect server, such as
+        'sc://host:15002', or Spark settings that include spark.master or spark.remote. False: none
+        is ever started.
+    allowed_paths: folders, files and URLs ('s3://bucket/folder') that statements of the connection
+        may reach; None: all that the process can. With bounds, nothing below `path` is reachable.
+        Existing objects of the directory may use what they name (docs/security.md).
+    settings: settings as in SET, and `cooperative_threads`.
+    """
+    if isinstance(path, str) and "://" in path:
+        # Loaded on first use: Flight takes a while.
+        from runnel.serving.remote_connection import connect_remote
+
+        local = {"spark": spark, "allowed_paths": allowed_paths}
+        return connect_remote(
+            path, settings | {name: value for name, value in local.items() if value is not None}
+        )
+    from runnel.connection import open_connection
+
+    return open_connection(path, settings, spark=spark, allowed_paths=allowed_paths)
 
 
 def __getattr__(name: str) -> Any:

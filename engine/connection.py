@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import get_ident
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import runnel.errors as errors
 from runnel.base.forks import finalizer
@@ -21,6 +21,8 @@ from runnel.database import Database
 from runnel.errors import ErrorCode, InterfaceError, NotSupportedError, ProgrammingError, suggest
 from runnel.expressions.context import EvaluationContext
 from runnel.runtime.light_job import Job, JobOptions
+from runnel.session.session import Session
+from runnel.statements.run import SessionExecutor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,39 +33,19 @@ if TYPE_CHECKING:
     from runnel.connectors.pushed.table import StreamWriter
     from runnel.connectors.spark.connector import SparkConnector
     from runnel.named_jobs.named_job import NamedJob
-    from runnel.statements.call import Caller
+    from runnel.named_jobs.record.record import JobRecord
+    from runnel.named_jobs.run import PreparedJob
+    from runnel.session.session import Caller
 
 
-def connect(
-    path: str | Path | None = None,
+def open_connection(
+    path: str | Path | None,
+    settings: dict[str, Any],
     *,
     spark: Any = None,
     allowed_paths: Iterable[str | Path] | None = None,
-    **settings: Any,
 ) -> Connection:
-    """Opens a connection to a directory, which stores maps and the catalog; without `path`, to
-    memory only; or to a server (`runnel serve`) at an address such as "runnel://127.0.0.1:4711",
-    with its `token`.
-
-    path: directory, created if it does not exist, or address of a server. A directory has one owner
-        at a time: a second connection is an OperationalError.
-    spark: a SparkSession, which remains the caller's; or where to start one when a statement first
-        needs it: a master URL, such as 'local[4]', the address of a Spark Connect server, such as
-        'sc://host:15002', or Spark settings that include spark.master or spark.remote. False: none
-        is ever started.
-    allowed_paths: folders, files and URLs ('s3://bucket/folder') that statements of the connection
-        may reach; None: all that the process can. With bounds, nothing below `path` is reachable.
-        Existing objects of the directory may use what they name (docs/security.md).
-    settings: settings as in SET, and `cooperative_threads`.
-    """
-    if isinstance(path, str) and "://" in path:
-        # Loaded on first use: Flight takes a while.
-        from runnel.serving.remote_connection import connect_remote
-
-        local = {"spark": spark, "allowed_paths": allowed_paths}
-        return connect_remote(
-            path, settings | {name: value for name, value in local.items() if value is not None}
-        )
+    """Opens a connection of this process; see `runnel.connect`."""
     try:
         access = None
         if allowed_paths is not None:
@@ -71,9 +53,17 @@ def connect(
             from runnel.access import access_of
 
             access = access_of(allowed_paths, () if path is None else (path,))
-        return Connection(Database(path, settings, spark, access))
+        return Connection(Database(path, settings, spark, access, prepare_job=prepare_job))
     except BaseException as error:
         fail(error, None)
+
+
+def prepare_job(database: Database, record: JobRecord, /) -> PreparedJob:
+    """Plans a named job in a session of the database's owner."""
+    # Loaded on first use: most connections have no named jobs.
+    from runnel.statements.jobs.jobs import prepare_job
+
+    return prepare_job(Session.of_owner(database), record)
 
 
 class Connection:
@@ -95,14 +85,14 @@ class Connection:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Closes a connection that is garbage-collected without `close`.
-        finalizer(self, _close_quietly, database)
-        _open_databases.add(database)
+        self._session = Session.of_owner(database)
+        self._executor = SessionExecutor(self._session)
+        close_when_forgotten(self, database)
 
     def cursor(self) -> Cursor:
         """A new cursor."""
         self._database.check_open()
-        return Cursor(self, self._database)
+        return Cursor(self, self._executor)
 
     def execute(
         self, sql: str, args: Sequence[Any] = (), *, timeout: float | None = None
@@ -185,7 +175,7 @@ class Connection:
     def unregister(self, name: str) -> None:
         """Removes a registration. Running queries continue with the data; a stream can be written
         until they have ended."""
-        self._unregister(name, self._database.owner)
+        self._unregister(name, self._session.caller)
 
     def _unregister(self, name: str, caller: Caller) -> None:
         """`unregister` for a caller."""
@@ -353,7 +343,7 @@ class Connection:
     def _register(self, name: str, table: Table, caller: Caller | None = None) -> None:
         """Registers a table for a caller; None: the connection's owner."""
         database = self._database
-        caller = caller or database.owner
+        caller = caller or self._session.caller
         database.check_open()
         with database.definitions:
             found = database.catalog.snapshot.find(name)
@@ -386,12 +376,25 @@ def _check_name(name: object) -> None:
         )
 
 
-def _close_quietly(database: Database) -> None:
+class Closing(Protocol):
+    """A database, here or elsewhere."""
+
+    def close(self) -> None:
+        """Closes it. Once is enough."""
+
+
+def close_when_forgotten(connection: Connection, database: Closing) -> None:
+    """Closes a connection that is garbage-collected without `close`, or open at exit."""
+    finalizer(connection, _close_quietly, database)
+    _open_databases.add(database)
+
+
+def _close_quietly(database: Closing) -> None:
     with suppress(Exception):
         database.close()
 
 
-_open_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+_open_databases: weakref.WeakSet[Closing] = weakref.WeakSet()
 
 LEAVING = 1.0
 """Seconds that the user's threads have to leave Runnel's functions when the interpreter ends."""

@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from runnel.base.forks import Origin
-    from runnel.connection import Connection
     from runnel.results.progress import QueryProgress
-    from runnel.statements.outcome import Outcome
+    from runnel.statements.call import Outcome
 
 
 class Running(Protocol):
@@ -51,8 +50,13 @@ class Running(Protocol):
 class Engine(Protocol):
     """The engine that runs a cursor's statements: the database of this process, or a server."""
 
-    is_closed: bool
-    origin: Origin
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is closed."""
+
+    @property
+    def origin(self) -> Origin:
+        """The process that opened it."""
 
     def check_open(self) -> None:
         """InterfaceError if it is closed."""
@@ -74,6 +78,22 @@ class Engine(Protocol):
         on_start: Callable[[Running], object],
     ) -> int:
         """Runs one statement for many argument lists; returns the number of rows written."""
+
+
+class CursorConnection(Protocol):
+    """The connection that made a cursor; see `Connection`."""
+
+    def cursor(self) -> Cursor:
+        """A new cursor."""
+
+    def commit(self) -> None:
+        """Does nothing, as there are no transactions."""
+
+    def rollback(self) -> None:
+        """NotSupportedError, as there are no transactions."""
+
+    def close(self) -> None:
+        """Closes the connection."""
 
 
 class ColumnDescription(NamedTuple):
@@ -99,7 +119,7 @@ class Cursor:
 
     __module__ = "runnel"
 
-    def __init__(self, connection: Connection, database: Engine) -> None:
+    def __init__(self, connection: CursorConnection, database: Engine) -> None:
         self._connection = connection
         self._database = database
         self._is_closed = False
@@ -333,7 +353,7 @@ class Cursor:
     # Attributes of the statement
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> CursorConnection:
         """The connection that made the cursor."""
         return self._connection
 

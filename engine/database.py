@@ -1,15 +1,14 @@
-"""The composition root: the components of one connection, and the path of one statement through
-them."""
+"""The database of one connection: the components that its sessions share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from runnel.base.forks import closed_error, here, watch
 from runnel.catalog import (
@@ -23,42 +22,28 @@ from runnel.catalog import (
 )
 from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import Registry
-from runnel.deadline import PatientLock, RunningStatement, RunningStatements, current
+from runnel.deadline import PatientLock, RunningStatements, current
 from runnel.errors import InterfaceError
 from runnel.planner.cache import PlanCache, PlanKey
-from runnel.planner.environment import Environment, Pushdown
+from runnel.planner.environment import Environment, PlanSettings, Pushdown
 from runnel.planner.planner import plan as make_plan
-from runnel.planner.plans import KeyGetPlan, Plan
+from runnel.planner.plans import Plan
 from runnel.runtime.light_job import CLOSING, Jobs
 from runnel.runtime.tasklets.failures import timed_out
 from runnel.settings import Settings, Value
 from runnel.sqltypes import SqlType
-from runnel.statements.arguments import (
-    argument_types,
-    checked,
-    checked_rows,
-    column_type,
-    converted,
-)
-from runnel.statements.call import OWNER, Call, Caller, OnStart
-from runnel.statements.outcome import Outcome
-from runnel.statements.run import run, run_many
 from runnel.storage.memory_budget import Memory
 
 if TYPE_CHECKING:
     from runnel.access import Access
     from runnel.duckdb.kernel import DuckDBKernel
     from runnel.foreign.fragment import FragmentEngine
+    from runnel.named_jobs.record.record import JobRecord
     from runnel.named_jobs.registry import NamedJobs
+    from runnel.named_jobs.run import PreparedJob
     from runnel.planner.plans import WritePlan
     from runnel.session.directory import Directory
-    from runnel.statements.numbered_writes import NumberedWrites
-
-SEARCH_PATH = ("public",)
-
-_LONGEST_TIMEOUT = 1_000_000_000
-"""In seconds (31 years): practically no limit, and within the range of nanoseconds."""
-
+    from runnel.session.writers import WriterNumbers
 
 LEAST_FOR_DUCKDB = 32 << 20
 """Minimum memory of DuckDB in bytes, whatever the limit: with a megabyte it does not open, with ten
@@ -68,8 +53,14 @@ LEFT_BEHIND = 5.0
 """Seconds that connectors have to close if a job that does not end may still use them."""
 
 
+class PrepareJob(Protocol):
+    """Plans a named job of a database as the catalog is now."""
+
+    def __call__(self, database: Database, record: JobRecord, /) -> PreparedJob: ...
+
+
 class Database:
-    """Catalog, connectors, plan cache and jobs of one connection. Thread-safe."""
+    """Catalog, connectors, plan cache and jobs, which sessions share. Thread-safe."""
 
     def __init__(
         self,
@@ -78,8 +69,10 @@ class Database:
         spark: Any = None,
         access: Access | None = None,
         bounds: Access | None = None,
+        *,
+        prepare_job: PrepareJob,
     ) -> None:
-        """Opens the connection.
+        """Opens the database.
 
         path: directory; None: in memory.
         given: settings by name.
@@ -87,9 +80,11 @@ class Database:
         access: bounds of the connection's own statements; None: none.
         bounds: bounds of a server's users, and of objects that were defined within bounds; None:
             `access`, or bounds that permit nothing.
+        prepare_job: plans a named job.
         """
-        self.owner = OWNER if access is None else Caller(True, access)
+        self.access = access
         self._bounds = bounds or access
+        self._prepare_job = prepare_job
         self.settings = Settings(given)
         self.catalog = Catalog()
         self.plans = PlanCache(self.settings.integer("plan_cache_size"))
@@ -110,9 +105,8 @@ class Database:
         self._closing = Lock()
         self.origin = here()
         watch(self)
-        self._environment = self._make_environment()
         self._named_jobs: NamedJobs | None = None
-        self._numbered_writes: NumberedWrites | None = None
+        self._writer_numbers: WriterNumbers | None = None
         if spark is not None:
             # Before the jobs of a directory are started, which may need it.
             self._use_spark(spark)
@@ -131,80 +125,18 @@ class Database:
             self._bounds = Access()
         return self._bounds
 
-    def run(
-        self,
-        sql: str,
-        args: Sequence[Any],
-        timeout: float | None,
-        on_start: OnStart,
-        caller: Caller | None = None,
-    ) -> Outcome:
-        """Runs one statement; returns its rows, or the number of rows it wrote. `on_start` receives
-        its job. `caller` is None for the connection's owner."""
-        caller = caller or self.owner
-        timeout, deadline = (None, None) if timeout is None else _deadline(timeout)
-        values = checked(args)
-        types = argument_types(values)
-        is_confined = (caller or self.owner).is_confined
-        key, snapshot = PlanKey(sql, SEARCH_PATH, types, is_confined), self.catalog.snapshot
-        plan = self.plans.get(key, snapshot)
-        if type(plan) is KeyGetPlan:  # the plan is cached, and the statement never waits
-            arguments = converted(values, types, plan.parameters, self.settings.time_zone)
-            return run(self, plan, Call(sql, arguments, deadline, on_start, timeout, caller))
-        with RunningStatement(deadline, on_start, self.statements, timeout):
-            if plan is None:
-                plan = self._planned(key, snapshot, _check())
-            arguments = converted(values, types, plan.parameters, self.settings.time_zone)
-            return run(self, plan, Call(sql, arguments, deadline, on_start, timeout, caller))
-
-    def run_many(
-        self,
-        sql: str,
-        seq_of_args: Iterable[Sequence[Any]],
-        timeout: float | None,
-        on_start: OnStart,
-        caller: Caller | None = None,
-    ) -> int:
-        """Runs one statement for many argument lists; returns the total number of rows written.
-        `on_start` receives each job that is started. `caller`: as in `run`."""
-        caller = caller or self.owner
-        timeout, deadline = (None, None) if timeout is None else _deadline(timeout)
-        rows = checked_rows(seq_of_args)
-        if not rows:
-            return 0
-        types = tuple(
-            column_type(values, number) for number, values in enumerate(zip(*rows, strict=True), 1)
-        )
-        with RunningStatement(deadline, on_start, self.statements, timeout):
-            plan = self.prepare(sql, types, _check(), caller)
-            return run_many(
-                self, plan, Call(sql, (), deadline, on_start, timeout, caller), types, rows
-            )
-
-    def prepare(
-        self,
-        sql: str,
-        types: tuple[SqlType, ...],
-        check: Callable[[], None] | None = None,
-        caller: Caller | None = None,
+    def new_plan(
+        self, key: PlanKey, snapshot: Snapshot, check: Callable[[], None] | None = None
     ) -> Plan:
-        """The plan of a statement for arguments of these types: the cached one, if the objects it
-        names are unchanged. `check` raises when planning should stop because of a timeout."""
-        is_confined = (caller or self.owner).is_confined
-        key, snapshot = PlanKey(sql, SEARCH_PATH, types, is_confined), self.catalog.snapshot
-        return self.plans.get(key, snapshot) or self._planned(key, snapshot, check)
+        """A new plan of a statement, which is added to the cache.
 
-    def _planned(self, key: PlanKey, snapshot: Snapshot, check: Callable[[], None] | None) -> Plan:
-        """A new plan, which is added to the cache."""
-        environment = known = self._environment
-        if check is not None or key.is_confined:
-            environment = replace(known, check=check or known.check, is_confined=key.is_confined)
+        `check` raises when planning should stop.
+        """
+        environment = replace(self._environment(key.settings), is_confined=key.is_confined)
+        if check is not None:
+            environment = replace(environment, check=check)
         plan = make_plan(key.sql, snapshot, key.types, environment)
         self.plans.put(key, plan, snapshot)
-        if (
-            known is not self._environment
-        ):  # a setting was changed meanwhile, perhaps after the plans were cleared
-            self.plans.clear()
         return plan
 
     def plan_job(
@@ -216,13 +148,13 @@ class Database:
         from runnel.planner.planner import plan_job
 
         environment = replace(
-            self.planning_environment(zone), check=_check(), is_confined=is_confined
+            self.planning_environment(zone), check=statement_check(), is_confined=is_confined
         )
         return plan_job(query, self.catalog.snapshot, types, environment)
 
     def planning_environment(self, zone: str) -> Environment:
-        """The planner's view of the connection, for a statement with that time zone."""
-        return replace(self._environment, zone=zone)
+        """The planner's view of the database, for a statement with that time zone."""
+        return self._environment(self.settings.of_plans._replace(zone=zone))
 
     @property
     def named_jobs(self) -> NamedJobs:
@@ -230,29 +162,27 @@ class Database:
         if self._named_jobs is None:
             # Loaded on first use: most connections have none.
             from runnel.named_jobs.registry import NamedJobs
-            from runnel.statements.jobs.jobs import prepare_job
 
             with self.definitions:
                 if self._named_jobs is None:
                     directory = None if self.directory is None else self.directory.path
-                    prepare = partial(prepare_job, self)
+                    prepare = partial(self._prepare_job, self)
                     self._named_jobs = NamedJobs(
                         self.jobs, prepare, directory, self.check_directory
                     )
         return self._named_jobs
 
     @property
-    def numbered_writes(self) -> NumberedWrites:
-        """The writes that clients number."""
+    def writer_numbers(self) -> WriterNumbers:
+        """The numbers of the batches that external writers have committed."""
         with self.definitions:
-            if self._numbered_writes is None:
+            if self._writer_numbers is None:
                 # Loaded on first use: few clients write with numbers.
-                from runnel.statements.numbered_writes import NumberedWrites
+                from runnel.session.writers import WriterNumbers
 
-                self._numbered_writes = NumberedWrites(
-                    None if self.directory is None else self.directory.path
-                )
-            return self._numbered_writes
+                directory = None if self.directory is None else self.directory.path
+                self._writer_numbers = WriterNumbers(directory)
+            return self._writer_numbers
 
     @property
     def has_named_jobs(self) -> bool:
@@ -352,9 +282,6 @@ class Database:
             self._set_memory()
         if name == "plan_cache_size":
             self.plans.resize(self.settings.integer(name))
-        if name in ("time_zone", "pushdown", "fragment_rows", "memory_limit"):
-            self._environment = self._make_environment()
-            self.plans.clear()
 
     def check_open(self) -> None:
         """InterfaceError if the connection is closed."""
@@ -411,13 +338,12 @@ class Database:
             if self.directory is not None:
                 self.directory.close()
 
-    def _make_environment(self) -> Environment:
+    def _environment(self, settings: PlanSettings) -> Environment:
         pushdown = None
-        if self.settings.get("pushdown"):
-            pushdown = Pushdown(self._duckdb_engine, self.settings.integer("fragment_rows"))
-        return Environment(
-            file_table=self._function_table, zone=self.settings.time_zone, pushdown=pushdown
-        )
+        if settings.pushdown:
+            rows = settings.fragment_rows
+            pushdown = Pushdown(lambda: self._duckdb_engine(rows), rows)
+        return Environment(file_table=self._function_table, zone=settings.zone, pushdown=pushdown)
 
     def _function_table(
         self, name: str, positional: list[Any], named: dict[str, Any], is_confined: bool
@@ -425,18 +351,18 @@ class Database:
         """The table that a table function opens, within bounds if the caller has bounds."""
         # Loaded on first use: most connections never name a file, or the state of a job.
         if name in ("job_state", "snapshot_state"):
-            from runnel.statements.jobs.state_tables import state_table
+            from runnel.session.state_tables import state_table
 
-            return state_table(self, name, positional, named, is_confined=is_confined)
+            return state_table(self.named_jobs, name, positional, named, is_confined=is_confined)
         from runnel.connectors.files.connector import file_table
 
         return file_table(name, positional, named, self.bounds if is_confined else None)
 
-    def _duckdb_engine(self) -> FragmentEngine:
+    def _duckdb_engine(self, rows: int) -> FragmentEngine:
         # Loaded on first use: most statements have no fragment.
         from runnel.connectors.duckdb.fragments import DuckDBEngine
 
-        return DuckDBEngine(self.kernel(), self.settings.integer("fragment_rows"))
+        return DuckDBEngine(self.kernel(), rows)
 
     def _open_saved(self, directory: Directory) -> None:
         """Loads the saved catalog. A mapping whose table cannot be opened now (a missing file)
@@ -496,7 +422,7 @@ def _directory(path: object) -> Directory:
     return Directory(Path(path))
 
 
-def _check() -> Callable[[], None]:
+def statement_check() -> Callable[[], None]:
     """A function that raises when this thread's statement has timed out or was cancelled."""
     patience = current()
 
@@ -508,11 +434,3 @@ def _check() -> Callable[[], None]:
             raise timed_out(round(patience.timeout * 1e9))
 
     return check
-
-
-def _deadline(timeout: float) -> tuple[float, int]:
-    """The timeout of a statement in seconds, and its deadline by `monotonic_ns`."""
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
-        raise InterfaceError(f"timeout must be a number of seconds above 0, not {timeout!r}")
-    timeout = min(timeout, _LONGEST_TIMEOUT)
-    return timeout, monotonic_ns() + round(timeout * 1e9)

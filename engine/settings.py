@@ -16,6 +16,7 @@ from typing import Any
 
 from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, ProgrammingError, suggest
+from runnel.planner.environment import PlanSettings
 from runnel.storage.memory_budget import default_limit
 
 Value = str | int | bool | float
@@ -252,6 +253,8 @@ class Settings:
         for name, value in (values or {}).items():
             setting = find(name)
             self._values[setting.name] = _read(setting, value)
+        self.of_plans = self._of_plans()
+        """The settings that change plans."""
 
     def set(self, name: str, value: Value | None) -> str:
         """Changes a setting, None to its default; returns its declared name. ProgrammingError for
@@ -265,6 +268,7 @@ class Settings:
         new = setting.default if value is None else _read(setting, value)
         with self._lock:
             self._values = {**self._values, setting.name: new}
+            self.of_plans = self._of_plans()
         return setting.name
 
     def get(self, name: str) -> Value:
@@ -277,6 +281,14 @@ class Settings:
         value = self._values[name]
         assert isinstance(value, int)
         return value
+
+    def _of_plans(self) -> PlanSettings:
+        return PlanSettings(
+            self.time_zone,
+            bool(self._values["pushdown"]),
+            self.integer("fragment_rows"),
+            self.integer("memory_limit"),
+        )
 
     @property
     def latency_target(self) -> int:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from runnel.base.frozen import frozen
 from runnel.catalog import Snapshot, dependency_version
 from runnel.errors import InterfaceError
+from runnel.planner.environment import PlanSettings
 from runnel.planner.plans import Plan
 from runnel.sqltypes import SqlType
 
@@ -31,6 +32,7 @@ class PlanKey(NamedTuple):
     search_path: tuple[str, ...]
     types: tuple[SqlType, ...]
     is_confined: bool = False
+    settings: PlanSettings = PlanSettings()
 
 
 @frozen

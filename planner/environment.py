@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runnel.base.frozen import frozen
 from runnel.catalog import Table
@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from runnel.foreign.fragment import FragmentEngine
 
 FileTable = Callable[[str, list[Any], dict[str, Any], bool], Table]
+
+
+class PlanSettings(NamedTuple):
+    """The settings that change plans; see `Settings`."""
+
+    zone: str = "UTC"
+    pushdown: bool = True
+    fragment_rows: int = 0
+    memory_limit: int = 0
 
 
 @frozen

@@ -29,7 +29,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 
 from runnel.access import access_of, check_apart, modules_in
-from runnel.connection import Connection
+from runnel.connection import Connection, prepare_job
 from runnel.database import Database
 from runnel.errors import Error, InterfaceError, OperationalError
 from runnel.processors.sinks.result_queue import INTERRUPTIBLE
@@ -118,7 +118,9 @@ def _opened(given: argparse.Namespace) -> Connection:
     if given.modules is not None:
         check_apart(bounds, given.modules, "the folder of modules")
         bounds = replace(bounds, modules=modules_in(given.modules))
-    return Connection(Database(given.directory, settings, spark, bounds=bounds))
+    return Connection(
+        Database(given.directory, settings, spark, bounds=bounds, prepare_job=prepare_job)
+    )
 
 
 def _next(signals: SimpleQueue[int]) -> int:

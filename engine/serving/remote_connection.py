@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from runnel.connection import Connection
+from runnel.connection import Connection, close_when_forgotten
 from runnel.cursor import Cursor, fail
 from runnel.errors import InterfaceError, NotSupportedError
 from runnel.serving.remote import RemoteDatabase, location_of
@@ -60,8 +60,9 @@ class RemoteConnection(Connection):
     __module__ = "runnel"
 
     def __init__(self, database: RemoteDatabase) -> None:
-        super().__init__(database)  # type: ignore[arg-type]
+        self._database = database  # type: ignore[assignment]
         self._remote = database
+        close_when_forgotten(self, database)
 
     def cursor(self) -> Cursor:
         self._remote.check_open()

@@ -48,7 +48,8 @@ from runnel.serving.sockets import connected_clients, cut_connection
 from runnel.serving.statements import OpenStatement, OpenStatements
 from runnel.serving.table_upload import TableUpload
 from runnel.serving.tokens import KnownCall, TokenCheck
-from runnel.statements.call import Caller
+from runnel.session.session import Caller, Session
+from runnel.statements.run import SessionExecutor
 
 logger = logging.getLogger("runnel.serving")
 
@@ -120,7 +121,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         self._connection = connection
         self._database = connection._database
         self._tokens = TokenCheck(
-            self._database.owner, Caller(False, self._database.bounds), token, user_token
+            connection._session.caller, Caller(False, self._database.bounds), token, user_token
         )
         self._limits = limits or Limits()
         self._statements = OpenStatements(lambda: connected_clients(self.port))
@@ -308,7 +309,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
     ) -> bytes:
         sql, timeout = text_in(head, "sql"), timeout_in(head)
         rows = arguments_of(head, body, self._check_message)
-        outcome = self._database.run(sql, rows[0] if rows else (), timeout, statement.watch, caller)
+        outcome = self._executor(caller).run(sql, rows[0] if rows else (), timeout, statement.watch)
         if isinstance(outcome, int):
             return packed({"rowcount": outcome})
         told = {
@@ -331,7 +332,11 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
     ) -> int:
         sql, timeout = text_in(head, "sql"), timeout_in(head)
         rows = arguments_of(head, body, self._check_message)
-        return self._database.run_many(sql, rows, timeout, statement.watch, caller)
+        return self._executor(caller).run_many(sql, rows, timeout, statement.watch)
+
+    def _executor(self, caller: Caller) -> SessionExecutor:
+        """Runs the statements of a client."""
+        return SessionExecutor(Session(self._database, caller))
 
     def _register(self, name: str, table: pa.Table, caller: Caller) -> None:
         # Loaded on first use: few clients register anything.
@@ -353,7 +358,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         self, statement: OpenStatement, head: dict[str, Any], body: bytes, caller: Caller
     ) -> int:
         # Loaded on first use: few clients number what they write.
-        from runnel.statements.numbered_writes import NumberedWrite
+        from runnel.statements.numbered_writes import NumberedWrite, write_once
 
         write = NumberedWrite(
             writer=text_in(head, "writer"),
@@ -365,7 +370,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         )
         if write.statement not in ("INSERT", "SINK"):
             raise WrongMessage('the "kind" of a write is INSERT or SINK')
-        return self._database.numbered_writes.write(self._database, write, statement.watch, caller)
+        return write_once(self._executor(caller), write, statement.watch)
 
 
 def _as_flight(rows: RowStream) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,7 @@ import pyarrow.flight as flight
 
 from runnel.errors import ProgrammingError
 from runnel.serving.messages import HEADER
-from runnel.statements.call import Caller
+from runnel.session.session import Caller
 
 if TYPE_CHECKING:
     from runnel.serving.row_stream import RowStream

@@ -1,10 +1,12 @@
-"""The state of a connection: its directory, user functions, and opened tables.
+"""A session and the state of its connection: directory, user functions, and opened tables.
 
-Imports the engine's basics, `catalog`, `connector`, `columns`, `expressions`, `storage`,
-`connectors/registry.py`, `types` of `planner/parse`, and one file of `engine/statements`;
-`engine/database.py` for type checkers only.
+Imports the engine's basics, `catalog`, `connector`, `columns`, `expressions`, `snapshots`,
+`storage`, `connectors/registry.py` and `connectors/arrow`, `types` of `planner/parse`, and
+`planner/cache.py`; `engine/database.py` and `named_jobs` for type checkers only.
 
-Begin with `directory.Directory`: the lock and the saved catalog of a durable connection.
+Begin with `session.Session`: one client with its rights and settings, which statement handlers
+get. `directory.Directory` is the lock and the saved catalog of a durable connection;
 `table_options` opens a mapping's table with its watermark; `unavailable` stands in for a saved
-mapping that can't be opened; `functions` registers Python functions.
+mapping that can't be opened; `functions` registers Python functions; `state_tables` reads
+JOB_STATE; `writers` has the numbers of outside writers' batches.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runnel.catalog import EventTime, Table, WatermarkClause
+from runnel.catalog import DataConnection, EventTime, Table, WatermarkClause
 from runnel.connector import Connector, MappingDefinition, ReadableTable
 from runnel.errors import ErrorCode, ProgrammingError, suggest
 from runnel.sqltypes import INTERVAL, Kind
@@ -125,3 +125,24 @@ def _event_time(clause: WatermarkClause, table: Table, timeout: int | None) -> E
             position=clause.position,
         )
     return EventTime(found[0], clause.lag, timeout)
+
+
+def merged(connection: DataConnection, definition: MappingDefinition) -> MappingDefinition:
+    """A mapping's definition with the options of its data connection."""
+    taken = {name.lower(): name for name in connection.options}
+    for name in definition.options:
+        if name.lower() in taken:
+            raise ProgrammingError(
+                f'option "{name}" is given by data connection "{connection.name}"',
+                hint="leave it out of the mapping",
+            )
+    return MappingDefinition(
+        definition.name,
+        definition.columns,
+        {**connection.options, **definition.options},
+        definition.external_name,
+        definition.object_type,
+        definition.watermark,
+        definition.access,
+        frozenset(taken),
+    )

@@ -12,7 +12,7 @@ from runnel.connector import MappingDefinition, ReadableTable, ScanRequest, Sour
 from runnel.connectors.registry import Registry
 from runnel.errors import Error, ErrorCode, OperationalError
 from runnel.session.directory import SavedMapping
-from runnel.session.table_options import open_table
+from runnel.session.table_options import merged, open_table
 
 if TYPE_CHECKING:
     from runnel.access import Access
@@ -51,9 +51,6 @@ def open_or_explain(
     definition = saved.definition if access is None else replace(saved.definition, access=access)
     try:
         if saved.data_connection is not None:
-            # Loaded on first use: few mappings have one.
-            from runnel.statements.data_connections import merged
-
             definition = merged(snapshot.get_connection(saved.data_connection), definition)
         return open_table(registry.get(saved.connector), definition)
     except Error as error:

@@ -10,8 +10,8 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from runnel.base.frozen import frozen
-from runnel.connection import connect
 from runnel.errors import Error, ProgrammingError, suggest
+from runnel.serving.remote_connection import connect_remote
 
 NAME = "runnel"
 OPTIONS = (
@@ -38,7 +38,7 @@ class Server:
     def connect(self) -> Any:
         """A connection of its own, for the process that asks."""
         more = {} if self.root_certificate is None else {"root_certificate": self.root_certificate}
-        return connect(self.url, token=self.token, **more)
+        return connect_remote(self.url, {"token": self.token, **more})
 
 
 @frozen

@@ -2,9 +2,10 @@
 
 Imports `planner/plans.py`, `planner/explain`, `connectors/registry.py`; of the engine
 `runtime`, `results`, `session`, `settings`, `storage`, `relation`, `expressions` and the
-contracts; and its folders `jobs` and `verify`. `database` is imported for type checkers only:
-it is an argument.
+contracts; and its folders `jobs` and `verify`. A handler gets a `Session` of
+`engine/session`.
 
-Begin with `run`, the table from plan class to handler, then `queries` and `writes`. `call` is
-one run of a statement (text, arguments, time limit), `outcome` its result.
+Begin with `run`: the executor of a session, and the table from plan class to handler; then
+`queries` and `writes`. `call` is
+one run of a statement (text, arguments, time limit).
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from time import monotonic_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from runnel.errors import NotSupportedError
 from runnel.planner.plans import ExplainPlan, KeyGetPlan, Plan, QueryPlan, WritePlan
@@ -14,13 +14,19 @@ from runnel.runtime.metrics import VertexMetrics
 from runnel.statements.call import Call
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from runnel.dag import DAG
-    from runnel.database import Database
+    from runnel.session.session import Session
+    from runnel.statements.call import Outcome
+
+Run: TypeAlias = "Callable[[Session, Plan, Call], Outcome]"
+"""Carries out a plan."""
 
 _HEADINGS = ("vertex", "processors", "rows in", "rows out", "batches out", "bytes out", "time")
 
 
-def analyze(database: Database, plan: ExplainPlan, call: Call) -> list[str]:
+def analyze(session: Session, plan: ExplainPlan, call: Call, run: Run) -> list[str]:
     """Carries the statement out, giving its rows to nobody, and describes the run in lines of text
     or JSON. A statement that writes has written."""
     inner = plan.plan
@@ -30,9 +36,9 @@ def analyze(database: Database, plan: ExplainPlan, call: Call) -> list[str]:
         raise NotSupportedError("EXPLAIN ANALYZE needs a query that ends", hint="add a LIMIT")
     started = monotonic_ns()
     if isinstance(inner, QueryPlan | WritePlan):
-        rows, vertices = _run(database, inner, call)
+        rows, vertices = _run(session, inner, call)
     else:
-        rows, vertices = _without_job(database, inner, call), []
+        rows, vertices = _without_job(session, inner, call, run), []
     elapsed = monotonic_ns() - started
     verb = "" if isinstance(inner, QueryPlan | KeyGetPlan) else " written"
     total = f"{rows:,} row{'' if rows == 1 else 's'}{verb} in {_time(elapsed)}"
@@ -44,19 +50,19 @@ def analyze(database: Database, plan: ExplainPlan, call: Call) -> list[str]:
 
 
 def _run(
-    database: Database, plan: QueryPlan | WritePlan, call: Call
+    session: Session, plan: QueryPlan | WritePlan, call: Call
 ) -> tuple[int, list[VertexMetrics]]:
     from runnel.statements.queries import with_room
 
     def run(dag: DAG) -> tuple[int, list[VertexMetrics]]:
         is_unbounded = isinstance(plan, QueryPlan) and plan.is_unbounded
-        job = call.start(database, plan, dag, is_unbounded=is_unbounded, is_measured=True)
+        job = call.start(session, plan, dag, is_unbounded=is_unbounded, is_measured=True)
         return _drained(job, counted=isinstance(plan, WritePlan))
 
     if isinstance(plan, QueryPlan):
-        return with_room(database, plan, run)
+        return with_room(session, plan, run)
     with plan.table.exclusive():
-        return with_room(database, plan, run)
+        return with_room(session, plan, run)
 
 
 def _drained(job: Job, *, counted: bool) -> tuple[int, list[VertexMetrics]]:
@@ -72,10 +78,8 @@ def _drained(job: Job, *, counted: bool) -> tuple[int, list[VertexMetrics]]:
     return rows, list(job.metrics().values())
 
 
-def _without_job(database: Database, plan: Plan, call: Call) -> int:
-    from runnel.statements.run import run
-
-    outcome = run(database, plan, call)
+def _without_job(session: Session, plan: Plan, call: Call, run: Run) -> int:
+    outcome = run(session, plan, call)
     if isinstance(outcome, Result):
         return len(outcome.rest())
     return outcome

@@ -19,7 +19,7 @@ from runnel.statements.arguments import Rows
 from runnel.statements.writes import write_batch
 
 if TYPE_CHECKING:
-    from runnel.database import Database
+    from runnel.session.session import Session
 
 Template = tuple[Expression, ...]
 """One row of VALUES: expressions over parameters."""
@@ -35,7 +35,7 @@ def templates(plan: Plan) -> tuple[Template, ...]:
 
 
 def run_batch(
-    database: Database,
+    session: Session,
     plan: KeyPutPlan | WritePlan,
     types: tuple[SqlType, ...],
     rows: Rows,

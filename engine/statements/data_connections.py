@@ -10,21 +10,21 @@ from runnel.connector import ColumnDefinition, Connector, DataConnector, Mapping
 from runnel.connectors.registry import Registry
 from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
 from runnel.planner.plans import CreateDataConnectionPlan, DropPlan
-from runnel.session.table_options import open_table
+from runnel.session.table_options import merged, open_table
 from runnel.statements.call import Call
 
 if TYPE_CHECKING:
-    from runnel.database import Database
+    from runnel.session.session import Session
 
 NO_COUNT = -1
 
 
-def create_data_connection(database: Database, plan: CreateDataConnectionPlan, call: Call) -> int:
+def create_data_connection(session: Session, plan: CreateDataConnectionPlan, call: Call) -> int:
     """Names options, once the connector has found them sound. Mappings over a connection that is
     replaced are opened anew, all or none."""
-    with database.definitions:
-        call.caller.require_no_bounds("data connections")
-        known = database.catalog.snapshot.connections.get(plan.name.lower())
+    with session.database.definitions:
+        session.caller.require_no_bounds("data connections")
+        known = session.database.catalog.snapshot.connections.get(plan.name.lower())
         if known is not None and not plan.or_replace:
             if plan.if_not_exists:
                 return NO_COUNT
@@ -32,18 +32,18 @@ def create_data_connection(database: Database, plan: CreateDataConnectionPlan, c
                 f'data connection "{known.name}" exists already',
                 hint="use CREATE OR REPLACE DATA CONNECTION, IF NOT EXISTS, or another name",
             )
-        connector = data_connector(database.connectors, plan.connector)
+        connector = data_connector(session.database.connectors, plan.connector)
         _check_names(connector, plan)
         connector.check_connection(plan.options)
         connection = DataConnection(plan.name, connector.name, plan.options, plan.is_shared)
-        database.change(put_connection=connection, put=_opened_anew(database, connection))
+        session.database.change(put_connection=connection, put=_opened_anew(session, connection))
     return NO_COUNT
 
 
-def _opened_anew(database: Database, connection: DataConnection) -> tuple[Mapping, ...]:
+def _opened_anew(session: Session, connection: DataConnection) -> tuple[Mapping, ...]:
     """The mappings over the connection that it replaces, with its options."""
     anew = []
-    for mapping in database.catalog.snapshot.mappings_of(connection.name):
+    for mapping in session.database.catalog.snapshot.mappings_of(connection.name):
         columns = mapping.table.columns
         definition = MappingDefinition(
             mapping.name,
@@ -54,9 +54,9 @@ def _opened_anew(database: Database, connection: DataConnection) -> tuple[Mappin
             mapping.external_name,
             mapping.object_type,
             mapping.watermark,
-            database.bounds if mapping.is_confined else None,
+            session.database.bounds if mapping.is_confined else None,
         )
-        connector = database.connectors.get(connection.connector)
+        connector = session.database.connectors.get(connection.connector)
         table = open_table(connector, merged(connection, definition))
         anew.append(
             Mapping(
@@ -74,10 +74,10 @@ def _opened_anew(database: Database, connection: DataConnection) -> tuple[Mappin
     return tuple(anew)
 
 
-def drop_data_connection(database: Database, plan: DropPlan, call: Call) -> None:
+def drop_data_connection(session: Session, plan: DropPlan, call: Call) -> None:
     """Takes a data connection out of the catalog, unless a mapping uses it."""
-    call.caller.require_no_bounds("data connections")
-    snapshot = database.catalog.snapshot
+    session.caller.require_no_bounds("data connections")
+    snapshot = session.database.catalog.snapshot
     found = snapshot.connections.get(plan.name.lower())
     if found is None:
         if plan.if_exists:
@@ -97,7 +97,7 @@ def drop_data_connection(database: Database, plan: DropPlan, call: Call) -> None
             ),
             hint="drop these first, or use CREATE OR REPLACE DATA CONNECTION",
         )
-    database.change(drop_connection=found)
+    session.database.change(drop_connection=found)
 
 
 def data_connector(registry: Registry, name: str) -> DataConnector:
@@ -124,27 +124,6 @@ def connector_and_definition(
         return registry.get(connector), definition
     found = snapshot.get_connection(connection)
     return registry.get(found.connector), merged(found, definition)
-
-
-def merged(connection: DataConnection, definition: MappingDefinition) -> MappingDefinition:
-    """A mapping's definition with the options of its data connection."""
-    taken = {name.lower(): name for name in connection.options}
-    for name in definition.options:
-        if name.lower() in taken:
-            raise ProgrammingError(
-                f'option "{name}" is given by data connection "{connection.name}"',
-                hint="leave it out of the mapping",
-            )
-    return MappingDefinition(
-        definition.name,
-        definition.columns,
-        {**connection.options, **definition.options},
-        definition.external_name,
-        definition.object_type,
-        definition.watermark,
-        definition.access,
-        frozenset(taken),
-    )
 
 
 def _check_names(connector: DataConnector, plan: CreateDataConnectionPlan) -> None:

@@ -17,15 +17,15 @@ from runnel.statements.call import Call
 from runnel.statements.data_connections import connector_and_definition, drop_data_connection
 
 if TYPE_CHECKING:
-    from runnel.database import Database
+    from runnel.session.session import Session
 
 NO_COUNT = -1
 
 
-def create_mapping(database: Database, plan: CreateMappingPlan, call: Call) -> int:
+def create_mapping(session: Session, plan: CreateMappingPlan, call: Call) -> int:
     """Opens the table through its connector, and names it."""
-    with database.definitions:
-        if not _is_free(database, plan, "mapping", call):
+    with session.database.definitions:
+        if not _is_free(session, plan, "mapping"):
             return NO_COUNT
         definition = MappingDefinition(
             plan.name,
@@ -34,11 +34,11 @@ def create_mapping(database: Database, plan: CreateMappingPlan, call: Call) -> i
             plan.external_name,
             plan.object_type,
             plan.watermark,
-            call.caller.access,
+            session.caller.access,
         )
         connector, whole = connector_and_definition(
-            database.connectors,
-            database.catalog.snapshot,
+            session.database.connectors,
+            session.database.catalog.snapshot,
             plan.connector,
             plan.data_connection,
             definition,
@@ -52,16 +52,16 @@ def create_mapping(database: Database, plan: CreateMappingPlan, call: Call) -> i
             object_type=plan.object_type,
             data_connection=plan.data_connection,
             watermark=plan.watermark,
-            is_confined=call.caller.is_confined,
+            is_confined=session.caller.is_confined,
         )
-        database.change(put=mapping, drop_indexes=_unfit_indexes(database, mapping))
+        session.database.change(put=mapping, drop_indexes=_unfit_indexes(session, mapping))
     return NO_COUNT
 
 
-def _unfit_indexes(database: Database, mapping: Mapping) -> tuple[Index, ...]:
+def _unfit_indexes(session: Session, mapping: Mapping) -> tuple[Index, ...]:
     """The indexes of the mapping that it replaces which it can't have."""
     unfit = []
-    for index in database.catalog.snapshot.indexes_on(mapping.name):
+    for index in session.database.catalog.snapshot.indexes_on(mapping.name):
         try:
             if isinstance(mapping.table, IndexedTable):
                 mapping.table.validate_index(index)
@@ -72,22 +72,26 @@ def _unfit_indexes(database: Database, mapping: Mapping) -> tuple[Index, ...]:
     return tuple(unfit)
 
 
-def create_view(database: Database, plan: CreateViewPlan, call: Call) -> int:
+def create_view(session: Session, plan: CreateViewPlan, call: Call) -> int:
     """Names a query that the planner has found sound, and free of the view itself."""
-    with database.definitions:
-        if not _is_free(database, plan, "view", call):
+    with session.database.definitions:
+        if not _is_free(session, plan, "view"):
             return NO_COUNT
         view = View(
-            plan.name, plan.sql, plan.columns, plan.temporary, is_confined=call.caller.is_confined
+            plan.name,
+            plan.sql,
+            plan.columns,
+            plan.temporary,
+            is_confined=session.caller.is_confined,
         )
-        database.change(put=view)
+        session.database.change(put=view)
     return NO_COUNT
 
 
-def create_index(database: Database, plan: CreateIndexPlan, call: Call) -> int:
+def create_index(session: Session, plan: CreateIndexPlan, call: Call) -> int:
     """Declares an index; the map builds it when it is first used."""
-    with database.definitions:
-        snapshot = database.catalog.snapshot
+    with session.database.definitions:
+        snapshot = session.database.catalog.snapshot
         existing = snapshot.indexes.get(plan.name.lower())
         if existing is not None:
             if plan.if_not_exists:
@@ -105,26 +109,26 @@ def create_index(database: Database, plan: CreateIndexPlan, call: Call) -> int:
                 code=ErrorCode.INDEX_INVALID,
                 hint="indexes are for mappings of TYPE IMap",
             )
-        call.caller.require_own(f'mapping "{found.name}"', is_confined=found.is_confined)
+        session.caller.require_own(f'mapping "{found.name}"', is_confined=found.is_confined)
         index = Index(plan.name, found.name, plan.columns, plan.kind)
         found.table.validate_index(index)
-        database.change(put_index=index)
+        session.database.change(put_index=index)
     return NO_COUNT
 
 
-def drop(database: Database, plan: DropPlan, call: Call) -> int:
+def drop(session: Session, plan: DropPlan, call: Call) -> int:
     """Takes a mapping (with its indexes), a view, an index or a data connection out of the
     catalog."""
-    with database.definitions:
-        snapshot = database.catalog.snapshot
+    with session.database.definitions:
+        snapshot = session.database.catalog.snapshot
         if plan.kind == "data connection":
-            drop_data_connection(database, plan, call)
+            drop_data_connection(session, plan, call)
             return NO_COUNT
         if plan.kind == "index":
             index = snapshot.indexes.get(plan.name.lower())
             if index is not None:
-                _check_own(snapshot.find(index.table_name), call)
-                database.change(drop_indexes=(index,))
+                _check_own(session, snapshot.find(index.table_name))
+                session.database.change(drop_indexes=(index,))
             elif not plan.if_exists:
                 raise _missing(plan, [item.name for item in snapshot.indexes.values()])
             return NO_COUNT
@@ -134,26 +138,24 @@ def drop(database: Database, plan: DropPlan, call: Call) -> int:
                 f'"{found.name}" is a {_kind(found)}, not a {plan.kind}', hint=_how_to_drop(found)
             )
         if found is not None:
-            _check_own(found, call)
-            database.change(drop=found)
+            _check_own(session, found)
+            session.database.change(drop=found)
         elif not plan.if_exists:
             raise _missing(plan, [item.name for item in snapshot if _kind(item) == plan.kind])
     return NO_COUNT
 
 
-def _check_own(found: CatalogObject | None, call: Call) -> None:
+def _check_own(session: Session, found: CatalogObject | None) -> None:
     if found is not None:
-        call.caller.require_own(f'{_kind(found)} "{found.name}"', is_confined=found.is_confined)
+        session.caller.require_own(f'{_kind(found)} "{found.name}"', is_confined=found.is_confined)
 
 
-def _is_free(
-    database: Database, plan: CreateMappingPlan | CreateViewPlan, kind: str, call: Call
-) -> bool:
+def _is_free(session: Session, plan: CreateMappingPlan | CreateViewPlan, kind: str) -> bool:
     """Whether the statement is to go on. A ProgrammingError where the name is taken by something it
     doesn't replace."""
-    found = database.catalog.snapshot.find(plan.name)
+    found = session.database.catalog.snapshot.find(plan.name)
     if found is None or (plan.or_replace and _kind(found) == kind):
-        _check_own(found, call)
+        _check_own(session, found)
         return True
     if plan.if_not_exists:
         return False

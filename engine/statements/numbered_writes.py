@@ -11,29 +11,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
-from runnel.connector import REFUSALS, Sink, SinkRequest, Token, WriteMode
-from runnel.deadline import PatientLock, RunningStatement
-from runnel.errors import ErrorCode, OperationalError, ProgrammingError
+from runnel.connector import REFUSALS, Sink, SinkRequest, WriteMode
+from runnel.deadline import RunningStatement
+from runnel.errors import ProgrammingError
 from runnel.planner.explain.ddl import quoted, type_text
 from runnel.planner.plans import WritePlan
 from runnel.results.rows import Result
-from runnel.statements.call import Caller
-from runnel.storage.durable_files import OWN_FOLDER, replace_file, sync_folder
-from runnel.storage.sealed_json import sealed, unsealed
 
 if TYPE_CHECKING:
-    from runnel.database import Database
-
-FOLDER = "writers"
-FORMAT = 2
-"""The version of the files. The first was a list of number and token, without a checksum."""
-Kept = tuple[int, Token | None]
-"""The number of a writer's last batch, and what commits it, unless that is settled."""
+    from runnel.session.writers import Kept, WriterNumbers
+    from runnel.statements.run import SessionExecutor
 
 
 @frozen(kw_only=True)
@@ -58,121 +48,67 @@ class NumberedWrite:
         return " UNION ALL ".join(f"SELECT {columns} FROM {quoted(name)}" for name in self.rows)
 
 
-class NumberedWrites:
-    """Those of one connection. With a directory, what was written is known to the next process too.
-    Safe for threads."""
-
-    def __init__(self, directory: Path | None) -> None:
-        self._folder = None if directory is None else directory / FOLDER
-        self._kept: dict[str, Kept] = {}
-        self._locks: dict[str, PatientLock] = {}
-        self._lock = Lock()
-
-    def write(
-        self,
-        database: Database,
-        write: NumberedWrite,
-        on_start: Callable[[Any], object],
-        caller: Caller,
-    ) -> int:
-        """How many rows were written; 0 where the number was written before."""
-        if write.statement not in ("INSERT", "SINK"):
-            raise ProgrammingError("a numbered write is an INSERT or SINK of rows")
-        plan = database.prepare(write.sql, (), caller=caller)
-        if not isinstance(plan, WritePlan) or plan.mode not in (WriteMode.INSERT, WriteMode.SINK):
-            raise ProgrammingError("a numbered write is an INSERT or SINK of rows")
-        # A user's writer has numbers of its own: with those of the owner's it could have batches
-        # passed over.
-        writer = write.writer if caller.is_owner else f"user\0{write.writer}"
-        owner = hashlib.sha256(f"{writer} {plan.table.name}".encode()).hexdigest()
-        with self._lock:
-            lock = self._locks.setdefault(owner, PatientLock("the numbers of its writer"))
-        with RunningStatement(None, on_start, database.statements), lock:
-            sink, before = self._recovered(owner, plan)
-            try:
-                if before is not None and write.number <= before[0]:
-                    return 0
-                count = _put(plan, write, sink, partial(_run, database, on_start, caller))
-                self._commit(owner, write.number, sink, before)
-                return count
-            finally:
-                sink.close()
-
-    def _recovered(self, owner: str, plan: WritePlan) -> tuple[Sink, Kept | None]:
-        """A sink that has committed what is kept of the writer's last batch, and what is kept."""
-        before = self._load(owner)
-        token = None if before is None else before[1]
-        sink = plan.table.sink(SinkRequest(plan.mode, plan.columns, f"writer/{owner}"))
+def write_once(
+    executor: SessionExecutor, write: NumberedWrite, on_start: Callable[[Any], object]
+) -> int:
+    """The number of rows written; 0 if the batch of that number was written before."""
+    if write.statement not in ("INSERT", "SINK"):
+        raise ProgrammingError("a numbered write is an INSERT or SINK of rows")
+    session = executor.session
+    plan = session.prepare(write.sql, ())
+    if not isinstance(plan, WritePlan) or plan.mode not in (WriteMode.INSERT, WriteMode.SINK):
+        raise ProgrammingError("a numbered write is an INSERT or SINK of rows")
+    # A user's writer has numbers of its own: with those of the owner's it could have batches
+    # passed over.
+    writer = write.writer if session.caller.is_owner else f"user\0{write.writer}"
+    owner = hashlib.sha256(f"{writer} {plan.table.name}".encode()).hexdigest()
+    database = session.database
+    numbers = database.writer_numbers
+    with RunningStatement(None, on_start, database.statements), numbers.lock_of(owner):
+        sink, before = _recovered(numbers, owner, plan)
         try:
-            sink.recover([] if token is None else [token])
-        except BaseException as error:
+            if before is not None and write.number <= before[0]:
+                return 0
+            count = _put(plan, write, sink, partial(_run, executor, on_start))
+            _commit(numbers, owner, write.number, sink, before)
+            return count
+        finally:
             sink.close()
-            if before is None or token is None or not isinstance(error, REFUSALS):
-                raise
-            # A process ended before its writer was told that the batch is refused: the writer comes
-            # with it again, or another.
-            self._keep(owner, (before[0] - 1, None))
-            return self._recovered(owner, plan)
-        return sink, before
 
-    def _commit(self, owner: str, number: int, sink: Sink, before: Kept | None) -> None:
-        token = sink.stage(number)
-        self._keep(owner, (number, token))
-        try:
-            sink.commit(token)
-        except REFUSALS:
-            self._keep(owner, before)
-            sink.abort(token)
+
+def _recovered(numbers: WriterNumbers, owner: str, plan: WritePlan) -> tuple[Sink, Kept | None]:
+    """A sink that has committed what is kept of the writer's last batch, and what is kept."""
+    before = numbers.load(owner)
+    token = None if before is None else before[1]
+    sink = plan.table.sink(SinkRequest(plan.mode, plan.columns, f"writer/{owner}"))
+    try:
+        sink.recover([] if token is None else [token])
+    except BaseException as error:
+        sink.close()
+        if before is None or token is None or not isinstance(error, REFUSALS):
             raise
-
-    def _load(self, owner: str) -> Kept | None:
-        if self._folder is None or owner in self._kept:
-            return self._kept.get(owner)
-        file = self._folder / f"{owner}.json"
-        try:
-            found = unsealed(file.read_bytes(), FORMAT)
-            number, token = found if isinstance(found, list) else (found["number"], found["token"])
-            return int(number), token
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise OperationalError(
-                "what is kept of the batches that a writer has committed can't be read",
-                code=ErrorCode.INPUT_OUTPUT,
-                detail=f"{file}: {error}",
-                hint="bring the file back; without it the writer's last batch may be there twice",
-            ) from error
-
-    def _keep(self, owner: str, value: Kept | None) -> None:
-        if value is None:
-            self._kept.pop(owner, None)
-        else:
-            self._kept[owner] = value
-        if self._folder is None:
-            return
-        file = self._folder / f"{owner}.json"
-        try:
-            self._folder.mkdir(mode=OWN_FOLDER, exist_ok=True)
-            if value is None:
-                file.unlink(missing_ok=True)
-            else:
-                replace_file(
-                    file, sealed({"format": FORMAT, "number": value[0], "token": value[1]})
-                )
-            sync_folder(self._folder)
-        except OSError as error:
-            raise OperationalError(
-                "the number of a writer's batch can't be kept",
-                code=ErrorCode.INPUT_OUTPUT,
-                detail=f"{file}: {error.strerror or error}",
-                hint="make room on the disk",
-            ) from error
+        # A process ended before its writer was told that the batch is refused: the writer comes
+        # with it again, or another.
+        numbers.keep(owner, (before[0] - 1, None))
+        return _recovered(numbers, owner, plan)
+    return sink, before
 
 
-def _run(
-    database: Database, on_start: Callable[[Any], object], caller: Caller, query: str
-) -> Result:
-    result = database.run(query, (), None, on_start, caller)
+def _commit(
+    numbers: WriterNumbers, owner: str, number: int, sink: Sink, before: Kept | None
+) -> None:
+    token = sink.stage(number)
+    numbers.keep(owner, (number, token))
+    try:
+        sink.commit(token)
+    except REFUSALS:
+        numbers.keep(owner, before)
+        sink.abort(token)
+        raise
+
+
+def _run(executor: SessionExecutor, on_start: Callable[[Any], object], query: str) -> Result:
+    result = executor.run(query, (), None, on_start)
     assert not isinstance(result, int)
     return result
 

@@ -14,9 +14,6 @@ from runnel.expressions.evaluate import compile_expression, evaluate, evaluate_c
 from runnel.expressions.kernels.values import python_values
 from runnel.expressions.nodes import Expression, Literal, Parameter
 from runnel.planner.plans import (
-    AlterJobPlan,
-    CreateJobPlan,
-    ExplainPlan,
     KeyGetPlan,
     Plan,
     QueryPlan,
@@ -24,13 +21,12 @@ from runnel.planner.plans import (
 )
 from runnel.relation.nodes import Field
 from runnel.results.rows import Result, Row, Start, rows_as_batch
-from runnel.sqltypes import VARCHAR
 from runnel.statements.call import Call
 
 if TYPE_CHECKING:
     from runnel.dag import DAG
-    from runnel.database import Database
     from runnel.runtime.light_job import Job
+    from runnel.session.session import Session
 
 logger = logging.getLogger("runnel.job")
 
@@ -46,16 +42,16 @@ ROWS_PER_PROCESSOR = 1000
 through some hundreds."""
 
 
-def run_query(database: Database, plan: QueryPlan, call: Call) -> Result:
+def run_query(session: Session, plan: QueryPlan, call: Call) -> Result:
     """Starts a light job and gives its rows as they come. A failure within the first millisecond is
     raised here."""
     if plan.notice:
         logger.warning("%s", plan.notice)
     job = call.start(
-        database, plan, plan.dag(parallelism(database, plan.tables)), is_unbounded=plan.is_unbounded
+        session, plan, plan.dag(parallelism(session, plan.tables)), is_unbounded=plan.is_unbounded
     )
     own_dag = _other_dag(plan)
-    otherwise = None if own_dag is None else _otherwise(database, plan, call, own_dag)
+    otherwise = None if own_dag is None else _otherwise(session, plan, call, own_dag)
     if not plan.is_unbounded:
         try:
             job.run_here()
@@ -83,7 +79,7 @@ def _nobody(job: Job) -> None:
 
 
 def _otherwise(
-    database: Database, plan: QueryPlan, call: Call, own_dag: Callable[[int], DAG]
+    session: Session, plan: QueryPlan, call: Call, own_dag: Callable[[int], DAG]
 ) -> Start:
     """How the query is begun anew without fragments."""
 
@@ -93,18 +89,18 @@ def _otherwise(
             call.on_start(job)
 
         return replace(call, on_start=both).start(
-            database, plan, own_dag(parallelism(database, plan.tables))
+            session, plan, own_dag(parallelism(session, plan.tables))
         )
 
     return start
 
 
 def with_room(
-    database: Database, plan: QueryPlan | WritePlan, run: Callable[[DAG], _Outcome]
+    session: Session, plan: QueryPlan | WritePlan, run: Callable[[DAG], _Outcome]
 ) -> _Outcome:
     """What `run` makes of the plan's DAG; where a fragment failed as our own operators may not,
     what it makes of the one without fragments. Nothing may be left of the first run then."""
-    processors = parallelism(database, plan.tables)
+    processors = parallelism(session, plan.tables)
     own_dag = _other_dag(plan)
     try:
         return run(plan.dag(processors))
@@ -114,59 +110,31 @@ def with_room(
     return run(own_dag(processors))
 
 
-def run_key_get(database: Database, plan: KeyGetPlan, call: Call) -> Result:
+def run_key_get(session: Session, plan: KeyGetPlan, call: Call) -> Result:
     """Looks one row up."""
-    key = constants(database, plan, plan.key, call)
+    key = constants(session, plan, plan.key, call)
     row = None if None in key else plan.table.get(key)
     if row is None:
         return Result(plan.fields, [])
     if plan.columns is not None:
         return Result(plan.fields, [tuple([row[i] for i in plan.columns])])
-    values = evaluate_over_row(plan.table, row, plan.expressions, call.evaluation(database, plan))
+    values = evaluate_over_row(plan.table, row, plan.expressions, call.evaluation(session, plan))
     return Result(plan.fields, [values])
 
 
-def run_explain(database: Database, plan: ExplainPlan, call: Call) -> Result:
-    """Shows the plan of a statement, which isn't run; with ANALYZE, what it did when it was."""
-    if plan.stage == "analyze":
-        from runnel.statements.analyze import analyze
-
-        return Result(
-            (Field("plan", VARCHAR),), [(line,) for line in analyze(database, plan, call)]
-        )
-    # Loaded on first use: few processes explain anything.
-    from runnel.planner.explain.explain import explain
-
-    inner = plan.plan
-    heading: list[str] = []
-    if isinstance(inner, CreateJobPlan | AlterJobPlan):
-        from runnel.statements.jobs.jobs import explain_job
-
-        inner, heading, is_all = explain_job(database, inner)
-        if is_all and plan.format == "text":
-            return Result((Field("plan", VARCHAR),), [(line,) for line in heading])
-    workers = (
-        parallelism(database, inner.tables) if isinstance(inner, (QueryPlan, WritePlan)) else 1
-    )
-    lines = explain(inner, plan.stage, plan.format, workers)
-    if plan.format == "text":
-        lines = heading + lines
-    return Result((Field("plan", VARCHAR),), [(line,) for line in lines])
-
-
-def parallelism(database: Database, tables: tuple[Table, ...]) -> int:
+def parallelism(session: Session, tables: tuple[Table, ...]) -> int:
     """Into how many processors each vertex is divided: one for small tables, else one for each
     worker; or as many as the user gave, where the tables have rows for them."""
-    given = database.settings.integer("query_parallelism")
+    given = session.settings.integer("query_parallelism")
     if given:
         return given if given <= FREE_PROCESSORS else _usable(given, tables)
     rows = 0
     for table in tables:
         count = table.row_count()
         if count is None:
-            return database.jobs.workers
+            return session.database.jobs.workers
         rows += count
-    return 1 if rows < SMALL_ROWS else database.jobs.workers
+    return 1 if rows < SMALL_ROWS else session.database.jobs.workers
 
 
 def _usable(given: int, tables: tuple[Table, ...]) -> int:
@@ -181,7 +149,7 @@ def _usable(given: int, tables: tuple[Table, ...]) -> int:
 
 
 def constants(
-    database: Database, plan: Plan, expressions: tuple[Expression, ...], call: Call
+    session: Session, plan: Plan, expressions: tuple[Expression, ...], call: Call
 ) -> tuple[Any, ...]:
     """The values of expressions that are free of columns."""
     values = []
@@ -192,7 +160,7 @@ def constants(
         elif type(expression) is Literal:
             values.append(expression.value)
         else:
-            context = context or call.evaluation(database, plan)
+            context = context or call.evaluation(session, plan)
             values.append(evaluate_constant(expression, context))
     return tuple(values)
 

@@ -1,35 +1,121 @@
-"""Carrying out plans: one handler per plan class.
+"""Running the statements of a session: one handler per plan class.
 
 Every process runs queries; the handlers of all other plans are loaded by the first of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
-from runnel.deadline import current
-from runnel.errors import ProgrammingError, internal
+from runnel.database import statement_check
+from runnel.deadline import RunningStatement, current
+from runnel.errors import InterfaceError, ProgrammingError, internal
 from runnel.planner import plans
 from runnel.statements import queries
-from runnel.statements.arguments import Rows, converted
-from runnel.statements.call import Call
-from runnel.statements.outcome import Outcome
+from runnel.statements.arguments import (
+    Rows,
+    argument_types,
+    checked,
+    checked_rows,
+    column_type,
+    converted,
+)
+from runnel.statements.call import Call, OnStart, Outcome
 
 if TYPE_CHECKING:
-    from runnel.database import Database
+    from runnel.session.session import Session
     from runnel.sqltypes import SqlType
 
-_HANDLERS: dict[type[plans.Plan], Callable[[Database, Any, Call], Outcome]] = {
+_LONGEST_TIMEOUT = 1_000_000_000
+"""In seconds (31 years): practically no limit, and within the range of nanoseconds."""
+
+
+class SessionExecutor:
+    """Runs the statements of one session: the engine of the cursors of a local connection."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.origin = session.database.origin
+        self.check_open = session.database.check_open
+
+    @property
+    def is_closed(self) -> bool:
+        return self.session.database.is_closed
+
+    def run(
+        self, sql: str, args: Sequence[Any], timeout: float | None, on_start: OnStart
+    ) -> Outcome:
+        """Runs one statement; returns its rows, or the number of rows it wrote.
+
+        `on_start` receives its job.
+        """
+        session = self.session
+        database = session.database
+        timeout, deadline = (None, None) if timeout is None else _deadline(timeout)
+        values = checked(args)
+        types = argument_types(values)
+        key, snapshot = session.plan_key(sql, types), database.catalog.snapshot
+        plan = database.plans.get(key, snapshot)
+        if type(plan) is plans.KeyGetPlan:  # the plan is cached, and the statement never waits
+            arguments = converted(values, types, plan.parameters, key.settings.zone)
+            return run(session, plan, Call(sql, arguments, deadline, on_start, timeout))
+        with RunningStatement(deadline, on_start, database.statements, timeout):
+            if plan is None:
+                plan = database.new_plan(key, snapshot, statement_check())
+            arguments = converted(values, types, plan.parameters, key.settings.zone)
+            return run(session, plan, Call(sql, arguments, deadline, on_start, timeout))
+
+    def run_many(
+        self,
+        sql: str,
+        seq_of_args: Iterable[Sequence[Any]],
+        timeout: float | None,
+        on_start: OnStart,
+    ) -> int:
+        """Runs one statement for many argument lists; returns the total number of rows written.
+
+        `on_start` receives each job that is started.
+        """
+        session = self.session
+        timeout, deadline = (None, None) if timeout is None else _deadline(timeout)
+        rows = checked_rows(seq_of_args)
+        if not rows:
+            return 0
+        types = tuple(
+            column_type(values, number) for number, values in enumerate(zip(*rows, strict=True), 1)
+        )
+        with RunningStatement(deadline, on_start, session.database.statements, timeout):
+            plan = session.prepare(sql, types, statement_check())
+            return run_many(session, plan, Call(sql, (), deadline, on_start, timeout), types, rows)
+
+
+def _deadline(timeout: float) -> tuple[float, int]:
+    """The timeout of a statement in seconds, and its deadline by `monotonic_ns`."""
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+        raise InterfaceError(f"timeout must be a number of seconds above 0, not {timeout!r}")
+    timeout = min(timeout, _LONGEST_TIMEOUT)
+    return timeout, monotonic_ns() + round(timeout * 1e9)
+
+
+def _run_explain(session: Session, plan: plans.ExplainPlan, call: Call) -> Outcome:
+    # Loaded on first use: few processes explain anything.
+    from runnel.statements.explain import run_explain
+
+    return run_explain(session, plan, call, run)
+
+
+_HANDLERS: dict[type[plans.Plan], Callable[[Session, Any, Call], Outcome]] = {
     plans.QueryPlan: queries.run_query,
     plans.KeyGetPlan: queries.run_key_get,
-    plans.ExplainPlan: queries.run_explain,
+    plans.ExplainPlan: _run_explain,
 }
 """Those loaded so far."""
 
 
-def run(database: Database, plan: plans.Plan, call: Call) -> Outcome:
+def run(session: Session, plan: plans.Plan, call: Call) -> Outcome:
     """Carries out one plan."""
     handler = _HANDLERS.get(type(plan))
     if handler is None:
@@ -37,22 +123,22 @@ def run(database: Database, plan: plans.Plan, call: Call) -> Outcome:
         handler = _HANDLERS.get(type(plan))
         if handler is None:
             raise internal(f"no handler for a {type(plan).__name__}")
-    return handler(database, plan, call)
+    return handler(session, plan, call)
 
 
 def _load_handlers() -> None:
     from runnel.statements import data_connections, definitions, show, writes
 
-    def lazily(name: str) -> Callable[[Database, Any, Call], Outcome]:
-        def handle(database: Database, plan: Any, call: Call) -> Outcome:
+    def lazily(name: str) -> Callable[[Session, Any, Call], Outcome]:
+        def handle(session: Session, plan: Any, call: Call) -> Outcome:
             # Loaded on first use: most connections have no named jobs.
             if name == "verify_job":
                 from runnel.statements.verify.verify import verify_job
 
-                return verify_job(database, plan, call)
+                return verify_job(session, plan, call)
             from runnel.statements.jobs import jobs
 
-            outcome: Outcome = getattr(jobs, name)(database, plan, call)
+            outcome: Outcome = getattr(jobs, name)(session, plan, call)
             return outcome
 
         return handle
@@ -80,7 +166,7 @@ def _load_handlers() -> None:
 
 
 def run_many(
-    database: Database, plan: plans.Plan, call: Call, types: tuple[SqlType, ...], rows: Rows
+    session: Session, plan: plans.Plan, call: Call, types: tuple[SqlType, ...], rows: Rows
 ) -> int:
     """Carries out one plan for many argument lists, of which `call` has none yet; gives the number
     of rows written in all, −1 where there is none."""
@@ -97,18 +183,18 @@ def run_many(
         )
     from runnel.statements.batches import run_batch, templates
 
-    zone = database.settings.time_zone
+    zone = session.settings.time_zone
     if templates(plan):
         assert isinstance(plan, plans.KeyPutPlan | plans.WritePlan)
-        context = replace(call, arguments=(None,) * len(types)).evaluation(database, plan)
-        return run_batch(database, plan, types, rows, context)
+        context = replace(call, arguments=(None,) * len(types)).evaluation(session, plan)
+        return run_batch(session, plan, types, rows, context)
     total = -1
     patience = current()
     for args in rows:
         patience.check()
         patience.check_time()
         count = run(
-            database, plan, replace(call, arguments=converted(args, types, plan.parameters, zone))
+            session, plan, replace(call, arguments=converted(args, types, plan.parameters, zone))
         )
         assert isinstance(count, int)
         if count >= 0:

@@ -14,61 +14,59 @@ from runnel.relation.nodes import Field
 from runnel.results.rows import Result, Row
 from runnel.settings import SETTINGS, find
 from runnel.sqltypes import BIGINT, JSON, VARCHAR
-from runnel.statements.call import Call, Caller
+from runnel.statements.call import Call
 from runnel.statements.data_connections import data_connector
 
 if TYPE_CHECKING:
-    from runnel.database import Database
+    from runnel.session.session import Session
 
 
-def run_show(database: Database, plan: ShowPlan, call: Call) -> Result:
+def run_show(session: Session, plan: ShowPlan, call: Call) -> Result:
     """Rows that say what there is at this moment."""
     if plan.what == "setting":
         setting = find(plan.name or "")
-        return Result(
-            (Field(setting.name, VARCHAR),), [(str(database.settings.get(setting.name)),)]
-        )
+        return Result((Field(setting.name, VARCHAR),), [(str(session.settings.get(setting.name)),)])
     if plan.what == "resources":
-        return _resources(database, plan.name or "")
+        return _resources(session, plan.name or "")
     if plan.what == "columns":
         return Result(_texts("column_name", "data_type", "is_hidden", "watermark"), list(plan.rows))
     if plan.what == "views":
         return Result(_texts("name", "query", "columns"), list(plan.rows))
     if plan.what == "plans":
-        return _plans(database, call.caller)
+        return _plans(session)
     if plan.what == "jobs":
-        return _jobs(database, call.caller)
+        return _jobs(session)
     show = _SHOWS.get(plan.what)
     if show is None:
         raise internal(f"no SHOW {plan.what.upper()}")
-    return show(database)
+    return show(session)
 
 
-def run_set(database: Database, plan: SetPlan, call: Call) -> int:
+def run_set(session: Session, plan: SetPlan, call: Call) -> int:
     """Changes a setting, which is one of the connection, for all of its statements."""
-    call.caller.require_owner("the settings of a server")
+    session.caller.require_owner("the settings of a server")
     if plan.name.upper() != "ALL":
         try:
             if (
-                call.caller.access is not None
+                session.caller.access is not None
                 and plan.name.lower() == "temp_directory"
                 and plan.value
             ):
-                call.caller.access.resolve(str(plan.value))
-            database.set(plan.name, plan.value)
+                session.caller.access.resolve(str(plan.value))
+            session.database.set(plan.name, plan.value)
         except Error as error:
             error.position = error.position or plan.position
             raise
     elif plan.value is None:
         for setting in SETTINGS:
             if not setting.at_start:
-                database.set(setting.name, None)
+                session.database.set(setting.name, None)
     else:
         find(plan.name)
     return -1
 
 
-def _mappings(database: Database) -> Result:
+def _mappings(session: Session) -> Result:
     rows: list[Row] = [
         (
             item.name,
@@ -76,15 +74,15 @@ def _mappings(database: Database) -> Result:
             item.external_name,
             ", ".join(f"{c.name} {c.type}" for c in _shown(item)),
         )
-        for item in database.catalog.snapshot
+        for item in session.database.catalog.snapshot
         if isinstance(item, Mapping)
     ]
     return Result(_texts("name", "type", "external_name", "columns"), rows)
 
 
-def _indexes(database: Database) -> Result:
+def _indexes(session: Session) -> Result:
     indexes = sorted(
-        database.catalog.snapshot.indexes.values(), key=lambda index: index.name.lower()
+        session.database.catalog.snapshot.indexes.values(), key=lambda index: index.name.lower()
     )
     rows: list[Row] = [
         (item.name, item.table_name, ", ".join(item.columns), item.kind) for item in indexes
@@ -92,11 +90,11 @@ def _indexes(database: Database) -> Result:
     return Result(_texts("name", "mapping", "columns", "type"), rows)
 
 
-def _settings(database: Database) -> Result:
+def _settings(session: Session) -> Result:
     rows: list[Row] = [
         (
             setting.name,
-            str(database.settings.get(setting.name)),
+            str(session.settings.get(setting.name)),
             str(setting.default),
             setting.meaning,
         )
@@ -105,28 +103,28 @@ def _settings(database: Database) -> Result:
     return Result(_texts("name", "value", "default", "meaning"), rows)
 
 
-def _jobs(database: Database, caller: Caller) -> Result:
+def _jobs(session: Session) -> Result:
     from runnel.statements.jobs.show import show_jobs
 
-    return show_jobs(database, caller)
+    return show_jobs(session)
 
 
-def _snapshots(database: Database) -> Result:
+def _snapshots(session: Session) -> Result:
     from runnel.statements.jobs.show import show_snapshots
 
-    return show_snapshots(database)
+    return show_snapshots(session)
 
 
-def _plans(database: Database, caller: Caller) -> Result:
+def _plans(session: Session) -> Result:
     """The cached plans, the last used first; then what the cache has done, with the numbers in
     `uses`. The texts of the owner's statements are for the owner: literals in them may be
     secrets."""
     rows: list[Row] = [
         ("plan", entry.key.sql, ", ".join(map(str, entry.key.types)), entry.uses)
-        for entry in database.plans.entries()
-        if caller.is_owner or entry.key.is_confined
+        for entry in session.database.plans.entries()
+        if session.caller.is_owner or entry.key.is_confined
     ]
-    counts = database.plans.statistics()
+    counts = session.database.plans.statistics()
     rows += [
         (name, None, None, getattr(counts, name))
         for name in ("size", "capacity", "hits", "misses", "evictions", "invalidations")
@@ -138,29 +136,29 @@ def _shown(mapping: Mapping) -> list[TableColumn]:
     return [column for column in mapping.table.columns if not column.hidden]
 
 
-def _functions(database: Database) -> Result:
+def _functions(session: Session) -> Result:
     from runnel.statements.functions import function_rows
 
     return Result(
         _texts("name", "kind", "arguments", "result", "family"),
-        function_rows(database.catalog.snapshot.functions.values()),
+        function_rows(session.database.catalog.snapshot.functions.values()),
     )
 
 
-def _data_connections(database: Database) -> Result:
+def _data_connections(session: Session) -> Result:
     rows: list[Row] = []
     for item in sorted(
-        database.catalog.snapshot.connections.values(), key=lambda item: item.name.lower()
+        session.database.catalog.snapshot.connections.values(), key=lambda item: item.name.lower()
     ):
-        connector = database.connectors.get(item.connector)
+        connector = session.database.connectors.get(item.connector)
         types = connector.resource_types if isinstance(connector, DataConnector) else ()
         rows.append((item.name, item.connector, json.dumps(list(types))))
     return Result((*_texts("name", "connection_type"), Field("resource_types", JSON)), rows)
 
 
-def _resources(database: Database, name: str) -> Result:
-    connection = database.catalog.snapshot.get_connection(name)
-    connector = data_connector(database.connectors, connection.connector)
+def _resources(session: Session, name: str) -> Result:
+    connection = session.database.catalog.snapshot.get_connection(name)
+    connector = data_connector(session.database.connectors, connection.connector)
     return Result(_texts("name", "type"), list(connector.resources(connection.options)))
 
 
@@ -168,7 +166,7 @@ def _texts(*names: str) -> tuple[Field, ...]:
     return tuple(Field(name, VARCHAR) for name in names)
 
 
-_SHOWS: dict[str, Callable[[Database], Result]] = {
+_SHOWS: dict[str, Callable[[Session], Result]] = {
     "mappings": _mappings,
     "functions": _functions,
     "data connections": _data_connections,

@@ -19,15 +19,15 @@ from runnel.statements.queries import constants, evaluate_over_row, with_room
 
 if TYPE_CHECKING:
     from runnel.dag import DAG
-    from runnel.database import Database
+    from runnel.session.session import Session
 
 
-def run_write(database: Database, plan: WritePlan, call: Call) -> int:
+def run_write(session: Session, plan: WritePlan, call: Call) -> int:
     """Runs a light job that writes, and waits for it. The table is held from before the scan until
     after the commit."""
 
     def run(dag: DAG) -> int:
-        job = call.start(database, plan, dag)
+        job = call.start(session, plan, dag)
         try:
             return _count(job)
         finally:
@@ -37,9 +37,9 @@ def run_write(database: Database, plan: WritePlan, call: Call) -> int:
                 job.cancel()
                 job.wait()
 
-    database.check_directory()
+    session.database.check_directory()
     with plan.table.exclusive():
-        return with_room(database, plan, run)
+        return with_room(session, plan, run)
 
 
 def _count(job: Job) -> int:
@@ -59,34 +59,34 @@ def _count(job: Job) -> int:
     return count or 0
 
 
-def run_key_put(database: Database, plan: KeyPutPlan, call: Call) -> int:
+def run_key_put(session: Session, plan: KeyPutPlan, call: Call) -> int:
     """Writes literals and arguments, by key."""
-    database.check_directory()
+    session.database.check_directory()
     table = plan.table
     if plan.mode is WriteMode.UPDATE:
-        return _update(database, plan, call)
+        return _update(session, plan, call)
     if plan.mode is WriteMode.DELETE:
         row: list[Any] = [None] * len(table.columns)
         for column, value in zip(
-            table.key_columns, constants(database, plan, plan.rows[0], call), strict=True
+            table.key_columns, constants(session, plan, plan.rows[0], call), strict=True
         ):
             row[column] = value
         return table.put(tuple(row), WriteMode.DELETE)
     if len(plan.rows) > 1:
-        rows = [constants(database, plan, expressions, call) for expressions in plan.rows]
+        rows = [constants(session, plan, expressions, call) for expressions in plan.rows]
         fields = tuple(Field(table.columns[i].name, table.columns[i].type) for i in plan.columns)
         return write_batch(table, plan.mode, plan.columns, rows_as_batch(rows, fields))
     row = [None] * len(table.columns)
     for column, value in zip(
-        plan.columns, constants(database, plan, plan.rows[0], call), strict=True
+        plan.columns, constants(session, plan, plan.rows[0], call), strict=True
     ):
         row[column] = value
     return table.put(tuple(row), plan.mode)
 
 
-def _update(database: Database, plan: KeyPutPlan, call: Call) -> int:
+def _update(session: Session, plan: KeyPutPlan, call: Call) -> int:
     table = plan.table
-    key = constants(database, plan, plan.rows[0], call)
+    key = constants(session, plan, plan.rows[0], call)
     if None in key:
         return 0
     with table.exclusive():
@@ -95,18 +95,18 @@ def _update(database: Database, plan: KeyPutPlan, call: Call) -> int:
             return 0
         expressions = tuple(expression for _, expression in plan.assignments)
         if any(isinstance(part, Column) for item in expressions for part in walk(item)):
-            values = evaluate_over_row(table, old, expressions, call.evaluation(database, plan))
+            values = evaluate_over_row(table, old, expressions, call.evaluation(session, plan))
         else:
-            values = constants(database, plan, expressions, call)
+            values = constants(session, plan, expressions, call)
         new = list(old)
         for (column, _), value in zip(plan.assignments, values, strict=True):
             new[column] = value
         return table.put(tuple(new), WriteMode.UPDATE)
 
 
-def run_clear(database: Database, plan: ClearPlan, call: Call) -> int:
+def run_clear(session: Session, plan: ClearPlan, call: Call) -> int:
     """Empties a table."""
-    database.check_directory()
+    session.database.check_directory()
     with plan.table.exclusive():
         return plan.table.clear()
 

@@ -174,7 +174,7 @@ class Pair:
     def _plan(
         self, connection: runnel.Connection, sql: str, arguments: Sequence[Any]
     ) -> Relation | None:
-        plan: Any = connection._database.prepare(sql, argument_types(tuple(arguments)))
+        plan: Any = connection._session.prepare(sql, argument_types(tuple(arguments)))
         found: Relation | None = getattr(plan, "logical", None)
         return found
 

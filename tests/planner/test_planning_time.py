@@ -24,6 +24,7 @@ from runnel.planner.rules.build_side import choose_build_side
 from runnel.relation.nodes import Field, Join, JoinKind, Relation, Values, walk
 from runnel.relation.streams import ImposeOrder
 from runnel.sqltypes import BIGINT
+from runnel.statements import run
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def test_each_use_of_a_stream_has_a_watermark_of_its_own(con: runnel.Connection)
         "CREATE VIEW s AS SELECT * FROM TABLE(IMPOSE_ORDER((SELECT v, TO_TIMESTAMP(v) AS t "
         "FROM TABLE(GENERATE_STREAM(1))), DESCRIPTOR(t), INTERVAL '1' SECOND))"
     )
-    plan: Any = con._database.prepare(
+    plan: Any = con._session.prepare(
         "WITH c AS (SELECT * FROM s) SELECT * FROM c UNION ALL SELECT * FROM c", ()
     )
     numbers = [item.watermark for item in walk(plan.logical) if isinstance(item, ImposeOrder)]
@@ -84,7 +85,7 @@ def test_each_use_of_a_stream_has_a_watermark_of_its_own(con: runnel.Connection)
 
 
 def test_rules_look_at_the_time(con: runnel.Connection) -> None:
-    plan: Any = con._database.prepare("SELECT 1 FROM (VALUES (1)) t(a) WHERE a > 0", ())
+    plan: Any = con._session.prepare("SELECT 1 FROM (VALUES (1)) t(a) WHERE a > 0", ())
     looks: list[int] = []
     apply(plan.logical, check=lambda: looks.append(1))
     assert len(looks) >= len(RULES)
@@ -100,6 +101,7 @@ def test_the_time_out_ends_planning(
         return now[0]
 
     monkeypatch.setattr(database, "monotonic_ns", passing)
+    monkeypatch.setattr(run, "monotonic_ns", passing)
     with pytest.raises(runnel.OperationalError, match=r"took longer than its time-out of 4 s"):
         con.execute(_doublings(5), timeout=4)
     with pytest.raises(runnel.OperationalError, match=r"took longer than its time-out of 1 s"):
@@ -265,7 +267,7 @@ _LONG: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("shape", _LONG)
 def test_work_grows_with_the_text(con: runnel.Connection, shape: str) -> None:
     con.execute(_LONG[shape](3)).fetchall()
-    calls = [_calls(lambda n=n: con._database.prepare(_LONG[shape](n), ())) for n in (60, 240)]
+    calls = [_calls(lambda n=n: con._session.prepare(_LONG[shape](n), ())) for n in (60, 240)]
     assert calls[1] < 8 * calls[0]
 
 
@@ -277,8 +279,8 @@ def test_work_grows_with_the_subqueries_over_a_duckdb_table(con: runnel.Connecti
             f"SELECT {', '.join(f'(SELECT MAX(v) FROM d WHERE d.v < {i})' for i in range(number))}"
         )
 
-    con._database.prepare(sql(2), ())
-    calls = [_calls(lambda n=n: con._database.prepare(sql(n), ())) for n in (20, 80)]
+    con._session.prepare(sql(2), ())
+    calls = [_calls(lambda n=n: con._session.prepare(sql(n), ())) for n in (20, 80)]
     assert calls[1] < 6 * calls[0]
 
 
@@ -326,7 +328,7 @@ def test_no_stage_goes_on_for_long_without_a_look_at_the_time(
 ) -> None:
     """Between two looks there is at most a third of the calls."""
     snapshot = con._database.catalog.snapshot
-    environment = replace(con._database._environment, check=lambda: None)
+    environment = replace(con._database.planning_environment("UTC"), check=lambda: None)
     tree = parse(_STAGES[shape])
     looked: list[int] = []
     calls = [0]
@@ -381,7 +383,7 @@ def test_the_side_of_each_of_many_joins_is_found_in_time_with_their_number() -> 
 
 
 def test_the_choice_of_sides_hears_the_time_out(con: runnel.Connection) -> None:
-    plan: Any = con._database.prepare(
+    plan: Any = con._session.prepare(
         _series("COUNT(*)", "JOIN GENERATE_SERIES(1, 3) AS t(v) ON t.v = s.v"), ()
     )
     looks: list[int] = []

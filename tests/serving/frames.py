@@ -164,7 +164,7 @@ class Call:
     """Stands for Flight's handle of a call."""
 
     def __init__(self, server: Server) -> None:
-        self._known = KnownCall(server._database.owner)
+        self._known = KnownCall(server._connection._session.caller)
 
     def is_cancelled(self) -> bool:
         return False

@@ -149,7 +149,7 @@ def check(bench: Bench, case: Case, crashes: Crashes) -> int:
     expected = bench.over_tables(case)
     bench.streams.execute(f"SET query_parallelism = {case.parallelism}")
     with bench.scripted(case.feeds, case.ordered) as tables:
-        plan: Any = bench.streams._database.prepare(case.sql.ours, ())
+        plan: Any = bench.streams._session.prepare(case.sql.ours, ())
         for table in tables.values():
             # Where all sources are idle at once the largest promise counts, so the next rows of one
             # may be late, or not: it depends on the order of events.
@@ -165,7 +165,7 @@ def check_tables(bench: Bench, case: Case, crashes: Crashes) -> int:
     expected = bench.over_tables(case)
     bench.tables.execute("SET pushdown = off")
     try:
-        plan: Any = bench.tables._database.prepare(case.sql.tables or case.sql.ours, ())
+        plan: Any = bench.tables._session.prepare(case.sql.tables or case.sql.ours, ())
     finally:
         bench.tables.execute("SET pushdown = on")
     return goes_on(plan, expected, crashes)

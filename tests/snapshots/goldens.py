@@ -331,7 +331,7 @@ def of_nexmark(jitter: int, events: int = EVENTS) -> Iterator[Golden]:
         ordered.execute("SET query_parallelism = 1")
         for name in STREAMED:
             sql = query(name)
-            plan: Any = ordered._database.prepare(sql, ())
+            plan: Any = ordered._session.prepare(sql, ())
             used = {table.name: table for table in plan.tables}
             cursor = ordered.execute(sql)
             columns = tuple(
@@ -390,7 +390,7 @@ def _of_tables(name: str, sql: str, tables: dict[str, pa.Table], time: int) -> G
         columns = tuple(
             TableColumn(f"c{i}", item.type_code) for i, item in enumerate(cursor.description or ())
         )
-        plan: Any = connection._database.prepare(sql, ())
+        plan: Any = connection._session.prepare(sql, ())
         kept = {table.name: (table.columns, tables[table.name]) for table in plan.tables}
     return Golden(name, sql, expected, columns, kept, dict.fromkeys(kept, (time,)))
 

@@ -116,7 +116,7 @@ def connected(folder: Path) -> Iterator[Connection]:
 def plan_of(connection: Connection, sql: str) -> Any:
     """The plan of a query, or of a statement that writes as a job runs it."""
     if sql.startswith(("SELECT", "WITH")):
-        return connection._database.prepare(sql, ())
+        return connection._session.prepare(sql, ())
     return connection._database.plan_job(sql, (), "UTC", is_confined=False)
 
 

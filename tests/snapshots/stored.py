@@ -91,7 +91,7 @@ def plan_of(query: str) -> Iterator[Any]:
                 table, ScriptedTable(table, SCHEMA, [feed(shift)], EventTime(0, 5, 0))
             )
         connection.register("c", NAMES)
-        yield connection._database.prepare(QUERIES.get(query, query), ())
+        yield connection._session.prepare(QUERIES.get(query, query), ())
 
 
 def run(

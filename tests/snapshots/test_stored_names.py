@@ -103,7 +103,7 @@ def test_identities_do_not_depend_on_explain(
     monkeypatch.setattr(SqlType, "__str__", lambda item: "another type")
     for sql, lines in written_down("identities").items():
         assert identity_lines(connection, sql) == lines, sql
-    plan = connection._database.prepare("SELECT k FROM a LIMIT 5", ())
+    plan = connection._session.prepare("SELECT k FROM a LIMIT 5", ())
     assert describe.describe(plan.physical).title == "Reworded"  # type: ignore[attr-defined]
 
 

@@ -387,7 +387,7 @@ def test_a_batch_that_violates_a_key_after_a_crash(
 ) -> None:
     """The process ends before the commit that would have failed: the writer is told when it comes
     again, and may go on."""
-    from runnel.statements.numbered_writes import NumberedWrite
+    from runnel.statements.numbered_writes import NumberedWrite, write_once
 
     create = "CREATE MAPPING IF NOT EXISTS o (__key BIGINT, this VARCHAR) TYPE IMap"
     options = "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'varchar')"
@@ -408,9 +408,7 @@ def test_a_batch_that_violates_a_key_after_a_crash(
             columns=columns,
             rows=("rows",),
         )
-        return con._database.numbered_writes.write(
-            con._database, given, lambda _: None, con._database.owner
-        )
+        return write_once(con._executor, given, lambda _: None)
 
     with runnel.connect(str(tmp_path / "db")) as con:
         assert write(con, 0, [1, 2], "first") == 2

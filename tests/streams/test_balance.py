@@ -88,7 +88,7 @@ def scripted(con: runnel.Connection, scripts: Sequence[Sequence[pa.RecordBatch]]
 
 def simulated(con: runnel.Connection, sql: str, seed: int) -> tuple[list[Any], int]:
     """The rows of one order of events, in that order, and how many came too late."""
-    plan: Any = con._database.prepare(sql, ())
+    plan: Any = con._session.prepare(sql, ())
     simulation = Simulation(plan.dag(2), seed, SimulationOptions(spurious=0.2))
     found = rows_of(simulation.run())
     assert simulation.error is None, simulation.error

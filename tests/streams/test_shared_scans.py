@@ -194,7 +194,7 @@ def test_barriers_of_snapshots_go_both_ways(sql: str) -> None:
         connection._register(
             "s", ScriptedTable("s", SCHEMA, [ROWS.to_batches(max_chunksize=16)], EventTime(0, 5, 0))
         )
-        plan: Any = connection._database.prepare(sql, ())
+        plan: Any = connection._session.prepare(sql, ())
         for dag in (plan.dag(2), plan.dag(2).narrowed()):
             options = SimulationOptions(parallelism=2, snapshot=0.05)
             simulation = Simulation(
@@ -250,7 +250,7 @@ def _ran_right(bench: Bench, seed: int) -> bool:
     for name in "ab":
         bench.streams._register(name, table)
     try:
-        plan: Any = bench.streams._database.prepare(sql.ours, ())
+        plan: Any = bench.streams._session.prepare(sql.ours, ())
         dag = plan.dag(parallelism)
         for roll in range(DICE):
             options = replace(

@@ -61,7 +61,7 @@ def script(
 
 
 def simulation(con: Connection, sql: str, seed: int = 1, parallelism: int = 2) -> Simulation:
-    plan: Any = con._database.prepare(sql, ())
+    plan: Any = con._session.prepare(sql, ())
     return Simulation(plan.dag(parallelism), seed, SimulationOptions(parallelism=parallelism))
 
 

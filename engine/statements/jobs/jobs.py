@@ -46,22 +46,24 @@ from runnel.statements.call import Call
 from runnel.statements.queries import parallelism
 
 if TYPE_CHECKING:
-    from runnel.database import Database
+    from runnel.session.session import Session
 
 NO_COUNT = -1
 
 
-def planned_job(database: Database, record: JobRecord) -> tuple[WritePlan, EvaluationContext]:
+def planned_job(session: Session, record: JobRecord) -> tuple[WritePlan, EvaluationContext]:
     """The plan of a job's query as the catalog is now, for the arguments and in the time zone that
     it was made with, and what its expressions know."""
     if record.modules:
         # Loaded on first use: few jobs have any.
         from runnel.statements.jobs.modules import load_modules
 
-        load_modules(database, record.modules)
+        load_modules(session.database, record.modules)
     types = argument_types(record.arguments)
     try:
-        plan = database.plan_job(record.query, types, record.zone, is_confined=record.is_confined)
+        plan = session.database.plan_job(
+            record.query, types, record.zone, is_confined=record.is_confined
+        )
     except Error as error:
         # Its position is in the job's query, not in the statement that starts the job.
         error.sql = record.query
@@ -73,13 +75,13 @@ def planned_job(database: Database, record: JobRecord) -> tuple[WritePlan, Evalu
     return plan, EvaluationContext(arguments, record.created, record.zone)
 
 
-def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
+def prepare_job(session: Session, record: JobRecord) -> PreparedJob:
     """What a job's query comes to now."""
-    plan, evaluation = planned_job(database, record)
+    plan, evaluation = planned_job(session, record)
     if record.runtime != TASKLETS:
-        return _prepare_foreign(database, record, plan, evaluation)
+        return _prepare_foreign(session, record, plan, evaluation)
     limit = record.options.accumulation_limit
-    processors = parallelism(database, plan.tables)
+    processors = parallelism(session, plan.tables)
     # State goes by the names of vertices, so these may not depend on the number of processors.
     dag = plan.dag(max(2, processors))
     if processors == 1:
@@ -94,20 +96,20 @@ def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
             v.name for v in dag.vertices.values() if isinstance(v.supplier, WriteMetaSupplier)
         ),
         event_time=event_time_type(plan.logical) if plan.is_unbounded else None,
-        linger=database.settings.latency_target // 2 if plan.is_unbounded else 0,
-        accumulation_limit=database.settings.integer("max_processor_accumulated_records")
+        linger=session.settings.latency_target // 2 if plan.is_unbounded else 0,
+        accumulation_limit=session.settings.integer("max_processor_accumulated_records")
         if limit is None
         else limit,
     )
 
 
 def _prepare_foreign(
-    database: Database, record: JobRecord, plan: WritePlan, evaluation: EvaluationContext
+    session: Session, record: JobRecord, plan: WritePlan, evaluation: EvaluationContext
 ) -> PreparedJob:
     from runnel.statements.jobs.runtimes import foreign_plan
 
     try:
-        foreign = foreign_plan(database, plan, record.runtime)
+        foreign = foreign_plan(session, plan, record.runtime)
     except Error as error:
         error.sql = record.query
         raise
@@ -142,32 +144,32 @@ def blamed(position: Position | None) -> Iterator[None]:
 
 
 def job_of(
-    database: Database, plan: AlterJobPlan | DropJobPlan | VerifyJobPlan, call: Call
+    session: Session, plan: AlterJobPlan | DropJobPlan | VerifyJobPlan, call: Call
 ) -> NamedJob:
     """The job that a statement names, and its caller may change or look into."""
     with blamed(plan.position):
-        job = database.named_jobs.get(plan.name)
-        _check_owned(job, call)
+        job = session.database.named_jobs.get(plan.name)
+        _check_owned(session, job)
         return job
 
 
-def _check_owned(item: NamedJob | NamedSnapshot, call: Call) -> None:
+def _check_owned(session: Session, item: NamedJob | NamedSnapshot) -> None:
     """ProgrammingError where the caller may neither change it nor look into it."""
     if isinstance(item, NamedJob):
-        call.caller.require_own(f'job "{item.name}"', is_confined=item.record.is_confined)
+        session.caller.require_own(f'job "{item.name}"', is_confined=item.record.is_confined)
     else:
-        call.caller.require_own(f'snapshot "{item.name}"', is_confined=item.is_confined)
+        session.caller.require_own(f'snapshot "{item.name}"', is_confined=item.is_confined)
 
 
-def _check_replaced(database: Database, snapshot: str, call: Call) -> None:
-    found = database.named_jobs.snapshots.find(snapshot)
+def _check_replaced(session: Session, snapshot: str, call: Call) -> None:
+    found = session.database.named_jobs.snapshots.find(snapshot)
     if found is not None:
-        _check_owned(found, call)
+        _check_owned(session, found)
 
 
-def create_job(database: Database, plan: CreateJobPlan, call: Call) -> int:
+def create_job(session: Session, plan: CreateJobPlan, call: Call) -> int:
     """Makes a job and starts it; doesn't wait for its end."""
-    jobs = database.named_jobs
+    jobs = session.database.named_jobs
     options = read_options(plan.options)
     existing = jobs.find(plan.name)
     if plan.if_not_exists and existing is not None and not existing.is_done:
@@ -175,28 +177,28 @@ def create_job(database: Database, plan: CreateJobPlan, call: Call) -> int:
     with blamed(plan.position):
         ended = jobs.check_free(plan.name)
         if ended is not None:
-            _check_owned(ended, call)
+            _check_owned(session, ended)
     if options.initial_snapshot is not None:
         with blamed(
             next(place for name, _, place in plan.options if name.lower() == "initialsnapshotname")
         ):
-            _check_owned(jobs.snapshots.get(options.initial_snapshot), call)
+            _check_owned(session, jobs.snapshots.get(options.initial_snapshot))
     modules = {}
     if options.modules:
         from runnel.statements.jobs.modules import read_modules
 
-        modules = read_modules(options.modules, call.caller.access)
+        modules = read_modules(options.modules, session.caller.access)
     record = JobRecord(
         modules=modules,
-        is_confined=call.caller.is_confined,
-        runtime=_runtime(database, options, plan.write),
+        is_confined=session.caller.is_confined,
+        runtime=_runtime(session, options, plan.write),
         id=0,
         name=plan.name,
         query=plan.text,
         text=call.sql,
         options=options,
-        created=database.jobs.clock.wall(),
-        zone=database.settings.time_zone,
+        created=session.database.jobs.clock.wall(),
+        zone=session.settings.time_zone,
         arguments=_kept(call),
         is_unbounded=plan.write.is_unbounded,
     )
@@ -204,7 +206,7 @@ def create_job(database: Database, plan: CreateJobPlan, call: Call) -> int:
     return NO_COUNT
 
 
-def _runtime(database: Database, options: NamedJobOptions, write: WritePlan) -> str:
+def _runtime(session: Session, options: NamedJobOptions, write: WritePlan) -> str:
     """What a new job runs on."""
     has_choice = any(table.engine is not None for table in (*write.tables, write.table))
     if options.runtime == TASKLETS or (options.runtime == AUTO and not has_choice):
@@ -217,7 +219,7 @@ def _runtime(database: Database, options: NamedJobOptions, write: WritePlan) -> 
     # Loaded on first use: few jobs have a choice.
     from runnel.statements.jobs.runtimes import choose_runtime
 
-    return choose_runtime(database, options, write, may_start=True).runtime
+    return choose_runtime(session, options, write, may_start=True).runtime
 
 
 def _kept(call: Call) -> tuple[object, ...]:
@@ -232,10 +234,10 @@ def _kept(call: Call) -> tuple[object, ...]:
     return call.arguments
 
 
-def alter_job(database: Database, plan: AlterJobPlan, call: Call) -> int:
+def alter_job(session: Session, plan: AlterJobPlan, call: Call) -> int:
     """Suspends, resumes or restarts a job, or changes its options; waits until that has come
     about."""
-    job = job_of(database, plan, call)
+    job = job_of(session, plan, call)
     timeout = _left(call)
     match plan.action:
         case "suspend":
@@ -308,18 +310,18 @@ def _check_own(job: NamedJob) -> None:
         )
 
 
-def drop_job(database: Database, plan: DropJobPlan, call: Call) -> int:
+def drop_job(session: Session, plan: DropJobPlan, call: Call) -> int:
     """Cancels a job if it hasn't ended, and forgets it with all that is kept for it."""
-    jobs = database.named_jobs
+    jobs = session.database.named_jobs
     job = jobs.find(plan.name)
     if job is None:
         if plan.if_exists:
             jobs.records.check_readable(plan.name)
             return NO_COUNT
-        job = job_of(database, plan, call)
-    _check_owned(job, call)
+        job = job_of(session, plan, call)
+    _check_owned(session, job)
     if plan.snapshot is not None:
-        _check_replaced(database, plan.snapshot, call)
+        _check_replaced(session, plan.snapshot, call)
     if plan.snapshot is not None:
         job.cancel_and_export_snapshot(plan.snapshot, _left(call))
     elif not job.is_done:
@@ -328,29 +330,29 @@ def drop_job(database: Database, plan: DropJobPlan, call: Call) -> int:
     return NO_COUNT
 
 
-def create_snapshot(database: Database, plan: CreateSnapshotPlan, call: Call) -> int:
+def create_snapshot(session: Session, plan: CreateSnapshotPlan, call: Call) -> int:
     """Takes a snapshot of a job and keeps it under a name."""
     with blamed(plan.job_position):
-        job = database.named_jobs.get(plan.job)
-        _check_owned(job, call)
-    _check_replaced(database, plan.name, call)
+        job = session.database.named_jobs.get(plan.job)
+        _check_owned(session, job)
+    _check_replaced(session, plan.name, call)
     if not plan.or_replace:
         with blamed(plan.position):
-            database.named_jobs.snapshots.check_free(plan.name)
+            session.database.named_jobs.snapshots.check_free(plan.name)
     job.export_snapshot(plan.name, _left(call))
     return NO_COUNT
 
 
-def drop_snapshot(database: Database, plan: DropSnapshotPlan, call: Call) -> int:
+def drop_snapshot(session: Session, plan: DropSnapshotPlan, call: Call) -> int:
     """Forgets a named snapshot."""
-    _check_replaced(database, plan.name, call)
+    _check_replaced(session, plan.name, call)
     with blamed(plan.position):
-        database.named_jobs.snapshots.drop(plan.name, plan.if_exists)
+        session.database.named_jobs.snapshots.drop(plan.name, plan.if_exists)
     return NO_COUNT
 
 
 def explain_job(
-    database: Database, plan: CreateJobPlan | AlterJobPlan
+    session: Session, plan: CreateJobPlan | AlterJobPlan
 ) -> tuple[WritePlan, list[str], bool]:
     """The plan of a job's query, and lines that say how it would run; with a new query, what
     becomes of its state. True where the lines are all that there is to say, as another engine makes
@@ -360,13 +362,13 @@ def explain_job(
         from runnel.statements.jobs.runtimes import choose_runtime
 
         options = read_options(plan.options)
-        choice = choose_runtime(database, options, plan.write, may_start=False)
+        choice = choose_runtime(session, options, plan.write, may_start=False)
         if choice.plan is None:
             lines = _explained(plan.name, options, plan.write)
             why = [f"  runtime: {choice.runtime}, as {choice.reason}"] if choice.reason else []
             return (
                 plan.write,
-                [*lines, *why, *_explained_start(database, options, plan.write), ""],
+                [*lines, *why, *_explained_start(session, options, plan.write), ""],
                 False,
             )
         promise = weaker(options.guarantee, choice.plan.guarantee)
@@ -377,7 +379,7 @@ def explain_job(
             True,
         )
     with blamed(plan.position):
-        job = database.named_jobs.get(plan.name)
+        job = session.database.named_jobs.get(plan.name)
     _check_own(job)
     options = changed_options(job.record.options, plan.options)
     lines = _explained(plan.name, options, plan.write)
@@ -385,11 +387,11 @@ def explain_job(
     return plan.write, [*lines, "State", *(shown or ["  there is no snapshot yet"]), ""], False
 
 
-def _explained_start(database: Database, options: NamedJobOptions, write: WritePlan) -> list[str]:
+def _explained_start(session: Session, options: NamedJobOptions, write: WritePlan) -> list[str]:
     """What becomes of the state that a new job begins with, if it begins with any."""
     if options.initial_snapshot is None:
         return []
-    snapshot = database.named_jobs.snapshots.get(options.initial_snapshot)
+    snapshot = session.database.named_jobs.snapshots.get(options.initial_snapshot)
     snapshot_id = snapshot.store.completed
     assert snapshot_id is not None
     before = meanings_in(snapshot.store, snapshot_id) or snapshot.meanings

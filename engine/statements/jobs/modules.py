@@ -8,13 +8,13 @@ already is left as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from runnel.connection import Connection
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
+from runnel.session.functions import FunctionOptions, create_function
 
 if TYPE_CHECKING:
     from runnel.access import Access
@@ -23,20 +23,37 @@ if TYPE_CHECKING:
 ENTRY = "register"
 
 
-class ModuleConnection(Connection):
-    """What a module is given: the connection, on which a function that is there already isn't made
-    again."""
+class FunctionRegistrar:
+    """The connection as a module sees it: functions that exist already are left as they are."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def create_function(self, name: str, *arguments: Any, **options: Any) -> None:
+    def create_function(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        parameter_types: Sequence[Any],
+        return_type: Any,
+        **options: Any,
+    ) -> None:
+        """As `Connection.create_function`."""
         if not self._has(name):
-            super().create_function(name, *arguments, **options)
+            made = FunctionOptions(**options)
+            create_function(self._database, name, function, parameter_types, return_type, made)
 
-    def create_aggregate(self, name: str, *arguments: Any, **options: Any) -> None:
+    def create_aggregate(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        parameter_types: Sequence[Any],
+        return_type: Any,
+        **options: Any,
+    ) -> None:
+        """As `Connection.create_aggregate`."""
         if not self._has(name):
-            super().create_aggregate(name, *arguments, **options)
+            made = FunctionOptions(**options, is_aggregate=True)
+            create_function(self._database, name, function, parameter_types, return_type, made)
 
     def _has(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in {
@@ -103,7 +120,7 @@ def load_modules(database: Database, sources: Mapping[str, str]) -> None:
     for name, source in sources.items():
         module = _loaded(name, source)
         try:
-            getattr(module, ENTRY)(ModuleConnection(database))
+            getattr(module, ENTRY)(FunctionRegistrar(database))
         except Error:
             raise
         except Exception as error:

@@ -19,7 +19,7 @@ from runnel.named_jobs.record.options import AUTO, NamedJobOptions
 from runnel.planner.plans import WritePlan
 
 if TYPE_CHECKING:
-    from runnel.database import Database
+    from runnel.session.session import Session
 
 
 @frozen
@@ -33,7 +33,7 @@ class Choice:
 
 
 def choose_runtime(
-    database: Database, options: NamedJobOptions, write: WritePlan, *, may_start: bool
+    session: Session, options: NamedJobOptions, write: WritePlan, *, may_start: bool
 ) -> Choice:
     """What a new job is to run on. `may_start`: another engine may be started, to ask it for the
     size of its tables."""
@@ -42,12 +42,12 @@ def choose_runtime(
         return Choice(TASKLETS, "the option 'runtime' says so")
     runtime = _runtime_of((*write.tables, write.table))
     if asked != AUTO:
-        return Choice(asked, "the option 'runtime' says so", foreign_plan(database, write, asked))
+        return Choice(asked, "the option 'runtime' says so", foreign_plan(session, write, asked))
     if runtime is None:
         return Choice(TASKLETS, "")
     if options.initial_snapshot is not None:
         return Choice(TASKLETS, "it begins with a snapshot")
-    kept = _kept_here(database, runtime, write, may_start=may_start)
+    kept = _kept_here(session, runtime, write, may_start=may_start)
     if isinstance(kept, Choice):
         return kept
     try:
@@ -58,12 +58,12 @@ def choose_runtime(
         return Choice(TASKLETS, f"{runtime.name} can't run it: {refused.message}")
 
 
-def foreign_plan(database: Database, write: WritePlan, name: str) -> RuntimePlan:
+def foreign_plan(session: Session, write: WritePlan, name: str) -> RuntimePlan:
     """The plan of a job that is to run on the runtime `name`; NotSupportedError with the first part
     that it can't run."""
     runtime = _runtime_of((*write.tables, write.table))
     if runtime is None or runtime.name != name:
-        connector = database.connectors.get(name)
+        connector = session.database.connectors.get(name)
         runtime = connector.job_runtime if isinstance(connector, JobRuntimeConnector) else None
         if runtime is None or not any(map(runtime.takes, write.tables)):
             raise NotSupportedError(
@@ -84,7 +84,7 @@ def foreign_plan(database: Database, write: WritePlan, name: str) -> RuntimePlan
 
 
 def _kept_here(
-    database: Database, runtime: JobRuntime, write: WritePlan, *, may_start: bool
+    session: Session, runtime: JobRuntime, write: WritePlan, *, may_start: bool
 ) -> Choice | str:
     """That it runs here; or why it runs there."""
     strangers = [table for table in write.tables if not runtime.has(table)]
@@ -96,7 +96,7 @@ def _kept_here(
         return f"its source and its sink are on {runtime.name}"
     if strangers or not write.tables:
         return Choice(TASKLETS, f"not all that it reads is on {runtime.name}")
-    least = database.settings.integer("spark_job_rows")
+    least = session.settings.integer("spark_job_rows")
     counts = [table.row_count() for table in write.tables]
     rows = (
         sum(item or 0 for item in counts)

@@ -10,13 +10,12 @@ from runnel.results.rows import Result, Row
 from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, TIMESTAMP_TZ, VARCHAR, SqlType
 
 if TYPE_CHECKING:
-    from runnel.database import Database
     from runnel.named_jobs.foreign_run import ForeignExecution
     from runnel.named_jobs.named_job import NamedJob
     from runnel.named_jobs.record.store import UnreadableRecord
     from runnel.runtime.light_job import Job
+    from runnel.session.session import Session
     from runnel.snapshots.manifest import Manifest
-    from runnel.statements.call import Caller
 
 _COLUMNS: dict[str, SqlType] = {
     "id": BIGINT,
@@ -50,26 +49,26 @@ _COLUMNS: dict[str, SqlType] = {
 }
 
 
-def show_jobs(database: Database, caller: Caller) -> Result:
+def show_jobs(session: Session) -> Result:
     """A row for each named job, those that have ended too, and for each light job that runs. Only
     the owner sees the texts of the owner's light jobs: literals in them may be secrets."""
     rows: list[Row] = []
-    if database.has_named_jobs:
-        rows += [_named_row(database, job) for job in database.named_jobs.all()]
-        rows += [_unreadable_row(item) for item in database.named_jobs.records.unreadable]
+    if session.database.has_named_jobs:
+        rows += [_named_row(session, job) for job in session.database.named_jobs.all()]
+        rows += [_unreadable_row(item) for item in session.database.named_jobs.records.unreadable]
     rows += [
-        _light_row(database, job, caller) for job in database.jobs.running() if job.kind != "job"
+        _light_row(session, job) for job in session.database.jobs.running() if job.kind != "job"
     ]
     return Result(tuple(Field(name, kind) for name, kind in _COLUMNS.items()), rows)
 
 
-def _light_row(database: Database, job: Job, caller: Caller) -> Row:
-    query = job.query if caller.is_owner or job.options.is_confined else None
+def _light_row(session: Session, job: Job) -> Row:
+    query = job.query if session.caller.is_owner or job.options.is_confined else None
     return (
         *(job.id, job.name, str(job.status), job.kind, query),
         *(_moment(job.started), timedelta(seconds=job.uptime)),
         *(job.rows_in, job.rows_out, job.rows_per_second),
-        *_event_time(database, job),
+        *_event_time(session, job),
         *(job.late_rows, job.malformed_records),
         *_state(job),
         *_latency(job),
@@ -78,10 +77,10 @@ def _light_row(database: Database, job: Job, caller: Caller) -> Row:
     )
 
 
-def _named_row(database: Database, job: NamedJob) -> Row:
+def _named_row(session: Session, job: NamedJob) -> Row:
     record, execution = job.record, job.execution
     uptime = job.uptime
-    running: Row = (None,) * 3 if execution is None else _event_time(database, execution)
+    running: Row = (None,) * 3 if execution is None else _event_time(session, execution)
     return (
         *(record.id, record.name, str(record.status), job.kind, record.query),
         None if record.started is None else _moment(record.started),
@@ -93,7 +92,7 @@ def _named_row(database: Database, job: NamedJob) -> Row:
         None if execution is None else execution.malformed_records,
         *((None,) * 5 if execution is None else (*_state(execution), *_latency(execution))),
         *(record.runtime, record.promise or str(record.options.guarantee), record.restarts),
-        *_snapshot(database, job),
+        *_snapshot(session, job),
         job.last_trouble,
     )
 
@@ -107,14 +106,14 @@ def _unreadable_row(record: UnreadableRecord) -> Row:
     return tuple(given.get(name) for name in _COLUMNS)
 
 
-def _snapshot(database: Database, job: NamedJob) -> Row:
+def _snapshot(session: Session, job: NamedJob) -> Row:
     """Number, age, bytes and duration of the last snapshot; of one that was there when the
     directory was opened what its manifest says, or, of a batch that another engine has committed,
     the job's record."""
     report = job.last_snapshot
     if report is None:
         found: list[Manifest] = getattr(job.store, "infos", list)()
-        wall = database.jobs.clock.wall()
+        wall = session.database.jobs.clock.wall()
         if not found and job.record.last_batch:
             number, committed = job.record.last_batch
             return number, timedelta(microseconds=max(0, wall - committed)), None, None
@@ -125,7 +124,7 @@ def _snapshot(database: Database, job: NamedJob) -> Row:
         )  # the clock may have gone back
         return found[-1].snapshot_id, age, found[-1].bytes, None
     assert report.size is not None
-    passed = database.jobs.clock.monotonic() - report.started - report.duration
+    passed = session.database.jobs.clock.monotonic() - report.started - report.duration
     return (
         report.snapshot_id,
         timedelta(microseconds=passed / 1000),
@@ -152,7 +151,7 @@ def _latency(job: Job | ForeignExecution) -> Row:
     )
 
 
-def _event_time(database: Database, job: Job | ForeignExecution) -> Row:
+def _event_time(session: Session, job: Job | ForeignExecution) -> Row:
     """A job's watermark as text, how far it is behind the wall clock, and the input that holds it
     back."""
     time, held_by = job.watermark()
@@ -165,12 +164,12 @@ def _event_time(database: Database, job: Job | ForeignExecution) -> Row:
         shown = str(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=time)).removesuffix(
             "+00:00"
         )
-        return shown, timedelta(microseconds=database.jobs.clock.wall() - time), held_by
+        return shown, timedelta(microseconds=session.database.jobs.clock.wall() - time), held_by
     except OverflowError:
         return str(time), None, held_by
 
 
-def show_snapshots(database: Database) -> Result:
+def show_snapshots(session: Session) -> Result:
     """The named snapshots."""
     fields = (
         *(Field("name", VARCHAR), Field("job", VARCHAR), Field("created", TIMESTAMP_TZ)),
@@ -178,6 +177,6 @@ def show_snapshots(database: Database) -> Result:
     )
     rows: list[Row] = [
         (item.name, item.job, _moment(item.created), item.rows, item.bytes, item.query)
-        for item in database.named_jobs.snapshots.all()
+        for item in session.database.named_jobs.snapshots.all()
     ]
     return Result(fields, rows)

@@ -24,7 +24,7 @@ from runnel.statements.call import Call
 from runnel.statements.verify.replay import WrittenTable
 
 if TYPE_CHECKING:
-    from runnel.database import Database
+    from runnel.session.session import Session
 
 ATTEMPTS = 5
 """So often it is tried to read the sink between two snapshots."""
@@ -56,11 +56,11 @@ class Moment:
 
 
 def moment_of(
-    database: Database, job: NamedJob, write: WritePlan, context: JobContext, call: Call
+    session: Session, job: NamedJob, write: WritePlan, context: JobContext, call: Call
 ) -> tuple[Moment, WrittenTable]:
     """A moment of the job, and its sink as it was then."""
     if job.record.runtime != TASKLETS and not job.is_done:
-        return _between_batches(database, job, write, context)
+        return _between_batches(session, job, write, context)
     return _at_snapshot(job, write, context, call)
 
 
@@ -121,13 +121,13 @@ def _read(store: SnapshotStore, number: int, places: Places) -> Moment:
 
 
 def _between_batches(
-    database: Database, job: NamedJob, write: WritePlan, context: JobContext
+    session: Session, job: NamedJob, write: WritePlan, context: JobContext
 ) -> tuple[Moment, WrittenTable]:
     """Of a job that another engine runs: behind its last batch."""
-    plan = database.named_jobs.prepare(job.record).foreign
+    plan = session.database.named_jobs.prepare(job.record).foreign
     assert plan is not None
     with job.between_batches():
-        found = plan.read_input(database.named_jobs.runtime_folder(job.id))
+        found = plan.read_input(session.database.named_jobs.runtime_folder(job.id))
         if found is None:
             raise OperationalError(
                 f'job "{job.name}" can\'t be verified: it has written no batch yet',

@@ -57,7 +57,7 @@ from runnel.statements.verify.options import Sample, read_sample
 from runnel.statements.verify.replay import ReplayedTable, WrittenTable, check_retained
 
 if TYPE_CHECKING:
-    from runnel.database import Database
+    from runnel.session.session import Session
 
 SHOWN = 20
 """So many of the rows that differ are shown."""
@@ -70,19 +70,19 @@ _FIELDS = (
 )
 
 
-def verify_job(database: Database, plan: VerifyJobPlan, call: Call) -> Result:
+def verify_job(session: Session, plan: VerifyJobPlan, call: Call) -> Result:
     """Compares what a job has written with what a bounded query gives of its input."""
-    job = job_of(database, plan, call)
+    job = job_of(session, plan, call)
     sample = read_sample(plan.options)
-    write, evaluation = planned_job(database, job.record)
+    write, evaluation = planned_job(session, job.record)
     keys = _keys(write)
     _check(job, write, keys)
-    context = JobContext(0, evaluation, database.jobs.clock.monotonic)
-    moment, written = moment_of(database, job, write, context, call)
+    context = JobContext(0, evaluation, session.database.jobs.clock.monotonic)
+    moment, written = moment_of(session, job, write, context, call)
     try:
         comparison = _Comparison(job, write, moment, written, sample)
-        compared = comparison.plan(database, evaluation)
-        return _told(comparison, _run(database, compared, evaluation, call))
+        compared = comparison.plan(session, evaluation)
+        return _told(comparison, _run(session, compared, evaluation, call))
     except OperationalError as error:
         if error.code is not ErrorCode.POSITION_EXPIRED:
             raise
@@ -186,11 +186,11 @@ class _Comparison:
         watermark = self.moment.watermark(self.timed.bound.watermark)
         return None if watermark is None else watermark + self.timed.bound.offset
 
-    def plan(self, database: Database, evaluation: EvaluationContext) -> QueryPlan:
+    def plan(self, session: Session, evaluation: EvaluationContext) -> QueryPlan:
         """The plan of the comparison."""
         expected, actual = self._sides()
         parameters = self.write.parameters
-        environment = database.planning_environment(evaluation.zone)
+        environment = session.database.planning_environment(evaluation.zone)
         return plan_comparison(self.compared, expected, actual, environment, parameters)
 
     def _sides(self) -> tuple[Relation, Relation]:
@@ -348,9 +348,9 @@ def _gives_early(relation: Relation) -> bool:
     )
 
 
-def _run(database: Database, plan: QueryPlan, evaluation: EvaluationContext, call: Call) -> Result:
+def _run(session: Session, plan: QueryPlan, evaluation: EvaluationContext, call: Call) -> Result:
     job = call.start(
-        database, plan, plan.dag(parallelism(database, plan.tables)), evaluation=evaluation
+        session, plan, plan.dag(parallelism(session, plan.tables)), evaluation=evaluation
     )
     job.run_here()
     return Result.of_job(plan.fields, job, is_unbounded=False, can_end=True)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.statements.numbered_writes import NumberedWrite
+from runnel.statements.numbered_writes import NumberedWrite, write_once
 from tests.effort import ALL
 from tests.waiting import eventually
 
@@ -61,8 +61,7 @@ def made(path: Path) -> None:
         columns=("__key", "this"),
         rows=("given",),
     )
-    database = connection._database
-    assert database.numbered_writes.write(database, write, lambda job: None, database.owner) == 1
+    assert write_once(connection._executor, write, lambda job: None) == 1
     connection.close()  # writes checkpoints
     connection = runnel.connect(path)
     for key in range(20, 23):
@@ -91,8 +90,8 @@ def content(path: Path) -> Content:
         )
         job = connection.job("j")
         record = job.record
-        writers = connection._database.numbered_writes
-        found += [writers._load(file.stem) for file in sorted((path / "writers").glob("*.json"))]
+        writers = connection._database.writer_numbers
+        found += [writers.load(file.stem) for file in sorted((path / "writers").glob("*.json"))]
         found.append(
             (record.text, record.created, record.snapshot, record.options, job.store.completed)
         )

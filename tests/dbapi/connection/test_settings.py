@@ -84,6 +84,32 @@ def test_the_time_zone_changes_casts(cursor: Cursor) -> None:
     assert (before - after).total_seconds() == 7200
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("time_zone", "'Europe/Vienna'"),
+        ("pushdown", "off"),
+        ("fragment_rows", "7"),
+        ("memory_limit", "'512MB'"),
+    ],
+)
+def test_a_plan_is_cached_with_the_settings_that_change_it(
+    cursor: Cursor, name: str, value: str
+) -> None:
+    def hits() -> int:
+        return next(row[3] for row in cursor.execute("SHOW PLANS") if row[0] == "hits")
+
+    sql = "SELECT CAST(TIMESTAMP '2024-07-01 12:00:00' AS TIMESTAMP WITH TIME ZONE)"
+    cursor.execute(sql).fetchall()
+    before = hits()
+    cursor.execute(f"SET {name} = {value}")
+    cursor.execute(sql).fetchall()
+    assert hits() == before, "the plan of other settings isn't taken"
+    cursor.execute(f"SET {name} = DEFAULT")
+    cursor.execute(sql).fetchall()
+    assert hits() == before + 1, "the first plan is found again"
+
+
 def test_a_size_of_nothing_keeps_no_plans(cursor: Cursor) -> None:
     cursor.execute("SELECT 1").fetchall()
     plans = [row for row in cursor.execute("SHOW PLANS") if row[0] == "plan"]

@@ -27,7 +27,7 @@ from runnel.named_jobs.record.options import NamedJobOptions
 from runnel.named_jobs.record.record import JobRecord
 from runnel.runtime.threads.clock import SystemClock
 from runnel.snapshots.file_store import FileSnapshotStore
-from runnel.statements.numbered_writes import NumberedWrite
+from runnel.statements.numbered_writes import NumberedWrite, write_once
 from tests.waiting import eventually
 
 MAP = (
@@ -194,22 +194,19 @@ def test_the_end_of_the_connection_is_heard(made: runnel.Connection) -> None:
 
 
 def test_a_write_with_a_number_can_be_cancelled(made: runnel.Connection) -> None:
-    database = made._database
     made.register("t", pa.table({"__key": [1], "this": [2]}))
     write = NumberedWrite(
         writer="w", number=1, statement="SINK", table="m", columns=("__key", "this"), rows=("t",)
     )
     begun: list[Running] = []
     with held(made, "m"):
-        thread, errors = failure_of(
-            lambda: database.numbered_writes.write(database, write, begun.append, database.owner)
-        )
+        thread, errors = failure_of(lambda: write_once(made._executor, write, begun.append))
         assert eventually(_is_waiting)
         for running in begun:
             running.cancel()
         assert ended(thread)
     assert [error.code for error in errors] == [runnel.ErrorCode.CANCELLED]
-    database.numbered_writes.write(database, write, begun.append, database.owner)
+    write_once(made._executor, write, begun.append)
     assert made.execute("SELECT * FROM m ORDER BY __key").fetchall() == [(1, 2), (7, 7)], (
         "its writer comes with it again"
     )

@@ -33,7 +33,7 @@ def tables() -> Iterator[runnel.Connection]:
 
 
 def logical(connection: runnel.Connection, sql: str) -> Relation:
-    relation = connection._database.prepare(sql, ()).logical  # type: ignore[attr-defined]
+    relation = connection._session.prepare(sql, ()).logical  # type: ignore[attr-defined]
     assert isinstance(relation, Relation)
     return relation
 

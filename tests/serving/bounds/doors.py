@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import runnel
 from runnel.access import access_of, modules_in
-from runnel.connection import Connection
+from runnel.connection import Connection, prepare_job
 from runnel.database import Database
 from runnel.serving.server import Server
 
@@ -33,7 +33,9 @@ def doors(directory: Path, *files: str | Path, modules: Path | None = None) -> I
     bounds = access_of(files, [directory])
     if modules is not None:
         bounds = replace(bounds, modules=modules_in(modules))
-    with Connection(Database(directory, {}, False, bounds=bounds)) as served:
+    with Connection(
+        Database(directory, {}, False, bounds=bounds, prepare_job=prepare_job)
+    ) as served:
         server = Server(served, OWNERS, user_token=USERS)
         try:
             with (

@@ -12,8 +12,9 @@ import runnel
 from runnel.catalog import Table, View
 from runnel.connector import Connector, MappingDefinition
 from runnel.connectors.arrow.tables import registered_table
-from runnel.statements.call import Caller
-from runnel.statements.numbered_writes import NumberedWrite
+from runnel.session.session import OWNER, Caller, Session
+from runnel.statements.numbered_writes import NumberedWrite, write_once
+from runnel.statements.run import SessionExecutor
 from tests.serving.bounds.doors import Doors, doors
 from tests.serving.bounds.test_bounds import MAP, Place, refused
 from tests.waiting import eventually
@@ -268,10 +269,10 @@ def test_a_users_numbers_are_not_the_owners(opened: Doors) -> None:
             columns=("__key", "this"),
             rows=("rows",),
         )
-        return database.numbered_writes.write(database, write, lambda _: None, caller)
+        return write_once(SessionExecutor(Session(database, caller)), write, lambda _: None)
 
     assert put(user, 9) == 1
-    assert put(database.owner, 5) == 1
+    assert put(OWNER, 5) == 1
     assert put(user, 5) == 0
     with pytest.raises(runnel.ProgrammingError, match="an INSERT or SINK"):
         put(user, 10, "DELETE FROM m; SINK")

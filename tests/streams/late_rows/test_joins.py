@@ -49,7 +49,7 @@ def simulated(
     con: runnel.Connection, sql: str, seed: int, parallelism: int
 ) -> tuple[list[Any], int]:
     con.execute("DELETE FROM late")
-    plan: Any = con._database.prepare(sql, ())
+    plan: Any = con._session.prepare(sql, ())
     run = Simulation(plan.dag(parallelism), seed, SimulationOptions(parallelism=parallelism))
     rows = rows_of(run.run())
     assert run.error is None, run.error
@@ -202,7 +202,7 @@ def test_each_stream_of_several_joins_is_told_once(con: runnel.Connection) -> No
         "SELECT a.t FROM a JOIN b ON a.k = b.k AND b.t BETWEEN a.t - 3 AND a.t + 2 "
         "JOIN c ON c.k = b.k AND c.t BETWEEN a.t - 3 AND a.t + 2 LATE DATA INTO late"
     )
-    plan: Any = con._database.prepare(sql, ())
+    plan: Any = con._session.prepare(sql, ())
     lines = [line for (line,) in con.execute(f"EXPLAIN (PHYSICAL) {sql}").fetchall()]
     assert sum("late rows: late" in line for line in lines) == 2
     edges = [edge for edge in plan.dag(2).edges if edge.target.startswith("late rows")]

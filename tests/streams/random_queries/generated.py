@@ -188,7 +188,7 @@ class Bench:
                 self.streams.unregister(name)
 
     def _simulated(self, case: Case) -> Rows:
-        plan: Any = self.streams._database.prepare(case.sql.ours, ())
+        plan: Any = self.streams._session.prepare(case.sql.ours, ())
         simulation = Simulation(
             plan.dag(case.parallelism), case.seed, SimulationOptions(parallelism=case.parallelism)
         )

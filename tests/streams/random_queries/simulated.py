@@ -73,7 +73,7 @@ def check(bench: Bench, case: Case, dice: int) -> int:
     bench.streams.execute(f"SET query_parallelism = {case.parallelism}")
     steps = 0
     with bench.scripted(case.feeds, case.ordered) as tables:
-        plan: Any = bench.streams._database.prepare(case.sql.ours, ())
+        plan: Any = bench.streams._session.prepare(case.sql.ours, ())
         for roll in range(dice):
             for table in tables.values():
                 table.rewind()

@@ -56,7 +56,7 @@ def test_rows_that_wait_are_seen(bench: Bench) -> None:
         "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 6)) "
         "GROUP BY window_end"
     )
-    plan = bench.streams._database.prepare(sql, ())
+    plan = bench.streams._session.prepare(sql, ())
     simulation = Simulation(plan.dag(2), 1)  # type: ignore[attr-defined]
     assert sorted(until_held(simulation)) == [(6, 6), (12, 6), (18, 6)]
     assert sum(kept_by(simulation).values()) == 1

@@ -134,7 +134,7 @@ def test_groups_are_those_of_tables(
             with runnel.connect() as other:
                 other.register("t", table)
                 wanted = other.execute(sql).fetchall()
-            plan: Any = con._database.prepare(sql, ())
+            plan: Any = con._session.prepare(sql, ())
             run = Simulation(
                 plan.dag(parallelism), seed, SimulationOptions(parallelism=parallelism)
             )
@@ -186,7 +186,7 @@ def test_no_value_is_below_its_bound(con: runnel.Connection, kind: str, key: str
     else:
         values = pa.array([rng.randint(-900, 900) for _ in range(3_000)], TYPES[kind])
     con.register("t", pa.table({"t": values}))
-    plan: Any = con._database.prepare(f"SELECT {key} AS x FROM t", ())
+    plan: Any = con._session.prepare(f"SELECT {key} AS x FROM t", ())
     expression = plan.physical.projections[0]
     bound = bound_of(expression, {next(iter(columns_of(expression))): TimeBound(1)})
     assert bound is not None

@@ -140,7 +140,7 @@ def test_no_reader_stops_another_one(con: Connection, sql: str) -> None:
     expected = _expected(sql, _tables())
     for parallelism in (1, 2):
         con.execute(f"SET query_parallelism = {parallelism}")
-        plan: Any = con._database.prepare(sql, ())
+        plan: Any = con._session.prepare(sql, ())
         for seed in range(6):
             options = SimulationOptions(parallelism=parallelism, delay=0.3 if seed % 2 else 0.9)
             simulation = Simulation(plan.dag(parallelism), seed, options)

@@ -13,13 +13,13 @@ from runnel.errors import ErrorCode, OperationalError, ProgrammingError, as_writ
 from runnel.snapshots.store import SnapshotStore
 
 if TYPE_CHECKING:
-    from runnel.database import Database
+    from runnel.named_jobs.registry import NamedJobs
 
 FUNCTIONS = ("job_state", "snapshot_state")
 
 
 def state_table(
-    database: Database,
+    jobs: NamedJobs,
     function: str,
     positional: Sequence[Any],
     named: Mapping[str, Any],
@@ -44,7 +44,7 @@ def state_table(
             f"{shown} takes the names of a {first} and of a vertex",
             hint=f"write TABLE({shown}('{first}', 'vertex'))",
         )
-    store = _store(database, first, given[first], is_confined=is_confined)
+    store = _store(jobs, first, given[first], is_confined=is_confined)
     with store.pin():
         return registered_table(function, _rows(_state(store, first, given)))
 
@@ -70,8 +70,7 @@ def _state(store: SnapshotStore, first: str, given: Mapping[str, str]) -> Sequen
     return store.read(snapshot_id, given["vertex"])
 
 
-def _store(database: Database, kind: str, name: str, *, is_confined: bool) -> SnapshotStore:
-    jobs = database.named_jobs
+def _store(jobs: NamedJobs, kind: str, name: str, *, is_confined: bool) -> SnapshotStore:
     job = jobs.get(name) if kind == "job" else None
     snapshot = jobs.snapshots.get(name) if job is None else None
     has_bounds = (
