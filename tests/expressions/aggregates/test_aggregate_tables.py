@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from runnel.expressions.aggregates import states
+from runnel.expressions.aggregates import hyperloglog, moments, rows, states
 from runnel.expressions.aggregates.registry import AGGREGATES, SPREADS, WITHIN_GROUP
 from runnel.planner.event_time import ordered_windows
 from runnel.planner.pushdown import memory_need, partial_aggregation
@@ -245,22 +245,35 @@ def test_extremes_go_on() -> None:
     )
 
 
+NUMERIC_STATES = {
+    states.Count,
+    states.SumInteger,
+    states.SumDecimal,
+    states.SumDouble,
+    states.Extreme,
+}
+GENERAL_STATES = {
+    states.First,
+    states.Moments,
+    states.Items,
+    rows.Rows,
+    rows.Best,
+    moments.Comoments,
+    moments.HigherMoments,
+    moments.Folded,
+    hyperloglog.Sketch,
+}
+
+
 def test_states_of_numeric_panes() -> None:
     """How a state is added to and deducted from, for windows that overlap."""
-    numeric = {"Count", "SumInteger", "SumDecimal", "SumDouble", "Extreme"}
-    general = {
-        *("First", "Moments", "Items", "Rows", "Best"),
-        *("Comoments", "HigherMoments", "Folded", "Sketch"),
-    }
-    modules("expressions.aggregates")  # a state exists once its module is loaded
-    kinds = [kind for kind in states.State.__subclasses__() if "runnel." in kind.__module__]
-    known = {kind.__name__ for kind in kinds}
-    assert known == numeric | general, (
+    kinds = {kind for kind in states.State.__subclasses__() if "runnel." in kind.__module__}
+    assert kinds == NUMERIC_STATES | GENERAL_STATES, (
         "a new state needs a rule in dense_state of engine/processors/time_windows/"
-        "dense_states.py, or its name in `general` here: then windows use general states"
+        "dense_states.py, or its class in GENERAL_STATES here: then windows use general states"
     )
     source = inspect.getsource(dense_states.dense_state)
-    assert all(f"{name})" in source for name in numeric)
+    assert all(f"{kind.__name__})" in source for kind in NUMERIC_STATES)
 
 
 def test_identities_of_aggregates_are_pinned() -> None:
