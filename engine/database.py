@@ -27,6 +27,7 @@ from runnel.errors import InterfaceError
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.environment import Environment, PlanSettings, Pushdown
 from runnel.planner.planner import plan as make_plan
+from runnel.planner.planner import plan_job
 from runnel.planner.plans import Plan
 from runnel.runtime.light_job import CLOSING, Jobs
 from runnel.runtime.tasklets.failures import timed_out
@@ -145,7 +146,6 @@ class Database:
         """The plan of a named job's query with the current catalog. `is_confined`: the files that
         it names have bounds. If this thread runs a statement, its timeout applies: some statements
         plan the job again."""
-        from runnel.planner.planner import plan_job
 
         environment = replace(
             self.planning_environment(zone), check=statement_check(), is_confined=is_confined

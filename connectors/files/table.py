@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import monotonic_ns
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -41,13 +40,11 @@ from runnel.connectors.files.position import (
     share_of_marks,
     still_there,
 )
+from runnel.connectors.files.records.malformed import Malformed
 from runnel.connectors.files.sink import FileSink, sink_target
 from runnel.connectors.files.storage import DataFile
 from runnel.errors import ErrorCode, OperationalError
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
-
-if TYPE_CHECKING:
-    from runnel.connectors.files.records.malformed import Malformed
 
 MOST_PARTITIONS = 16
 """The maximum number of partitions of a scan: enough to balance the load."""
@@ -135,7 +132,6 @@ class FileSource(Source):
 
     def _lenient_partition(self, share: FileShare, asked: Reading) -> FilePartition:
         # Loaded on first use: most mappings fail on what they can't read.
-        from runnel.connectors.files.records.malformed import Malformed
         from runnel.connectors.files.records.parsers import without_malformed
 
         table = self._table

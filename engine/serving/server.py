@@ -24,7 +24,7 @@ import pyarrow.flight as flight
 
 from runnel.base.forks import here, watch
 from runnel.base.frozen import frozen
-from runnel.connection import Connection
+from runnel.connection import Connection, _check_name
 from runnel.cursor import presentable
 from runnel.errors import DataError, Error, ErrorCode, OperationalError, ProgrammingError
 from runnel.results.rows import Result
@@ -340,7 +340,6 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
 
     def _register(self, name: str, table: pa.Table, caller: Caller) -> None:
         # Loaded on first use: few clients register anything.
-        from runnel.connection import _check_name
         from runnel.connectors.arrow.tables import registered_table
 
         _check_name(name)

@@ -9,7 +9,7 @@ from runnel.catalog import Table
 from runnel.connector import Connector, MappingDefinition
 from runnel.connectors.files.paths import file_path
 from runnel.connectors.files.storage import is_remote, local
-from runnel.connectors.lake.delta.log import calling, delta, is_table, load, schema_of
+from runnel.connectors.lake.delta.log import calling, delta, is_table, load, schema_of, version_at
 from runnel.connectors.lake.delta.table import DeltaTable, FollowedDeltaTable
 from runnel.connectors.lake.options import (
     CREATE,
@@ -98,7 +98,6 @@ def _path(options: Options, access: Access | None) -> str:
 
 
 def _version(options: Options, table: object, path: str) -> int | None:
-    from runnel.connectors.lake.delta.log import version_at
 
     version, stamp = options.get(VERSION), options.get(TIMESTAMP)
     if version is not None and stamp is not None:

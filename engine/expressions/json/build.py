@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.casts.cast import conversion_of
+from runnel.expressions.casts.nested import list_like
 from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.coercion import convert
 from runnel.expressions.context import EvaluationContext, Frame
@@ -201,7 +202,6 @@ def _compile_items(call: Call) -> Kernel:
 
 def _joined(lists: pa.Array, texts: pa.Array, ends: tuple[pa.Scalar, ...]) -> pa.Array:
     """The texts of each list's items as one text, without NULLs."""
-    from runnel.expressions.casts.nested import list_like
     from runnel.expressions.nested.construct import join_lists
 
     inner = join_lists(list_like(lists, texts, array(VARCHAR)), pa.repeat(_COMMA, len(lists)))
