@@ -16,7 +16,7 @@ import pytest
 
 import runnel
 from runnel.connectors.files.connector import _FORMATS
-from runnel.expressions.later import LATER
+from runnel.expressions.lazy_families import LATER
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = {"engine": "runnel", "planner": "runnel.planner", "connectors": "runnel.connectors"}

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 
 from runnel.expressions.function import Function
-from runnel.expressions.later import LATER
+from runnel.expressions.lazy_families import LATER
 from runnel.expressions.logic import comparison, logic
 from runnel.expressions.logic import greatest_least as extremes
 from runnel.expressions.nested import construct as arrays

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runnel.expressions.casts.cast import cast_can_fail, depends_on_session
 from runnel.expressions.functions import FUNCTIONS
-from runnel.expressions.later import SLOW
+from runnel.expressions.lazy_families import SLOW
 from runnel.expressions.nodes import (
     Call,
     Case,

@@ -7,12 +7,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
-from runnel.named_jobs.errands import Errands
 from runnel.named_jobs.foreign_run import ForeignRun
 from runnel.named_jobs.named_snapshots import NamedSnapshots
 from runnel.named_jobs.record.record import JobRecord
 from runnel.named_jobs.record.store import JobRecords
 from runnel.named_jobs.run import PreparedJob, Run
+from runnel.named_jobs.serial_executor import Errands
 from runnel.runtime.light_job import Jobs, JobStatus
 from runnel.snapshots.store import SnapshotStore
 

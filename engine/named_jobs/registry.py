@@ -18,7 +18,6 @@ from runnel.base.forks import closed_error, here, watch
 from runnel.deadline import Patience, PatientLock, undisturbed
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
 from runnel.foreign.job_runtime import TASKLETS
-from runnel.named_jobs.errands import Errands
 from runnel.named_jobs.home import Prepare, StoppedJob
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.named_snapshots import NamedSnapshots
@@ -33,6 +32,7 @@ from runnel.named_jobs.record.states import (
 )
 from runnel.named_jobs.record.store import JobRecords
 from runnel.named_jobs.run import PreparedJob, Run
+from runnel.named_jobs.serial_executor import Errands
 from runnel.named_jobs.state_evolution.adapted_store import AdaptedSnapshots, meanings_in
 from runnel.named_jobs.state_evolution.compatibility import Fate, check_fates, fates, told
 from runnel.processor import Guarantee, JobContext

@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 from runnel.base.frozen import frozen
 from runnel.dag import DAG, Edge, Routing, Vertex
-from runnel.processors.hold import Hold
 from runnel.processors.sinks.result import ResultSink
+from runnel.processors.spool import Hold
 
 UNBOUNDED = sys.maxsize
 """The capacity of an unbounded queue."""

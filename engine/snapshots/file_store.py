@@ -26,9 +26,9 @@ from runnel.errors import ErrorCode, OperationalError
 from runnel.snapshots.background import MOST_BYTES, Background
 from runnel.snapshots.copying import copy_snapshot, numbered
 from runnel.snapshots.disk import Disk
-from runnel.snapshots.kept import KeptState
 from runnel.snapshots.manifest import DamagedError, Manifest
 from runnel.snapshots.reading import check_snapshot, read_state
+from runnel.snapshots.retained_state import KeptState
 from runnel.snapshots.store import (
     NO_VERTICES,
     Outcome,

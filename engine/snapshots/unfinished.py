@@ -12,8 +12,8 @@ import pyarrow.ipc
 
 from runnel.base.frozen import frozen
 from runnel.snapshots.disk import Disk, SectionFile
-from runnel.snapshots.kept import DATA, KeptState, Placed, is_large
 from runnel.snapshots.manifest import NAME, Manifest, Section, encode_manifest
+from runnel.snapshots.retained_state import DATA, KeptState, Placed, is_large
 
 
 @frozen

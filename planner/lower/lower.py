@@ -100,7 +100,7 @@ def _shared(to: Lowering, node: physical.Shared) -> Output:
 
 
 def _hold(to: Lowering, node: physical.Hold) -> Output:
-    from runnel.processors.hold import hold
+    from runnel.processors.spool import hold
 
     rows = to.lower(node.input)
     return to.follow(rows, HOLD, hold(), to.beside(rows))

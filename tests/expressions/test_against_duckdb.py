@@ -10,7 +10,7 @@ import pytest
 
 from runnel.expressions import build
 from runnel.expressions.functions import FUNCTIONS
-from runnel.expressions.later import LATER
+from runnel.expressions.lazy_families import LATER
 from runnel.expressions.nodes import Call, Expression, walk
 from runnel.sqltypes import BIGINT, DOUBLE, VARCHAR, decimal
 from tests.expressions.edge_values import (

@@ -22,12 +22,12 @@ from runnel.processor import Processor
 from runnel.processors.grouping.aggregate import AggregateProcessor
 from runnel.processors.grouping.group_limit import GroupLimit
 from runnel.processors.grouping.set_operation import SetOperation
-from runnel.processors.hold import Hold
 from runnel.processors.library.by_key import KeyedAggregate, KeyedOperations
 from runnel.processors.over.window import WindowProcessor
 from runnel.processors.sessions.sessions_at_end import SessionsAtEnd
 from runnel.processors.sorting.sort import Sort
 from runnel.processors.sources.narrowed_scan import NarrowedScan
+from runnel.processors.spool import Hold
 from runnel.relation.state_identity import Form
 from tests.effort import some
 from tests.stored_state.continuing import (

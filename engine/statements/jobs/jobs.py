@@ -13,9 +13,9 @@ from runnel.errors import Error, NotSupportedError, Position, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import scalar_of
 from runnel.foreign.job_runtime import TASKLETS
+from runnel.named_jobs.guarantees import promises_of, weaker
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.named_snapshots import NamedSnapshot
-from runnel.named_jobs.promises import promises_of, weaker
 from runnel.named_jobs.record.options import AUTO, NamedJobOptions, changed_options, read_options
 from runnel.named_jobs.record.record import JobRecord, encode
 from runnel.named_jobs.record.states import ENDED, EXPORTING, SUSPENDED, check_allowed

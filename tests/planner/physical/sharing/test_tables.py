@@ -14,7 +14,7 @@ import pytest
 
 import runnel
 from runnel import Connection
-from runnel.processors import hold
+from runnel.processors import spool as hold
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.testing.rows import rows_of
 

@@ -26,7 +26,7 @@ from runnel.expressions.functions import FUNCTIONS, SQL_NAMES
 from runnel.expressions.json import text as json_text
 from runnel.expressions.json.path import compile_path
 from runnel.expressions.kernels.values import array_of
-from runnel.expressions.later import LATER
+from runnel.expressions.lazy_families import LATER
 from runnel.expressions.text.uuids import from_storage, to_storage
 from runnel.expressions.to_char import format_numbers as char_numbers
 from runnel.sqltypes import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, array
